@@ -26,13 +26,14 @@ from benchmarks.options import Unclean, opened_book
 from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.agent import Agent, Conversation, respond
 from jazz_select.agent.conversation import LONGEST_HEARD
-from jazz_select.agent.flows.slots import Wanted, from_words
 from jazz_select.agent.graph.planner import read_decision
+from jazz_select.agent.reading.grounding import Wanted, ground
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.loading import load_flows
 from jazz_select.routing import CHOOSE, FlowExecutor, Tool, ToolAsker, resolve
 from jazz_select.routing.tools.sources import tools_from_mcp
 from jazz_select.testing import ScriptedModel
+from jazz_select.threads import in_thread
 
 KEY = ("door",)
 NEAR, FAR = 8_000, 300_000
@@ -212,7 +213,7 @@ async def _offered(given: list[dict[str, Any]], registry: FlowRegistry, count: s
 async def _filled(text: str) -> object:
     part = {"type": "integer"}
     wanted = {"amount": Wanted(part, {"type": "object", "properties": {"amount": part}})}
-    return await from_words(ScriptedModel('{"amount": 7}', repeat=True), wanted, [text])
+    return await in_thread(ground, {"amount": 7}, {}, wanted, [text])
 
 
 @cache

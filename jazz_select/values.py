@@ -333,6 +333,12 @@ class Decision:
     """The ids of flows of the conversation that the user calls off, where the choice was told of a conversation."""
     confirmed: Literal["", "yes", "no"] = ""
     """The user's answer to the question that waited for a yes or a no, where the conversation has one."""
+    quote: str = ""
+    """The sentence by which the user gave it, as the model says."""
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """What the message gives for the inputs of flows, by flow id, as the model says; None for what is taken back."""
+    unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Likewise, several values for one input, of which nothing tells which is meant."""
     confidence: float | None = None
     """P(the top candidate is the right one), where known."""
     in_scope: float | None = None
@@ -425,7 +431,7 @@ def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str]
 _OF_A_DECISION = (
     *("tier", "reason", "chosen_ids", "raw_reply", "parsed_ids", "confidence", "model", "error", "sized", "notes"),
     *("latency", "usage", "called_off", "confirmed", "in_scope", "recalled_by", "attempts"),
-    *("stages", "question"),
+    *("stages", "question", "quote", "values", "unclear"),
 )
 """In the order in which they are told: the first twelve are published by `jazz-select select --json`."""
 

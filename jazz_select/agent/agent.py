@@ -59,7 +59,7 @@ _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
 _EDGES: Final[Mapping[str, Mapping[str, str]]] = {
     PRE_CHECK: {CONTINUE: _SELECT, "blocked": FINISH},
     _SELECT: {"run": _RUN, "open": _CONVERSE, "ask": _ANSWER},
-    _RUN: {"": _ANSWER},
+    _RUN: {"": _ANSWER, "back": _SELECT},
     _CONVERSE: {"": _ANSWER},
     _ANSWER: {"": FINISH},
 }
@@ -207,7 +207,6 @@ class Agent:
             selector,
             executor=executor,
             gate=gate,
-            model=chat,
             loops=loops,
             approval=asks,
             titles=self._titles,
@@ -221,7 +220,7 @@ class Agent:
             asks,
             self._titles,
             shift_above=shift_above,
-            has_model=chat is not None,
+            model=chat,
             decider=decides,
         )
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=model_timeout_s)
@@ -366,9 +365,10 @@ class Agent:
         text = said if isinstance(said, str) else ""
         return NodeExit(cut_short(TurnOutcome.blocked(request, text=text, reason=reason), self._titles), "blocked")
 
-    async def _selected(self, request: TurnRequest) -> NodeExit[SelectedFlows | TurnWork]:
-        """Which flows the message is for."""
-        selected = await self._selecting.select(request)
+    async def _selected(self, given: TurnRequest | TurnWork) -> NodeExit[SelectedFlows | TurnWork]:
+        """Which flows the message is for; once more, where a model at work on one hands it back."""
+        selecting = self._selecting
+        selected = await (selecting.handed_back(given) if isinstance(given, TurnWork) else selecting.select(given))
         spent = spent_budget()
         if spent is not None:  # nothing more is begun
             spent.stopped("before anything was run")
@@ -377,7 +377,8 @@ class Agent:
 
     async def _ran(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
         """The flows, one after the other."""
-        return NodeExit(await self._running.run(selected))
+        work = await self._running.run(selected)
+        return NodeExit(work, "back" if work.handed_back else "")
 
     async def _conversed(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
         """A model without a flow, or nobody."""

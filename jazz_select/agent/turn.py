@@ -21,6 +21,7 @@ from jazz_select.agent.conversation import Conversation, OpenFlow, Ran
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.graph.state import GuardInput
 from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.turn_result import TurnResult, TurnStatus
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.routing.records import Fault, StepRecord
@@ -135,7 +136,9 @@ class SelectedFlows:
         wanted: What the user wanted before, where the message only says which flow is meant.
         about: Whether the message only asks or says something about the flow on top.
         besides: What the message says beside a yes or a no, and no flow was found for.
-        unsaid: Flow to what of it was looked for in the user's words in this turn already, and is not in them.
+        said: Flow to what the user's words give for it.
+        hears_first: Whether the model at work on the flow on top hears the message first, and may hand it back.
+        earlier: What was done in this turn before the message was handed back.
         reason: Why it came out so.
         notes: What a decider made of the message, or why it did not count.
         error: What went wrong.
@@ -153,7 +156,9 @@ class SelectedFlows:
     wanted: str = ""
     about: bool = False
     besides: str = ""
-    unsaid: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    said: Mapping[str, Grounded] = field(default_factory=dict[str, Grounded])
+    hears_first: bool = False
+    earlier: "TurnWork | None" = None
     reason: str = ""
     notes: tuple[str, ...] = ()
     error: JazzSelectError | None = None
@@ -176,6 +181,7 @@ class TurnWork:
         reason: Why it came out so.
         notes: What was degraded.
         calls: The calls of tools that were made, with arguments and results.
+        handed_back: What the model at work on a flow says is another wish; then the message is looked at once more.
         error: What went wrong.
     """
 
@@ -191,13 +197,18 @@ class TurnWork:
     reason: str = ""
     notes: tuple[str, ...] = ()
     calls: tuple[Ran, ...] = ()
+    handed_back: str = ""
     error: JazzSelectError | None = None
 
     @classmethod
     def of(cls, selected: SelectedFlows) -> "TurnWork":
         """Nothing is done yet."""
         status: TurnStatus = "done" if selected.question is None else "waiting"
+        earlier = selected.earlier
         return cls(
+            runs=earlier.runs if earlier is not None else (),
+            chain=earlier.chain if earlier is not None else None,
+            calls=earlier.calls if earlier is not None else (),
             selected=selected,
             stack=selected.stack,
             status=status if selected.pending is None else "confirming",

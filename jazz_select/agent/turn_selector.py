@@ -8,27 +8,32 @@ from jazz_select.agent.answer import Titles, called_off, left_open, left_undone,
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows import which
 from jazz_select.agent.flows.decided import approval_heard
-from jazz_select.agent.flows.said import is_named
-from jazz_select.agent.flows.slots import HeardFacts, Wanted, bare_answer, is_value, plain_answer
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.pending_call import PendingCall
-from jazz_select.agent.reading.consent import Asked, is_courtesy, read_consent
-from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, Way
+from jazz_select.agent.reading.bare_answer import bare_answer, is_value, plain_answer
+from jazz_select.agent.reading.consent import Asked, read_consent
+from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, shown_inputs
+from jazz_select.agent.reading.said import is_named
+from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, Way
 from jazz_select.agent.view import ConversationView
+from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import Decider
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import storable_text
+from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.routing.names.words import stems
-from jazz_select.selector.prompt import WITHIN
+from jazz_select.selector.prompt import WITHIN, Situation
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.retrieval import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error
-from jazz_select.threads import run_within_budget, spent_budget
+from jazz_select.threads import in_thread, run_within_budget, spent_budget
 from jazz_select.values import Decision, Reason, flow_id
 
+_AT_ONCE: Final = 4_000
+"""Characters of what was said in which values are looked for in a moment."""
 _NEAR: Final = 0.36
 """How near recall has to find a request to the only flow that there is."""
 
@@ -83,21 +88,23 @@ class TurnSelector:
         titles: Titles,
         *,
         shift_above: float,
-        has_model: bool,
+        model: ChatClient | None = None,
         decider: Decider | None = None,
     ) -> None:
         """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be.
 
-        With a model of the agent's own, a message that no flow fits is answered, whatever is under way. What is told
-        at once is told in titles.
+        With a model of the agent's own, a message that no flow fits is answered, whatever is under way; and it reads
+        messages, where the selector has none to do it. What is told at once is told in titles.
         """
         self._titles = titles
         self._selector, self._running = selector, running
         self._gate = gate
-        self._shift_above, self._has_model = shift_above, has_model
+        self._shift_above, self._model, self._has_model = shift_above, model, model is not None
         self._approval, self._decider = approval, decider
+        self._reads = selector.takes_situation and (selector.has_model or model is not None)
+        self._of_one = FlowSelector(None, selector.flow_registry) if model is not None else selector
 
-    async def select(self, request: TurnRequest) -> SelectedFlows:  # noqa: PLR0911 - one way for each kind of message
+    async def select(self, request: TurnRequest) -> SelectedFlows:
         """The flows that a message is for, and what is to be done with them. What fails on the way is told in it."""
         begun = self._without_gone(request)
         active = begun.stack.top
@@ -110,6 +117,23 @@ class TurnSelector:
             at_once = await self._at_once(begun, pending, answer)
         if at_once is not None:
             return at_once
+        waits = pending is not None or request.conversation.question is not None
+        if self._has_model and active is not None and not (idle or waits):
+            return replace(begun, way="run", hears_first=True)
+        return await self._looked_for(begun, pending, answer)
+
+    async def handed_back(self, work: TurnWork) -> SelectedFlows:
+        """The flows that a message is for which the model at work on a flow has handed back, as far as it is."""
+        begun = SelectedFlows(request=work.request, stack=work.stack, earlier=work, wanted=work.handed_back)
+        wish = replace(begun, request=replace(work.request, message=work.handed_back))
+        return replace(await self._looked_for(wish, None, ""), request=work.request)
+
+    async def _looked_for(  # noqa: PLR0911 - one way for each kind of message
+        self, begun: SelectedFlows, pending: PendingCall | None, answer: which.Heard
+    ) -> SelectedFlows:
+        """What a selection leads to, where nothing could be told at once."""
+        request, active = begun.request, begun.stack.top
+        idle = active is not None and active.status != "active"
         try:
             found = await run_within_budget(self._found(begun, answer, alone=idle), what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
@@ -120,7 +144,7 @@ class TurnSelector:
                 error=error if isinstance(error, JazzSelectError) else None,
                 reason=f"no flow could be looked for: {describe_error(error)}",
             )
-        begun = replace(begun, selection=found)
+        begun = await self._with_said(replace(begun, selection=found), found.decision)
         if found.decision.raw_reply is not None and found.decision.reason in {Reason.LLM, Reason.NONE}:
             return await self._as_chosen(begun, found, pending, idle=idle)
         if found.decision.question is not None:
@@ -133,7 +157,7 @@ class TurnSelector:
             heard = await self._heard(begun, active, chosen=decisive)
             return _asked_again(heard, pending) if heard.way == "ask" else heard
         if decisive:
-            return self._begun(begun, found, pending)
+            return await self._begun(begun, found, pending)
         if active is not None:
             return replace(begun, way="run")
         return replace(begun, way="open", reason=begun.reason or why_open(found))
@@ -164,15 +188,7 @@ class TurnSelector:
             at_once = await self._answered_at_once(begun, active, idle=idle)
         if at_once is None and answer == "off":
             return which.left(begun, pending)
-        if at_once is None and active is None and self._has_model and self._only_greets(begun.request.message):
-            return replace(begun, way="open", pending=pending, reason="it is thanks or a greeting")
         return at_once
-
-    def _only_greets(self, message: str) -> bool:
-        """Whether it is thanks or a greeting, and no flow is for that."""
-        return is_courtesy(message) and not any(
-            is_named(each, message) for each in self._selector.flow_registry.values()
-        )
 
     def _without_gone(self, request: TurnRequest) -> SelectedFlows:
         """The flows under way, without those that are not live any more."""
@@ -209,7 +225,7 @@ class TurnSelector:
         begun = replace(begun, notes=(*begun.notes, *notes))
         if said.answer == "yes":
             return begun, await self._besides(self._granted(begun, pending), said.rest, after=pending.flow)
-        if said.answer == "neither" or (said.rest and self._selector.has_model):
+        if said.answer == "neither" or (said.rest and self._reads):
             return begun, None  # who refuses and says more may correct something: whoever reads it all can tell
         return begun, await self._besides(await self._refused(begun, pending), said.rest)
 
@@ -229,7 +245,7 @@ class TurnSelector:
             begun = replace(begun, notes=(*begun.notes, f"no flow could be looked for: {describe_error(error)}"))
             names: list[str] = []
         else:
-            begun = replace(begun, selection=found, wanted=rest)
+            begun = await self._with_said(replace(begun, selection=found, wanted=rest), found.decision)
             names = [each for each in found.names if each != after] if self._is_decisive(found, rest) else []
         if names:
             return self._with_wishes(begun, names, after=after)
@@ -280,7 +296,9 @@ class TurnSelector:
         """Whether to act on a selection: somebody has read the message, or recall is sure enough."""
         return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self._shift_above))
 
-    def _begun(self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None) -> SelectedFlows:
+    async def _begun(
+        self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None
+    ) -> SelectedFlows:
         """The flows that were found are begun; one that may change something, only once the user has said yes to it.
 
         That holds where nobody has read the message: recall finds what a message is about, and not whether it is
@@ -290,6 +308,7 @@ class TurnSelector:
             self._gate.may_write(self._running.flow(each)) for each in found.names
         )
         if not asks or _was_read(found, begun.request.message):
+            begun = await self._read_for(begun, found.names)
             return replace(begun, way="run", stack=_with(begun, found.names, pending))
         stack = _with(begun, found.names[:1], pending)
         top = stack.top
@@ -304,36 +323,106 @@ class TurnSelector:
 
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
         """Whether a message that is about nothing else lets a flow that waits go on."""
-        heard = await self._running.found(begun, active)
-        begun = replace(begun, unsaid={active.name: heard.unsaid}, notes=(*begun.notes, *heard.notes))
+        flags, notes = await self._running.flags(begun, active)
+        begun = replace(await self._read_for(begun, [active.name]), notes=(*begun.notes, *notes))
+        said = begun.said.get(active.name, NOTHING_SAID)
+        said = said._replace(values={**said.values, **flags})
         message = begun.request.message.casefold()
         unclear = {
             name: values
-            for name, values in heard.unclear.items()
-            if name not in active.answers or any(str(each).casefold() in message for each in values)
+            for name, values in said.unclear.items()
+            if name not in flags
+            and (name not in active.answers or any(str(each).casefold() in message for each in values))
         }
         if unclear:
-            return _unclear(begun, active, HeardFacts(heard.values, unclear))
+            return _unclear(begun, active, said._replace(unclear=unclear))
         answers = {
             name: value
-            for name, value in heard.values.items()
+            for name, value in said.values.items()
             if active.answers.get(name) != value and (name in active.asks or not _is_found(active, name, value))
         }
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers |= plain_answer(self._lacking(begun, active), begun.request.message)
-        return _answered(begun, active, answers, way="run" if answers or chosen else "ask")
+        back = [name for name in said.taken_back if name in active.answers]
+        way: Way = "run" if answers or back or chosen else "ask"
+        return _answered(begun, active, answers, way=way, back=back)
+
+    async def _with_said(self, begun: SelectedFlows, decision: Decision) -> SelectedFlows:
+        """With what counts of what a model has read for the inputs of flows."""
+        told = {*decision.values, *decision.unclear}
+        if not told:
+            return begun
+        said, reasons = dict(begun.said), list[str]()
+        heard = ConversationView.of(begun.request, begun.stack, self._titles.flow).heard
+        for flow in (self._selector.flow_registry.get(each) for each in told):
+            if flow is not None:
+                values, unclear = decision.values.get(flow.id, {}), decision.unclear.get(flow.id, {})
+                wanted = self._inputs(begun, flow.name)
+                # A long message in which many values are looked for takes longer than others here should wait.
+                if sum(map(len, heard)) > _AT_ONCE:
+                    found = await in_thread(ground, values, unclear, wanted, heard)
+                else:
+                    found = ground(values, unclear, wanted, heard)
+                said[flow.name] = found
+                reasons += [f"{flow.name}: {name} does not count, since {why}" for name, why in found.refused.items()]
+        return replace(begun, said=said, notes=(*begun.notes, *reasons))
+
+    def _inputs(self, begun: SelectedFlows, name: str) -> dict[str, Wanted]:
+        """What the user may give for a flow, which may be under way."""
+        waiting = next((each for each in begun.stack.flows if each.name == name and each.status != "queued"), None)
+        return self._running.inputs(name, begun.request.context, waiting)
+
+    def _lacks(self, flow: BaseFlow, message: str, begun: SelectedFlows) -> bool:
+        """Whether a message has to be read for what a flow takes: one that only names it gives nothing optional."""
+        return self._running.lacks(flow, begun.request.context, optional=not is_named(flow, message))
+
+    async def _read_for(self, begun: SelectedFlows, names: Sequence[str]) -> SelectedFlows:
+        """With what the message says for these flows, where nobody has read it: they were chosen without a model."""
+        selection = begun.selection
+        message = begun.wanted or begun.request.message
+        flows = [flow for each in names if (flow := self._running.flow(each)) is not None]
+        waiting = {each.name for each in begun.stack.flows}
+        takes = [each for each in flows if each.name in waiting or self._lacks(each, message, begun)]
+        was_asked = selection is not None and (selection.decision.attempts or selection.decision.error)
+        if was_asked or not takes or not (self._has_model or self._selector.has_model):
+            return begun
+        situation = self._situation(begun, message)
+        if situation is None:
+            return begun
+        given = [candidate_of(each).as_metadata() for each in takes]
+        situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never)
+        said = begun.request.message
+        read = await run_within_budget(self._of_one.select(said, given, situation=situation), what="its inputs")
+        return await self._with_said(begun, read.decision)
+
+    def _situation(self, begun: SelectedFlows, message: str) -> Situation | None:
+        """What whoever reads the message has to know; None where nobody does."""
+        if not (self._has_model or (self._selector.has_model and self._selector.takes_situation)):
+            return None
+        view = ConversationView.of(begun.request, begun.stack, self._titles.flow, agreed=begun.granted is not None)
+
+        def inputs(flow_id: str) -> tuple[str, ...]:
+            flow = self._selector.flow_registry.get(flow_id)
+            return () if flow is None else shown_inputs(self._inputs(begun, flow.name))
+
+        begins = self._begins(begun, message)
+        return replace(view.situation(), begins=begins, inputs=inputs, reader=self._model)
 
     async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
     ) -> SelectedFlows:
         """What a model has chosen: to go on, another flow, one that was parked, to call off, or none of them."""
         request, active, decision = begun.request, begun.stack.top, found.decision
+        by_value = not (found.names or decision.called_off or decision.confirmed)
+        if by_value and active is not None and idle and begun.said.get(active.name, NOTHING_SAID) != NOTHING_SAID:
+            return await self._gone_on(begun, active, pending)
         if pending is not None and decision.confirmed:
             if decision.confirmed == "no":
                 refused = await self._refused(begun, pending)
                 return self._with_wishes(refused, [each for each in found.names if each != pending.flow])
             own = flow_id(pending.flow) in decision.called_off
-            if not own and read_consent(request.message, pending.asked, quote="").answer == "yes":
+            quote = decision.quote
+            if not own and quote and read_consent(request.message, pending.asked, quote=quote).answer == "yes":
                 if decision.called_off:
                     begun = replace(await self._called_off(begun, decision.called_off, None), resumed="")
                 return self._with_wishes(self._granted(begun, pending), found.names, after=pending.flow)
@@ -387,9 +476,8 @@ class TurnSelector:
         asked = None if kept is None else kept.as_question()
         if answer:
             return await self._selector.select(message, context=context, asked=asked)
-        if self._selector.has_model:
-            view = ConversationView.of(request, begun.stack, self._titles.flow, agreed=begun.granted is not None)
-            situation = replace(view.situation(), begins=self._begins(message))
+        if self._reads:
+            situation = self._situation(begun, message)
             return await self._selector.select(
                 message, episode_summaries=episodes, context=context, situation=situation, asked=asked
             )
@@ -407,21 +495,28 @@ class TurnSelector:
         over = {*request.conversation.done, *(name for name in _ran_in(episodes) if self._is_manual(name))}
         return own if set(found.names) & over else found
 
-    def _begins(self, message: str) -> Callable[[str, float | None, float | None], bool]:
+    def _begins(self, begun: SelectedFlows, message: str) -> Callable[[str, float | None, float | None], bool]:
         """Which flows may be begun for a message where no chat model has read it."""
 
         def begins(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
             flow = self._selector.flow_registry.get(flow_id)
-            if flow is None or is_named(flow, message):
-                return flow is not None
+            if flow is None or self._lacks(flow, message, begun):
+                return False
+            if is_named(flow, message):
+                return True
             sure = all(each >= self._shift_above for each in (confidence, in_scope) if each is not None)
-            return sure and not self._gate.may_write(flow)
+            return sure and not (self._approval.asks_to_begin and self._gate.may_write(flow))
 
         return begins
 
     def _is_manual(self, name: str) -> bool:
         flow = self._running.flow(name)
         return flow is not None and flow.manual
+
+
+def _never(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:  # noqa: ARG001 - as it is called
+    """A model is to read it."""
+    return False
 
 
 def _was_read(found: FlowSelectionResult, message: str) -> bool:
@@ -458,17 +553,21 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
     return pending if pending is not None and pending.id and pending.flow in theirs else None
 
 
-def _answered(begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way) -> SelectedFlows:
-    """With what the user answered kept in the flow that waits for it."""
+def _answered(
+    begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way, back: Sequence[str] = ()
+) -> SelectedFlows:
+    """With what the user answered kept in the flow that waits for it, and without what was taken back."""
     # Whatever was not asked for, and is said now, the steps that ran went without.
-    corrected = any(name in active.answers or name not in active.asks for name in answers) and not active.is_final
-    known: dict[str, Any] = {"answers": {**active.answers, **answers}}
+    corrected = any(name in active.answers or name not in active.asks for name in answers) or bool(back)
+    corrected = corrected and not active.is_final
+    kept = {name: value for name, value in active.answers.items() if name not in back}
+    known: dict[str, Any] = {"answers": {**kept, **answers}}
     # What was found by what is corrected now does not hold any more.
     flow = active.model_copy(update=known | ({"parts": {}, "pending": None} if corrected else {}))
     return replace(begun, way=way, stack=begun.stack.with_top(flow))
 
 
-def _unclear(begun: SelectedFlows, active: OpenFlow, heard: HeardFacts) -> SelectedFlows:
+def _unclear(begun: SelectedFlows, active: OpenFlow, heard: Grounded) -> SelectedFlows:
     """With what the user answered in several ways asked for, and what was found by an earlier answer to it let go."""
     begun = _answered(begun, active, heard.values, way="ask")
     flow = begun.stack.top or active
@@ -510,11 +609,20 @@ def _with(begun: SelectedFlows, names: list[str], pending: PendingCall | None) -
     logged = begun.selection.logged if begun.selection is not None else ""
     if top is not None and pending is not None and pending.flow == top.name:
         stack = stack.with_top(top.model_copy(update={"pending": pending}))
+    after = after_selection(stack.flows, stack.failed, names, request=wanted, turn=turn, logged=logged)
     flows = tuple(
-        each.model_copy(update={"pending": None}) if each.name in names else each
-        for each in after_selection(stack.flows, stack.failed, names, request=wanted, turn=turn, logged=logged)
+        _chosen(each, begun.said.get(each.name, NOTHING_SAID)) if each.name in names else each for each in after
     )
     return FlowStack(flows, tuple(each for each in stack.failed if each.name not in names))
+
+
+def _chosen(flow: OpenFlow, said: Grounded) -> OpenFlow:
+    """A flow as it is chosen: with what the user's words give for it, and with the call that waited asked for anew."""
+    if flow.status != "queued":
+        return flow.model_copy(update={"pending": None})
+    known = {"answers": {**flow.answers, **storable_fields(said.values)[0]}}
+    meant = {name: tuple(each) for name, each in storable_fields(said.unclear)[0].items()}
+    return flow.model_copy(update={**known, "choices": meant, "pending": None})
 
 
 def why_open(found: FlowSelectionResult) -> str:

@@ -18,7 +18,6 @@ from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.json_values import json_or_same, plain
-from jazz_select.selector.prompt import OFF
 from jazz_select.text import beginning, json_line, meant
 
 if TYPE_CHECKING:
@@ -277,6 +276,8 @@ _LONGEST_ID: Final = 60
 _LONGEST_PROBLEM: Final = 300
 _NO_WORD: Final = re.compile(r"[\W_]+")
 _APOSTROPHE: Final = re.compile("['’]")
+OFF: Final = "off-"
+"""What stands before the name of a flow that is called off."""
 ANSWERS: Final = ("yes", "no")
 """What a model may say, beside flows, to the question that waits."""
 _SUFFIXES: Final = (".yaml", ".yml")
@@ -314,7 +315,9 @@ class TurnCase(Strict):
     Attributes:
         say: The message.
         chooses: What a model answers where it is asked which flow is meant, if it is asked: names of flows, `none`,
-            `off-` and the name of one that is called off, `yes` or `no` to the question that waits.
+            `off-` and the name of one that is called off, `yes` or `no` to the question that waits. One that is at
+            work on another flow hands the message back.
+        values: What it finds in the message for the inputs of those flows, by name.
         script: What a model answers to all else, call by call, where no real one is asked; without `chooses` to that
             too: a text, `call: {tool: {argument: value}}` with or without a `text`, `finish: text` where the flow is
             done, `blocked: reason` with a `text` where it cannot be done, or whatever is to be sent as JSON.
@@ -325,6 +328,7 @@ class TurnCase(Strict):
 
     say: str = Field(min_length=1)
     chooses: Names | None = None
+    values: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     script: Annotated[tuple[str, ...], BeforeValidator(_replies)] = ()
     context: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     schema_: Mapping[str, Any] | None = Field(default=None, alias="schema")

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
+from jazz_select.agent.flows.open_prompts import ANOTHER_WISH, BLOCKED, FINISHED, at_work
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError
-from jazz_select.evaluation.conversations import ANSWERS, Called, Check, ConversationCase, Seen, TurnCase, judged
+from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import json_or_same, plain
-from jazz_select.selector.prompt import OFF
 from jazz_select.selector.retrieval import side_by_side
 from jazz_select.text import beginning, describe_error, one_line
 from jazz_select.values import Message, Reply
@@ -368,7 +367,8 @@ def seen_in(result: "TurnResult") -> Seen:
                 status=str(span.attributes.get("status", "unknown")),
             )
             for span in result.trace
-            if span.kind == "tool" and span.name not in {BLOCKED, FINISHED}  # they end a flow, and are nobody's tools
+            if span.kind == "tool"
+            and span.name not in {BLOCKED, FINISHED, ANOTHER_WISH}  # they end a flow, and are nobody's tools
         ),
         text=result.text,
         reason=result.reason,
@@ -404,7 +404,7 @@ class Script:
 
     def begin(self, turn: TurnCase) -> None:
         """The next turn begins."""
-        self._chooses, self._left = turn.chooses, list(turn.script)
+        self._turn, self._chooses, self._left = turn, turn.chooses, list(turn.script)
         self._given: int = 0
         self._in_vain: list[str] = []
         self._not_offered: list[str] = []
@@ -418,6 +418,10 @@ class Script:
         asked = messages[-1].content if messages else ""
         if self._chooses is not None and asked.startswith(_CHOOSING):
             return Reply(text=self._choice(self._chooses, asked), model="script")
+        here = at_work(messages)
+        if here and self._chooses is not None and [*self._chooses] != [here]:
+            wish = {"id": "s0", "tool": ANOTHER_WISH, "arguments": {"wish": self._turn.say}}
+            return Reply(text=json.dumps({"tool_calls": [wish]}), model="script")
         if not self._left:
             self._in_vain.append(one_line(asked))
             msg = "the script of the turn has no reply to this"
@@ -426,15 +430,18 @@ class Script:
         return Reply(text=self._left.pop(0), model="script")
 
     def _choice(self, chooses: Sequence[str], asked: str) -> str:
-        """The ids that these flows have in the prompt; `off-` and the like stay before them."""
+        """What is read, with the ids that these flows have in the prompt."""
         ids = {unescape(name): number for number, name in _CANDIDATE.findall(asked)}
-        told: list[str] = []
+        read: dict[str, Any] = {"flows": [], "off": [], "values": dict(self._turn.values)}
         for each in chooses:
             name = each.removeprefix(OFF)
-            if each not in ANSWERS and name not in ids:
+            if each in ANSWERS:
+                read["confirm"] = {"is": each, "quote": self._turn.say}
+                continue
+            if name not in ids:
                 self._not_offered.append(f"{name} is not among {', '.join(ids) or 'the candidates: there are none'}")
-            told.append(each if each in ANSWERS else each.removesuffix(name) + ids.get(name, name))
-        return json.dumps(told)
+            read["off" if each != name else "flows"].append(ids.get(name, name))
+        return json.dumps(plain(read))
 
     def checks(self) -> tuple[Check, ...]:
         """What is wrong with the script of the turn that ended, if anything is."""

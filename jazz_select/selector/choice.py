@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from heapq import nlargest
 from time import perf_counter
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from jazz_select.chat.client import ChatClient, ChatReply, Question, total_usage, why_unusable
 from jazz_select.flow.base import BaseFlow
@@ -28,7 +28,7 @@ from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Labell
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, at_most, share_of, together
 from jazz_select.selector.growing import growing_prompt
 from jazz_select.selector.options import MOST_EXAMPLES, OnEmpty
-from jazz_select.selector.prompt import OFF, PROMPT_TOKENS, CandidateOrder, Prompt, build_prompt, ordered
+from jazz_select.selector.prompt import PROMPT_TOKENS, CandidateOrder, Prompt, build_prompt, ordered
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import CandidateSet, LiveFlow, Request, SelectRequest, candidate_of
 from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, UserQuestion, likely
@@ -73,6 +73,9 @@ class Verdict:
         unresolved: What was chosen, or would have been, and cannot be run: stale, not offered, or unknown.
         called_off: The flows of the conversation that are called off.
         confirmed: Whether the question that waited for a yes or a no was answered by one.
+        quote: The sentence by which it was, as a model says.
+        values: What was said for the inputs of flows, by flow id, as a model says.
+        unclear: Several values for one input, of which nothing tells which is meant, likewise.
     """
 
     tier: Tier
@@ -81,6 +84,9 @@ class Verdict:
     unresolved: tuple[str, ...] = ()
     called_off: tuple[str, ...] = ()
     confirmed: Literal["", "yes", "no"] = ""
+    quote: str = ""
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
 
 
 def top(
@@ -102,7 +108,8 @@ def judge(
     live: Container[str],
     *,
     on_empty: OnEmpty,
-    beside: Mapping[str, str] | None = None,
+    begun: Collection[str] = (),
+    confirms: bool = False,
 ) -> Verdict:
     """What a model's reply leads to: only candidates that were offered and are live are ever chosen.
 
@@ -111,31 +118,43 @@ def judge(
         candidates: What was offered.
         live: The flows that there are.
         on_empty: What "none fits" leads to.
-        beside: What else could be said, as `Prompt.beside`.
+        begun: The ids of the flows that the conversation has begun: they can be called off.
+        confirms: Whether a question waits for a yes or a no.
     """
     if reading.status == "empty":
         if on_empty == "none":
             return Verdict(tier=Tier.OPEN, reason=Reason.NONE)
         return top(candidates, live, Reason.FALLBACK_EMPTY)
-    said = [beside[each] for each in reading.ids if each in beside] if beside else []
-    ids = [each for each in reading.ids if not beside or each not in beside]
     offered = {candidate.flow_id for candidate in candidates}
-    runnable = tuple(flow_id for flow_id in ids if flow_id in offered and flow_id in live)
-    unresolved = tuple(flow_id for flow_id in ids if flow_id not in runnable)
-    off = tuple(each.removeprefix(OFF) for each in said if each.startswith(OFF))
-    if set(off) & set(runnable):  # neither called off nor gone on with: it contradicts itself
-        return top(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
-    confirmed: list[Literal["yes", "no"]] = [each for each in said if each == "yes" or each == "no"]  # noqa: PLR1714 - narrows
-    if runnable or off or len(confirmed) == 1:
-        return Verdict(
-            tier=Tier.GUIDED,
-            reason=Reason.LLM,
-            ids=runnable,
-            unresolved=unresolved,
-            called_off=off,
-            confirmed=confirmed[0] if len(confirmed) == 1 else "",
-        )
+    runnable = tuple(each for each in reading.ids if each in offered and each in live)
+    off = tuple(each for each in reading.off if each in begun)
+    unresolved = _once(
+        *(each for each in reading.ids if each not in runnable), *(each for each in reading.off if each not in off)
+    )
+    confirmed = reading.confirm if confirms else ""
+    if not set(off) & set(runnable):  # called off and gone on with: it contradicts itself
+        told = [_told_of(each, offered, runnable or begun) for each in (reading.values, reading.unclear)]
+        if runnable or off or confirmed or any(told):
+            return Verdict(
+                tier=Tier.GUIDED,
+                reason=Reason.LLM,
+                ids=runnable,
+                unresolved=unresolved,
+                called_off=off,
+                confirmed=confirmed,
+                quote=reading.quote if confirmed else "",
+                values=told[0],
+                unclear=told[1],
+            )
     return top(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
+
+
+def _told_of(told: Mapping[str, Any], offered: Container[str], meant: Collection[str]) -> dict[str, Mapping[str, Any]]:
+    """What is said for inputs, by flow: what is said of no flow in particular is said of those that are meant."""
+    for_all = {name: each for name, each in told.items() if name not in offered}
+    own = {flow_id: each for flow_id, each in told.items() if flow_id in offered}
+    found = {flow_id: {**for_all, **own.get(flow_id, {})} for flow_id in _once(*meant, *own)}
+    return {flow_id: each for flow_id, each in found.items() if each}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,10 +309,13 @@ class ModelChoice:
         # In a conversation "none" is an answer of its own: nothing is begun for it.
         on_empty = self._options.on_empty if request.situation is None else "none"
 
+        situation = request.situation
+        confirms = situation is not None and bool(situation.confirms)
+
         def read(answer: ChatReply) -> tuple[Reading, Verdict]:
-            beside = built().beside
-            reading = read_reply(answer.text, built().order, beside)
-            return reading, judge(reading, candidates, self._flows, on_empty=on_empty, beside=beside)
+            reading = read_reply(answer.text, built().order, of_message=built().reads)
+            begun = request.under_way
+            return reading, judge(reading, candidates, self._flows, on_empty=on_empty, begun=begun, confirms=confirms)
 
         offered = {each.flow_id for each in shown}
 
@@ -310,7 +332,11 @@ class ModelChoice:
             if request.situation is not None and request.situation.growing is not None:
                 request.situation.growing.keep(built().shown or ())
             answer, (reading, verdict) = await self._client.ask_until_usable(
-                lambda: _question(built()), deadline, read=read, problem=problem, max_reasks=self._options.max_reasks
+                lambda: Question(built().messages, built().schema, built().wanted),
+                deadline,
+                read=read,
+                problem=problem,
+                max_reasks=self._options.max_reasks,
             )
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             told = describe_error(error)
@@ -330,7 +356,6 @@ class ModelChoice:
                 examples=self._examples(request, shown),
                 with_examples=self._options.examples_shown != 0,
                 tokens=self._options.prompt_tokens,
-                structured=self._client.takes_schema,
             )
         return build_prompt(
             request.query,
@@ -385,12 +410,6 @@ def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> C
         answer=replace(answer, text=better.answer.text),
         notes=(*better.notes, "a second reading disagreed; the choice that recall ranks higher was taken"),
     )
-
-
-def _question(prompt: Prompt) -> Question:
-    where = "<candidates>" if prompt.shown is None else "<offered>"
-    wanted = f"a JSON array of ids from {where}: {', '.join(prompt.ids[:20])}; or [] if none fits"
-    return Question(prompt.messages, prompt.schema, wanted)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -521,6 +540,12 @@ class Choosing:
 
     async def choose(self, request: Request, narrowed: CandidateSet, *, recall_s: float, ask: bool = True) -> Choice:
         """Who is chosen; where nobody is to be asked (`ask=False`), no model is (reason `unasked`)."""
+        reader = request.situation.reader if self.model is None and request.situation is not None else None
+        sure = not request.goes_on and bool(narrowed.candidates) and self._may_begin(request, narrowed)
+        if reader is not None and not sure:
+            lent = ModelChoice(reader, ChoiceOptions(), self.flows)
+            lending = replace(self, model=lent, settling=replace(self.settling, asks=True))
+            return await lending.choose(request, narrowed, recall_s=recall_s, ask=ask)
         cascades = self._cascades(narrowed.candidates)
         scoped = self.settling.on_empty == "none" or request.within
         several = is_several(request.query) if cascades else False

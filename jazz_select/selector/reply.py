@@ -8,11 +8,11 @@ reply raises.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import islice
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from jazz_select.chat.json_reader import BROKEN, after_thoughts, before_thoughts, embedded, repaired, unquoted
 from jazz_select.text import beginning, clean, nfkc
@@ -66,11 +66,11 @@ _CHOICE_KEY = re.compile(r"(?:chosen|selected|best|final|picked|matching|recomme
 
 
 class Mentions:
-    """The candidates a model was shown, in that order, by everything it may call them, and what else it may say."""
+    """The candidates a model was shown, in that order, by everything it may call them."""
 
-    def __init__(self, candidates: Sequence[Candidate], beside: Iterable[str] = ()) -> None:
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._order = tuple(candidate.flow_id for candidate in candidates)
-        ids = {each: each for each in (*self._order, *beside)}  # what is beside them has no position
+        ids = {each: each for each in self._order}
         shown = _unambiguous((clean(flow_id), flow_id) for flow_id in self._order)
         names = _unambiguous((candidate.flow_name, candidate.flow_id) for candidate in candidates)
         self._exact = names | shown | ids
@@ -134,29 +134,43 @@ class Reading:
         status: `ids` were read, or it says that nothing fits (`empty`), or nothing can be made of it (`unreadable`).
         ids: What was read, in order and once each. Names and positions of candidates are ids already;
             what is no candidate stands as it was written.
+        off: Of a message of a conversation, the ids of what is called off.
+        values: Likewise, what was said for inputs, by their names, or by flow id and their names.
+        unclear: Likewise, several values of which nothing tells which is meant.
+        confirm: What it says to the question that waits for a yes or a no.
+        quote: The sentence by which it does.
     """
 
     status: Literal["ids", "empty", "unreadable"]
     ids: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    unclear: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    confirm: Literal["", "yes", "no"] = ""
+    quote: str = ""
 
 
+_PARTS: Final = frozenset({"flows", "off", "values", "unclear", "confirm"})
+"""The members of the object that reads a message of a conversation."""
 _EMPTY = Reading(status="empty")
 _UNREADABLE = Reading(status="unreadable")
 
 
-def read_reply(reply: object, candidates: Sequence[Candidate], beside: Iterable[str] = ()) -> Reading:
+def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bool = False) -> Reading:
     """Read which of `candidates` a model's reply chooses. Anything but text is unreadable.
 
     Args:
         reply: What the model said.
         candidates: In the order in which they were shown: a number is the position of one.
-        beside: What else may be said, word for word; no number stands for it.
+        of_message: Whether a message of a conversation was read: then an object says more than that.
     """
     if not isinstance(reply, str):
         return _UNREADABLE
     said = before_thoughts(after_thoughts(_both_ends(reply)))  # a thought without an end is no answer
     text, value = unquoted(_FENCE.sub("\n", said).strip())
-    offered = Mentions(candidates, beside)
+    offered = Mentions(candidates)
+    if of_message and (parts := _parts(text, value)) is not None:
+        return _read_parts(parts, offered)
     if value is not BROKEN:
         return _read(value, offered).reading
     values = embedded(text)
@@ -169,6 +183,46 @@ def read_reply(reply: object, candidates: Sequence[Candidate], beside: Iterable[
         return mended.reading
     prose = _read_prose(text, offered)
     return mended.reading if prose is _UNREADABLE and mended.reading.ids else prose
+
+
+def _parts(text: str, value: Any) -> dict[str, Any] | None:
+    """The object of several parts that a reply is or holds; None where there is none."""
+    values = [value] if value is not BROKEN else [*_last_first(embedded(text), text), repaired(text)]
+    for each in values:
+        if isinstance(each, dict) and (each == {} or _PARTS & each.keys()):
+            return cast("dict[str, Any]", each)
+    return None
+
+
+def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
+    """What the parts say; one of the wrong kind says nothing."""
+    chosen = _read(parts["flows"], offered).reading.ids if "flows" in parts else ()
+    off = _read(parts["off"], offered).reading.ids if "off" in parts else ()
+    values, unclear = (_by_flow(parts.get(name), offered) for name in ("values", "unclear"))
+    confirm: Any = parts.get("confirm")
+    told = cast("dict[str, Any]", confirm if isinstance(confirm, dict) else {"is": confirm})
+    said, quote = str(told.get("is")).strip().casefold(), told.get("quote")
+    answer: Literal["", "yes", "no"] = "yes" if said == "yes" else "no" if said == "no" else ""
+    if not (chosen or off or values or unclear or answer):
+        return _EMPTY
+    return Reading(
+        status="ids",
+        ids=chosen,
+        off=off,
+        values=values,
+        unclear=unclear,
+        confirm=answer,
+        quote=quote if isinstance(quote, str) else "",
+    )
+
+
+def _by_flow(told: object, offered: Mentions) -> dict[str, Any]:
+    """What is told of inputs: by their names, and below the id of a flow what is said for that one alone."""
+    if not isinstance(told, dict):
+        return {}
+    given = cast("dict[str, Any]", told)
+    ids = {name: offered.find(name) if isinstance(each, dict) else None for name, each in given.items()}
+    return {ids[name] or name: each for name, each in given.items()}
 
 
 def _takes_back(text: str) -> bool:

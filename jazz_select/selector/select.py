@@ -410,7 +410,8 @@ class FlowSelector:
     ) -> Heard:
         query, summaries = asked.enhanced_query, asked.episode_summaries
         check_request(enhanced_query=query, episode_summaries=summaries, context=context)
-        request = Request.of(query, summaries, situation, has_model=self.has_model)
+        read = self.has_model or (situation is not None and situation.reader is not None)
+        request = Request.of(query, summaries, situation, has_model=read)
         return Heard(request=request) if asked.asked is None else self._choosing.heard(asked, request)
 
     async def _chosen(
@@ -457,7 +458,8 @@ class FlowSelector:
         closed = await self._guards.closed_among(chosen, context) if closed is None else closed
         flows = [flow for flow in chosen if flow.id not in closed.ids]
         prompts = [await self._prompts.prompt(flow) for flow in flows]
-        settled = flows or verdict.called_off or verdict.confirmed or verdict.reason in _WITHOUT_A_FLOW
+        told = verdict.called_off or verdict.confirmed or verdict.values or verdict.unclear
+        settled = flows or told or verdict.reason in _WITHOUT_A_FLOW
         decision = Decision(
             tier=verdict.tier if settled else Tier.OPEN,
             reason=verdict.reason if settled else Reason.NONE,
@@ -467,6 +469,9 @@ class FlowSelector:
             parsed_ids=choice.parsed_ids,
             called_off=verdict.called_off,
             confirmed=verdict.confirmed,
+            quote=verdict.quote,
+            values=verdict.values,
+            unclear=verdict.unclear,
             confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
             in_scope=narrowed.in_scope,
             sized=narrowed.sized,

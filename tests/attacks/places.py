@@ -18,7 +18,6 @@ from jazz_select import FlowRegistry, FlowSelector, SequentialFlow
 from jazz_select.agent import Agent, Conversation, run_chain
 from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
-from jazz_select.agent.flows.slots import Wanted, from_words
 from jazz_select.agent.graph.planner import plan_instruction
 from jazz_select.chat.client import ChatClient
 from jazz_select.evaluation.checks.suggesting import Writer
@@ -220,12 +219,6 @@ def in_a_question_for_tools(text: str) -> Sent:
     return model.calls[-1]
 
 
-def in_a_wanted_fact(text: str) -> Sent:
-    model = ScriptedModel("{}")
-    asyncio.run(from_words(model, {"number": Wanted({"type": "string", "description": text}, {})}, [text]))
-    return model.calls[-1]
-
-
 def in_a_view(kind: str) -> Callable[[str], Sent]:
     """Wherever a customer or a tool can put a text in a conversation: in the prompt of this kind."""
 
@@ -267,10 +260,9 @@ _ALL: tuple[Callable[[str], Sent], ...] = (
     in_a_transcript,
     in_a_choice,
     in_a_question_for_tools,
-    in_a_wanted_fact,
     in_an_action,
     in_a_suggestion,
-    *(in_a_view(kind) for kind in ("choose", "fill", "decide", "call", "talk")),
+    *(in_a_view(kind) for kind in ("choose", "decide", "call", "talk")),
     *(in_a_view(kind) for kind in ("choose_growing", "decide_growing", "call_growing", "talk_growing")),
 )
 PLACES = {each.__name__: each for each in _ALL}
@@ -283,7 +275,7 @@ PROMPTS = {
     "agent/chain/loop.py": "in_a_result",
     "agent/chain/prompts.py": "in_a_result",
     "agent/flows/open_prompts.py": "in_a_flow",
-    "agent/flows/slots.py": "in_a_wanted_fact",
+    "agent/reading/bare_answer.py": "in_a_wanted_fact",
     "agent/graph/planner.py": "in_an_action",
     "chat/client.py": "in_a_choice",
     "evaluation/checks/suggesting.py": "in_a_suggestion",

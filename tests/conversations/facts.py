@@ -4,10 +4,9 @@ A reply is kept by that. A better sentence in a prompt leaves it as it is; anoth
 another result of a tool makes it stale.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, Final, cast
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from jazz_select.testing import Recorded
@@ -24,6 +23,7 @@ _PARTS: Final = (
 """How the parts of a system message begin that tell of this conversation."""
 _PROCEDURE: Final = re.compile(r'<flow name="([^"]+)"')
 _TOOL: Final = re.compile(r'^\{"name": "([^"]+)"', re.MULTILINE)
+_INPUT: Final = re.compile(r"(?:^|; )(\w+):")
 _OFFERED_TOOL: Final = re.compile(r"^(\S+) (?:changes|destroys|only|may)\b", re.MULTILINE)
 
 
@@ -37,21 +37,20 @@ def facts_of(prompt: Recorded) -> str:
     return prompt.text if lines is None else "\n".join([f"turn {prompt.turn}, {prompt.kind}", *lines])
 
 
-def _choose(prompt: Recorded) -> Iterator[str]:
-    """Flows by name, with how they stand; what was said; what waits; the message."""
+def _read(prompt: Recorded) -> Iterator[str]:
+    """Flows by name, with how they stand and what they take; what was said; what waits; the message."""
     root = ET.fromstring(prompt.messages[-1].content)  # noqa: S314 - our own prompt
     flows = [*root.iter("flow")]
-    told = [" ".join(each.get(key, "") for key in ("name", "state", "waits_for")).strip() for each in flows]
+    told = [
+        " ".join(
+            [*(each.get(key, "") for key in ("name", "state", "waits_for")), *_INPUT.findall(each.get("inputs", ""))]
+        )
+        for each in flows
+    ]
     yield from (f"offered: {each}" for each in sorted(told))
     for each in root.iter():
         if each.tag in {"facts", "user", "assistant", "summary", "confirm", "request"}:
             yield f"{each.tag}: {each.text}"
-
-
-def _fill(prompt: Recorded) -> Iterator[str]:
-    asked = cast("dict[str, Any]", json.loads(prompt.messages[-1].content))
-    yield f"wanted: {', '.join(sorted(asked['names']))}"
-    yield from (f"{key}: {asked.get(key)}" for key in ("asked", "said"))
 
 
 def _decide(prompt: Recorded) -> Iterator[str]:
@@ -73,8 +72,7 @@ def _call(prompt: Recorded) -> Iterator[str]:
 
 
 _KINDS: Final[dict[str, Callable[[Recorded], Iterator[str]]]] = {
-    "choose": _choose,
-    "fill": _fill,
+    "read": _read,
     "decide": _decide,
     "call": _call,
 }

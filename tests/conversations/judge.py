@@ -77,7 +77,7 @@ def _outcome(number: int, result: TurnResult, kinds: list[str], wanted: Expected
     running = [*result.flows, *(flow.name for flow in result.conversation.flows)]
     if wanted.flow is not None and (running if wanted.flow == "none" else wanted.flow not in running):
         yield Problem("wish", number, f"the flows are {running or 'none'}, not {wanted.flow}")
-    chosen = kinds.count("choose")
+    chosen = kinds.count("read")
     if wanted.model_calls_for_choice is not None and chosen != wanted.model_calls_for_choice:
         text = f"a model was asked {chosen} times which flow is meant, not {wanted.model_calls_for_choice} times"
         yield Problem("calls", number, text)

@@ -9,15 +9,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, cast
 
-from jazz_select.selector.prompt import OFF
 from jazz_select.telemetry import Span
 from jazz_select.testing import Cassette, Recorded
 from jazz_select.values import Reply
 from tests.conversations.facts import facts_of
 
 KINDS: Final = {
-    "select": "choose",
-    "fill": "fill",
+    "select": "read",
     "step": "decide",
     "consent": "consent",
     "format": "finalize",
@@ -30,7 +28,7 @@ _OFFERED: Final = re.compile(r'<flow id="([^"]*)" name="([^"]*)"')
 
 
 def kind_of(span: Span | None) -> str:
-    """What a model is asked for, by where it is asked: choose, fill, decide, call, finalize, consent, or a span's name.
+    """What a model is asked for, by where it is asked: read, decide, call, finalize, consent, or a span's name.
 
     A node of the turn says nothing of it, since a node may ask for several things; so a part that asks has a span of
     its own, and a new one is known by that name until it is in `KINDS`.
@@ -123,7 +121,7 @@ class Tape(Cassette):
 def renumbered(was: Recorded, now: Recorded) -> str | None:
     """The reply of a record, for a prompt that numbers flows otherwise; None where one of them is not offered now.
 
-    What is no list of numbers of flows means the same wherever it is said, and stays as it is.
+    What names no flow by number means the same wherever it is said, and stays as it is.
     """
     names = dict(_OFFERED.findall(was.text))
     numbers = {name: number for number, name in _OFFERED.findall(now.text)}
@@ -131,14 +129,21 @@ def renumbered(was: Recorded, now: Recorded) -> str | None:
         said: object = json.loads(was.reply)
     except ValueError:
         return was.reply
-    if not names or not isinstance(said, list):
+    if not names or not isinstance(said, list | dict):
         return was.reply
-    moved: list[object] = []
-    for each in cast("list[object]", said):
-        text = str(each)
-        name = names.get(text.removeprefix(OFF))
-        if name is not None and name not in numbers:
-            return None
-        off = OFF if text.startswith(OFF) else ""
-        moved.append(each if name is None else f"{off}{numbers[name]}")
-    return was.reply if moved == said else json.dumps(moved)
+    ids = {number: numbers.get(name) for number, name in names.items()}
+
+    def moved(given: object) -> object:
+        """Numbers in lists and as names of what is said for one flow."""
+        if isinstance(given, list):
+            return [ids.get(str(each), each) for each in cast("list[object]", given)]
+        if isinstance(given, dict):
+            told = cast("dict[str, object]", given)
+            return {ids.get(name, name) if isinstance(each, dict) else name: each for name, each in told.items()}
+        return given
+
+    read = cast("dict[str, object]", said) if isinstance(said, dict) else {}
+    whole = moved(said) if isinstance(said, list) else {part: moved(each) for part, each in read.items()}
+    if "null" in json.dumps(whole) and "null" not in was.reply:
+        return None
+    return was.reply if whole == said else json.dumps(whole, ensure_ascii=False)

@@ -17,8 +17,8 @@ from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory
 from jazz_select.agent import finalize
 from jazz_select.agent.chain.finalizer import as_chain
 from jazz_select.agent.chain.formatting import formatting_messages
-from jazz_select.agent.flows.said import numbers
-from jazz_select.agent.flows.slots import Wanted, from_words
+from jazz_select.agent.reading.grounding import Wanted, ground
+from jazz_select.agent.reading.said import numbers
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.text import in_one_line
@@ -156,15 +156,14 @@ async def test_a_long_transcript_is_written_in_a_thread(char: str, length: int, 
         pytest.param("1 " * 16_000, 2, False, id="another"),
     ],
 )
-async def test_a_number_that_is_said_over_and_over_is_read_once(text: str, value: int, found: bool) -> None:
+def test_a_number_that_is_said_over_and_over_is_read_once(text: str, value: int, found: bool) -> None:
     with steps() as called:
         read = set(numbers(text))
     assert called["decimals"] + called["_plain"] < 10
     assert (value in read) is found
     part = {"type": "integer"}
     wanted = {"count": Wanted(part, {"type": "object", "properties": {"count": part}})}
-    model = ScriptedModel(json.dumps({"count": value}))
-    assert (await from_words(model, wanted, [text])).values == ({"count": value} if found else {})
+    assert ground({"count": value}, {}, wanted, [text]).values == ({"count": value} if found else {})
 
 
 @pytest.mark.parametrize("count", [100, 101, 400])

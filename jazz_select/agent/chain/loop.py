@@ -1,6 +1,6 @@
 """The loop of a chain: the model calls tools, hears what became of it, and goes on until it has its answer."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, cast
@@ -283,7 +283,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     claims: ClaimStore | None = None,
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
     in_pieces: bool = False,
-    ends_with: Collection[str] = (),
+    ends_with: Mapping[str, bool] | None = None,
     tools_told: bool = False,
 ) -> Chain:
     """What `run_chain` does, with its options as one value.
@@ -302,7 +302,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
             new.
         in_pieces: Whether the answer is told piece by piece, as `OutputText`, where the model may be read while it
             writes and has nothing to call: then all that it says is the answer.
-        ends_with: Tools whose call ends the chain, where the model has said its answer beside it.
+        ends_with: Tools whose call ends the chain; whether only where the model has said its answer beside it.
         tools_told: Whether the messages tell of the tools, and how they are called, already.
     """
     given = as_messages(messages)
@@ -331,7 +331,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         begin_with=tuple(begin_with),
         until_asked=until_asked,
         in_pieces=in_pieces,
-        ends_with=frozenset(ends_with),
+        ends_with=ends_with or {},
     )
     async with asker:
         with span("chain", "node") as traced:
@@ -358,7 +358,7 @@ class _Loop:
     begin_with: tuple[PlanStep, ...] = ()
     until_asked: bool = False
     in_pieces: bool = False
-    ends_with: frozenset[str] = frozenset()
+    ends_with: Mapping[str, bool] = field(default_factory=dict[str, bool])
     entries: list[Entry] = field(default_factory=list[Entry])
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
@@ -449,9 +449,9 @@ class _Loop:
             made = await self.runner.run(read.calls, number)
         results = self._kept(made)
         if (
-            read.text.strip()
-            and results[-1:]
+            results[-1:]
             and results[-1].tool in self.ends_with
+            and (read.text.strip() or not self.ends_with[results[-1].tool])
             and all(each.ok for each in results)
         ):
             return self._chain("answered", answer=as_text(read.text)), nothing

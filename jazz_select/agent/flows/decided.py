@@ -1,11 +1,11 @@
 """What a decision model hears as a yes or a no where the table of phrases leaves it open: of approvals, of inputs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from jazz_select.agent.flows.slots import HeardFacts, Wanted
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.reading.consent import NEITHER, Consent, read_consent
+from jazz_select.agent.reading.grounding import Wanted
 from jazz_select.chat.decisions import Decided, Decider
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import alternatives
@@ -48,7 +48,7 @@ async def approval_heard(
 
 async def flags_heard(
     decider: Decider | None, wanted: Mapping[str, Wanted], asked_for: Iterable[str], *, asked: str, message: str
-) -> HeardFacts:
+) -> tuple[dict[str, bool], tuple[str, ...]]:
     """Inputs that are true or false and that the user was asked for, as the message answers them.
 
     Args:
@@ -57,11 +57,14 @@ async def flags_heard(
         asked_for: The names of what the user was asked for; nothing else is set by a yes.
         asked: The question.
         message: The answer.
+
+    Returns:
+        The inputs that it answers, and what to note of that.
     """
     flags = {name: _flag(name, wanted[name]) for name in asked_for if name in wanted and _is_flag(wanted[name])}
     if decider is None or not asked or not flags:
-        return HeardFacts({})
-    values: dict[str, Any] = {}
+        return {}, ()
+    values: dict[str, bool] = {}
     notes: list[str] = []
     answers = await _each_heard(decider, asked, message, list(flags.values()), name="fill")
     for name, found in zip(flags, answers, strict=True):
@@ -70,15 +73,7 @@ async def flags_heard(
             notes.append(_read(decider, name, found))
         elif found.note:
             notes.append(found.note)
-    return HeardFacts(values, notes=tuple(dict.fromkeys(notes)))
-
-
-def beside(one: HeardFacts, other: HeardFacts) -> HeardFacts:
-    """What two have heard; where both have heard of one name, the first."""
-    values = {**other.values, **one.values}
-    unclear = {name: each for name, each in other.unclear.items() if name not in values}
-    unsaid = tuple(name for name in other.unsaid if name not in values)
-    return HeardFacts(values, unclear, unsaid, (*one.notes, *other.notes))
+    return values, tuple(dict.fromkeys(notes))
 
 
 def _read(decider: Decider, what: str, found: Decided) -> str:

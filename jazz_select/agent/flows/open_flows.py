@@ -9,6 +9,7 @@ from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
 from jazz_select.agent.conversation import Ran
 from jazz_select.agent.flows.open_prompts import (
+    ANOTHER_WISH,
     BLOCKED,
     FINISHED,
     growing_messages,
@@ -38,6 +39,8 @@ from jazz_select.text import beginning
 from jazz_select.threads import run_with_timeout, self_bounded
 
 _LONGEST_BESIDE: Final = 1_000
+_ENDS_WITH: Final = {FINISHED: True, BLOCKED: True, ANOTHER_WISH: False}
+"""The tools that are ours: their call ends a chain, where the answer is said beside it, or at once."""
 _MOST_OPEN: Final = 8
 """Of many tools that only read, a model without a flow is shown those that may have to do with the message."""
 
@@ -57,6 +60,8 @@ class OpenFlowReply:
     ran: tuple[Ran, ...] = ()
     asked: bool = False
     """Whether a call has to be approved first."""
+    handed_back: str | None = None
+    """What of the message is another wish, in the user's words, as the model says."""
 
     @property
     def text(self) -> str:
@@ -101,6 +106,7 @@ class OpenFlows:
         *,
         only_about: bool = False,
         near: Sequence[str] = (),
+        hears_first: bool = False,
     ) -> OpenFlowReply:
         """Go on with a flow, or without one. A call that the user has agreed to is made first.
 
@@ -112,8 +118,10 @@ class OpenFlows:
             approval: Who lets calls pass.
             only_about: Whether a question about the flow is to be answered, and nothing else be done.
             near: Where there is no flow, the tools that may have to do with the message, the likeliest first.
+            hears_first: Whether nobody has read yet whether the message is for this flow: it can be handed back.
         """
         ended: list[str] = []
+        back: list[str] = []
         tools = self._usable(flow, near)
         if only_about:
             tools = [each for each in tools if each.reads]
@@ -124,7 +132,7 @@ class OpenFlows:
             not_now = frozenset(each.name for each in view.ledger.rest if each.what == "tool")
             not_now -= {each.name for each in tools}
         if flow is not None and not only_about:
-            tools += _endings(ended)
+            tools += [*_endings(ended), *([_handing_back(back)] if hears_first else [])]
         missing = [name for name in tools_named(flow) if name not in self._tools] if flow is not None else ()
         if view.ledger is None:
             messages = open_flow_messages(
@@ -142,7 +150,7 @@ class OpenFlows:
                 view,
                 shown,
                 system=self._system,
-                always=_endings([]),
+                always=[*_endings([]), _handing_back([])],
                 usable=[each.name for each in tools],
                 procedure=flow.name if flow is not None else "",
                 missing=missing,
@@ -158,7 +166,7 @@ class OpenFlows:
 
         @self_bounded
         async def but_for_its_end(call: ToolCall) -> Verdict:
-            return Allow() if call.tool in {FINISHED, BLOCKED} else await approve(call)
+            return Allow() if call.tool in _ENDS_WITH else await approve(call)
 
         options = replace(self._options_for(run, not_now), approve=but_for_its_end, on_event=listener())
         try:
@@ -173,7 +181,7 @@ class OpenFlows:
                 claims=approval.claims,
                 call_id=approval.names_at(place, run.path, "chain"),
                 in_pieces=True,
-                ends_with=(FINISHED, BLOCKED),
+                ends_with=_ENDS_WITH,
                 tools_told=view.ledger is not None,
             )
         except ChainError as error:
@@ -191,6 +199,7 @@ class OpenFlows:
             ran=self._ran(chain),
             final=self._final(chain),
             asked=asked,
+            handed_back=None if asked or not back else back[-1],
         )
 
     async def _shown(self, ledger: Ledger, flow: BaseFlow | None, tools: Sequence[Tool]) -> list[tuple[int, str]]:
@@ -291,6 +300,23 @@ def _beside(chain: Chain) -> str:
     said = rest[-1] if rest else None
     is_of_them = isinstance(following, ToolRequest) and following.round in asked
     return beginning(said.text, _LONGEST_BESIDE) if isinstance(said, AssistantText) and is_of_them else ""
+
+
+def _handing_back(back: list[str]) -> Tool:
+    """The way to say that a message is for another procedure; it puts down what that wish is."""
+
+    def hand_back(wish: str) -> str:
+        back.append(wish)
+        return "noted: it is looked after next"
+
+    wish = {"type": "string", "description": "The user's own words for it."}
+    return Tool(
+        name=ANOTHER_WISH,
+        description="Hand over what the user wants that this procedure is not for, or that it is called off.",
+        input_schema={"type": "object", "properties": {"wish": wish}, "required": ["wish"]},
+        function=hand_back,
+        read_only=True,
+    )
 
 
 def _endings(ended: list[str]) -> list[Tool]:

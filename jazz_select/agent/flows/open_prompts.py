@@ -22,6 +22,8 @@ FINISHED = "finish_procedure"
 """The tool by which a model says that a flow is done."""
 BLOCKED = "cannot_finish"
 """The tool by which it says that a flow cannot be done, and why."""
+ANOTHER_WISH = "another_wish"
+"""The tool by which it hands a message back that is for another procedure, or calls this one off."""
 SYSTEM: Final = "You are a helpful agent."
 _PROCEDURE: Final = (
     "Follow {which} for the user, step by step, and call tools where it says so. Never say that something "
@@ -62,6 +64,9 @@ _OTHERS: Final = "OTHER WISHES of the user, not to be worked on now, nor to be d
 _FACTS: Final = "KNOWN:"
 _HEADING: Final = re.compile(r"\b(KNOWN:|CALLS MADE SO FAR|OTHER WISHES)")
 """What nobody who speaks may begin a part with: it is told as said."""
+_USABLE: Final = re.compile(r"Tools that may be called now: (.*)")
+_AT_WORK: Final = re.compile(r'WITH A PROCEDURE: "?([^".;\n]+)')
+_PROCEDURE_OF: Final = re.compile(r'<flow name="([^"]+)"')
 MOST_TOKENS: Final = 8_000
 """What procedures and tools that were shown may take together; beyond, they are shown afresh."""
 _SAYS: Final = "THE USER SAYS:"
@@ -143,6 +148,17 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
         *(replace(each, content=_as_said(each.content)) for each in earlier),
         Message(role="user", content=_as_said(view.message) or "(nothing)"),
     ]
+
+
+def at_work(messages: Sequence[Message]) -> str:
+    """The flow at which a prompt has a model work that may hand the message back; empty where it may not."""
+    told = "\n".join(each.content for each in messages)
+    now = _USABLE.findall(told)
+    offered = ANOTHER_WISH in now[-1] if now else f'"name": "{ANOTHER_WISH}"' in told
+    if not offered or "TOOL RESULTS" in messages[-1].content:
+        return ""
+    found = _AT_WORK.findall(told) or _PROCEDURE_OF.findall(told)
+    return found[-1] if found else ""
 
 
 def _as_said(text: str) -> str:

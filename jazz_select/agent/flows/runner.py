@@ -41,8 +41,6 @@ ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
 """Which branch of a conditional flow is to be run, by its place; None where none fits."""
 GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
 """Goes on where a flow is open: a model with the flow's prompt and tools."""
-FindInputs = Callable[[Tool, tuple[str, ...]], Awaitable[Mapping[str, Any]]]
-"""Finds inputs of a tool that nothing gives yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,14 +209,13 @@ class FlowRunner:
         *,
         choose: ChooseBranch,
         go_on: GoOn | None = None,
-        fill: FindInputs | None = None,
         fixed: Mapping[str, Any] | None = None,
         approve: Callable[[str], Approve] | None = None,
         call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]] | None = None,
         made: Callable[[Ran], None] | None = None,
         deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None = None,
     ) -> None:
-        """Take who runs chains, what is done, and who chooses branches, goes on, finds facts, approves and names calls.
+        """Take who runs chains, what is done, and who chooses branches, goes on, approves and names calls.
 
         Each call that a chain has made is told to `made`, for whoever comes later in the same turn. What is `fixed`,
         the caller's own context, is what it is: nothing that tools returned takes its place.
@@ -228,7 +225,6 @@ class FlowRunner:
         self._before = before
         self._choose = choose
         self._go_on = go_on
-        self._fill = fill
         self._approve = approve
         self._call_id = call_id
         self._made = made
@@ -302,7 +298,7 @@ class FlowRunner:
         if begun.tool and has_stayed and self._may_be(begun.tool, chain[0]):
             chain = [begun.tool, *chain[1:]]  # a choice was made, and what it fell on has waited since
         begun = replace(begun, left=tuple(names))
-        begun = await self._filled(begun, chain)
+        begun = self._asking(begun, chain)
         if begun.status != "done":
             return begun
         approve = self._approve(begun.path) if self._approve else None
@@ -385,31 +381,28 @@ class FlowRunner:
         own = {name: value for name, value in ran.arguments.items() if folded_name(name) not in fixed}
         return ran.model_copy(update={"arguments": own})
 
-    async def _filled(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
-        """With what the chain wants and no tool of it gives, as far as that can be found or else has to be asked for.
+    def _asking(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """It waits where the chain wants what nobody gave and no tool of it gives.
 
         What can be known is asked for before anything runs: half a chain may be worse than none.
         """
-        facts, given = dict(begun.facts), set(begun.facts)
+        given = set(begun.facts)
         asks: dict[str, str] = {}
         for step in chain:
             tool = self._executor.tools.get(step) if isinstance(step, str) else None
             if tool is None:
                 break
-            later = dict.fromkeys(given - facts.keys(), "something")
-            missing = tuple(name for name in arguments_of(tool, {**later, **facts})[1] if name not in asks)
-            if missing and self._fill is not None:
-                found = await self._fill(tool, missing)
-                facts |= {name: value for name, value in found.items() if name in missing}
-            asks |= {name: tool.name for name in missing if name not in facts}
+            later = dict.fromkeys(given - begun.facts.keys(), "something")
+            for name in arguments_of(tool, {**later, **begun.facts})[1]:
+                asks.setdefault(name, tool.name)
             returned = {each.name for each in outputs(tool)}
             if not returned:
                 break  # what it returns is not told, so what comes after it may well be there
             given |= returned
         if not asks:
-            return replace(begun, facts=facts)
+            return begun
         wanting = "; ".join(f"{tool} wants {name}" for name, tool in asks.items())
-        return replace(begun, status="waiting", asks=tuple(asks), facts=facts, problem=wanting)
+        return replace(begun, status="waiting", asks=tuple(asks), problem=wanting)
 
     async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
         parts = flow.subflows

@@ -7,17 +7,15 @@ from typing import Any, Final, cast
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, placed
-from jazz_select.agent.flows.decided import beside, flags_heard
+from jazz_select.agent.flows.decided import flags_heard
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
-from jazz_select.agent.flows.said import folded_message
-from jazz_select.agent.flows.slots import HeardFacts, Wanted, from_words, wanted_of
 from jazz_select.agent.flows.which import chosen_anyway
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
-from jazz_select.agent.reading.consent import is_courtesy
+from jazz_select.agent.reading.grounding import Wanted, wanted_of
+from jazz_select.agent.reading.said import folded
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
-from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import Decider
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
@@ -35,7 +33,7 @@ from jazz_select.selector.prompt import WITHIN
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.retrieval import Availability
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import beginning, describe_error, in_words, name_shown, one_line
+from jazz_select.text import describe_error, name_shown, one_line
 from jazz_select.threads import run_within_budget, spent_budget
 from jazz_select.values import Decision, Reason
 
@@ -117,22 +115,18 @@ class FlowAttempt:
         stack: The flows, this one on top.
         open_flow: How far it has come before.
         approval: Who lets calls pass in this turn.
-        answers: What was found in the user's words.
-        looked_for: The inputs that were looked for in the user's words in this turn, also before it was run.
-        unclear: What was said of an input in several ways of which nothing tells which is meant.
         replies: What models made of it, in the order in which they ended.
         made: The calls that were made in the turn, those of flows before this one included.
+        hears_first: Whether its model may hand the message back.
     """
 
     request: TurnRequest
     stack: FlowStack
     open_flow: OpenFlow
     approval: TurnApproval
-    answers: dict[str, Any] = field(default_factory=dict[str, Any])
-    looked_for: set[str] = field(default_factory=set[str])
-    unclear: dict[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
     made: list[Ran] = field(default_factory=list[Ran])
+    hears_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +168,6 @@ class TurnFlows:
         *,
         executor: FlowExecutor,
         gate: DestructionGate,
-        model: ChatClient | None,
         loops: OpenFlows | None,
         approval: AgentApproval,
         titles: Titles,
@@ -185,7 +178,6 @@ class TurnFlows:
         self._selector = selector
         self._executor = executor
         self._gate = gate
-        self._model = model
         self._loops = loops
         self._approval = approval
         self._titles = titles
@@ -210,21 +202,31 @@ class TurnFlows:
         found = wanted_of([*tools, *self._executor.tools.values()], open_flow.asks)
         return {name: found[name] for name in open_flow.asks if name in found}
 
-    async def found(self, begun: SelectedFlows, waiting: OpenFlow) -> HeardFacts:
-        """What models find of what a flow waits for or can take, and of what was said before and is corrected now."""
+    def inputs(self, name: str, context: Mapping[str, Any], waiting: OpenFlow | None = None) -> dict[str, Wanted]:
+        """What the user may give for a flow that runs: what its chains take that nothing else gives, and it asks for.
+
+        Args:
+            name: The flow's.
+            context: What the caller knows, however it is spelled: nobody else gives that.
+            waiting: The flow as it waits. Where something final was done, it takes no more than what it asks for.
+        """
+        flow = self.flow(name)
+        found: dict[str, Wanted] = {}
+        if flow is not None and not flow.manual and (waiting is None or not waiting.is_final):
+            found = _unset(self._chained(flow), context)
+        fixed = set(map(folded_name, context))
+        asked = {} if waiting is None else self.wanted(waiting)
+        return {each: want for each, want in {**found, **asked}.items() if folded_name(each) not in fixed}
+
+    def lacks(self, flow: BaseFlow, context: Mapping[str, Any], *, optional: bool) -> bool:
+        """Whether its chains take what nothing else gives, what may be left out among it or not."""
+        return not flow.manual and bool(_unset(self._chained(flow), context, optional=optional))
+
+    async def flags(self, begun: SelectedFlows, waiting: OpenFlow) -> tuple[dict[str, bool], tuple[str, ...]]:
+        """What a decision model hears for the inputs that are true or false and were asked for; and what to note."""
         view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
         wanted = self.wanted(waiting)
-        heard = await flags_heard(self._decider, wanted, waiting.asks, asked=view.asked, message=view.message)
-        if self._model is None:
-            return heard
-        flow = self.flow(waiting.name)
-        if flow is not None and not waiting.is_final:
-            wanted = {**_unset(self._chained(flow), begun.request.context), **wanted}
-        fixed = set(map(folded_name, begun.request.context))  # what the caller knows, however it is spelled
-        fixed |= set(map(folded_name, heard.values))
-        wanted = {name: each for name, each in wanted.items() if folded_name(name) not in fixed}
-        task = self._task(waiting)
-        return beside(heard, await from_words(self._model, wanted, view.heard, task=task, asked=view.asked))
+        return await flags_heard(self._decider, wanted, waiting.asks, asked=view.asked, message=view.message)
 
     def _chained(self, flow: BaseFlow) -> list[Tool]:
         """The tools that its chains may run; none where one of them cannot be run."""
@@ -232,13 +234,6 @@ class TurnFlows:
             return list(self._gate.chained(flow))
         except FlowError:
             return []
-
-    def _task(self, open_flow: OpenFlow) -> str:
-        """What facts are for, in words."""
-        flow = self.flow(open_flow.name)
-        about = f": {flow.description}" if flow is not None and flow.description else ""
-        wanted = beginning(open_flow.request, _LONGEST_REQUEST)
-        return f"{self._titles.flow(open_flow.name)}{about} Asked for with: {wanted}"
 
     async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
@@ -266,8 +261,8 @@ class TurnFlows:
                 stack=work.stack,
                 open_flow=top,
                 approval=approval,
-                looked_for=set(selected.unsaid.get(top.name, ())),
                 made=list(work.calls),
+                hears_first=selected.hears_first and not work.runs,
             )
             try:
                 run = await self._one(attempt)
@@ -276,6 +271,11 @@ class TurnFlows:
             spent = spent_budget()
             work = self._after(work, attempt, run, cut=spent is not None)
             following = work.stack.top
+            wish = next((each.handed_back for each in attempt.replies if each.handed_back is not None), None)
+            if wish is not None:
+                begun = any(each.ran for each in attempt.replies)
+                runs = work.runs if begun else work.runs[:-1]
+                return replace(work, runs=runs, handed_back=_own_words(wish, work.request.message))
             if run.status in {"done", "blocked"} and following is not None and following.status == "queued":
                 if spent is None:
                     continue
@@ -313,8 +313,6 @@ class TurnFlows:
 
     def _near(self, work: TurnWork) -> Iterator[str]:
         """The tools that may have to do with a message: of calls that were made, and of flows that were recalled."""
-        if is_courtesy(work.request.message):
-            return
         yield from (call.tool for call in reversed(work.request.conversation.calls))
         selection = work.selected.selection
         for candidate in selection.decision.candidates if selection is not None else ():
@@ -324,8 +322,7 @@ class TurnFlows:
     def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun, *, cut: bool) -> TurnWork:
         """What was done, with this flow. One that was `cut` by the end of the turn's time waits, to go on later."""
         top = attempt.open_flow
-        answers = {**top.answers, **storable_fields(attempt.answers)[0]}
-        progress = top.model_copy(update={"answers": answers, "asks": run.asks})
+        progress = top.model_copy(update={"asks": run.asks})
         choices = {name: tuple(each) for name, each in storable_fields(run.choices)[0].items()}
         progress = progress.model_copy(update={"changed": run.changed, "choices": choices})
         if run.begun:
@@ -369,7 +366,7 @@ class TurnFlows:
         _check_chains(flow)
         top = attempt.open_flow = top.model_copy(update={"parts": placed(top.parts, flow)})
         is_new = top.status == "queued" and not flow.manual
-        if is_new and (unclear := await self._first_heard(attempt, flow)):
+        if is_new and (unclear := top.choices):
             which = f"which is meant is not clear: {', '.join(unclear)}"
             return replace(begun, status="waiting", asks=tuple(unclear), choices=unclear, problem=which)
         hold = None if flow.manual else self._gate.held_by_change(top, flow)
@@ -389,9 +386,6 @@ class TurnFlows:
                 raise TimeoutError(msg)
             return place
 
-        async def fill(tool: Tool, missing: tuple[str, ...]) -> Mapping[str, Any]:
-            return await self._filled(attempt, wanted_of([tool], missing))
-
         def decided(part: BaseFlow, made: Sequence[Ran]) -> DecisionCallback:
             view = self._view(attempt, made)
             return _Deciding(cast("ModelDecision", self._decision), view, part, self._executor.tools)
@@ -401,50 +395,26 @@ class TurnFlows:
             top.parts,
             choose=choose,
             go_on=go_on if self._loops else None,
-            fill=fill if self._model else None,
             fixed=context,
             approve=lambda path: attempt.approval.at(top.name, path, doubt=top.doubt),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
             made=attempt.made.append,
             deciding=decided if self._decision else None,
         )
-        run = await runner.run(flow, {**top.answers, **context, **attempt.answers})
-        return replace(run, choices={name: each for name, each in attempt.unclear.items() if name in run.asks})
-
-    async def _first_heard(self, attempt: FlowAttempt, flow: BaseFlow) -> dict[str, tuple[Any, ...]]:
-        """Look, before a chain is begun, for all of its inputs in what the user has said; what of them is unclear.
-
-        What the user named binds: an order's number that is optional must not be left to be the latest order's. A
-        request that is the flow's name or an example of it, word for word, names nothing that is not required.
-        """
-        if self._model is None:
-            return attempt.unclear
-        top = attempt.open_flow
-        known = {**top.answers, **attempt.request.context}
-        tools = self._chained(flow)
-        own = {folded_message(text) for text in (in_words(flow.name), *flow.aliases, *flow.examples)}
-        if folded_message(top.request) not in own or _unset(tools, known, optional=False):
-            await self._filled(attempt, _unset(tools, known))
-        return attempt.unclear
-
-    async def _filled(self, attempt: FlowAttempt, wanted: Mapping[str, Wanted]) -> Mapping[str, Any]:
-        """Inputs of tools out of what the user has said; nothing is looked for twice in a turn."""
-        wanted = {name: each for name, each in wanted.items() if name not in attempt.looked_for}
-        if self._model is None or not wanted:
-            return {}
-        view = self._view(attempt)
-        task = self._task(attempt.open_flow)
-        found = await from_words(self._model, wanted, view.heard, task=task, asked=view.asked)
-        attempt.looked_for.update(wanted)
-        attempt.answers.update(found.values)
-        attempt.unclear.update(found.unclear)
-        return found.values
+        return await runner.run(flow, {**top.answers, **context})
 
     async def _gone_on(self, attempt: FlowAttempt, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
         if self._loops is None:
             return run
-        talked = await self._loops.talk(self._view(attempt), attempt.open_flow.name, flow, run, attempt.approval)
+        talked = await self._loops.talk(
+            self._view(attempt),
+            attempt.open_flow.name,
+            flow,
+            run,
+            attempt.approval,
+            hears_first=attempt.hears_first,
+        )
         attempt.replies.append(talked)
         attempt.made.extend(talked.ran)
         run = replace(run, final=run.final or talked.final)
@@ -467,6 +437,11 @@ class TurnFlows:
         """The connected tools that a flow and its parts name, in their order."""
         tools = self._executor.tools
         yield from (tools[name] for name in tools_named(flow) if name in tools)
+
+
+def _own_words(wish: str, message: str) -> str:
+    """A wish in the user's words; the whole message, where a model puts it in words of its own."""
+    return wish if folded(wish) and folded(wish) in folded(message) else message
 
 
 def _standing(work: TurnWork) -> TurnStatus:

@@ -12,8 +12,8 @@ from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
 from jazz_select.agent.conversation import Ran, Said
 from jazz_select.agent.flows.open_prompts import growing_messages, open_flow_messages, shown_texts
-from jazz_select.agent.flows.slots import facts_messages, wanted_of
 from jazz_select.agent.flows.turn_flows import decision_situation
+from jazz_select.agent.reading.grounding import Wanted, shown_inputs
 from jazz_select.agent.view import ConversationView, FlowInView
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.model_decision import decision_messages
@@ -79,21 +79,28 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
     registry = FlowRegistry(min_examples=0)
     refund = flow("refund_order", registry, tools=("look_up", "cancel_order"), steps=("Look.", "Cancel."))
     card = ToolCandidate(name="cancel_order", description="Cancel an order.", input_schema_summary={})
-    task, asked = text or "Money back: What refund_order does.", view.asked
+    number = Wanted({"type": "string", "description": text or "Number of the order"}, {})
+
+    def inputs(_: str) -> tuple[str, ...]:
+        return shown_inputs({f"the {text}" if text else "order_number": number})
+
     names = [f"the {text}" if text else "weigh_it"]  # of two words: it is shown in quotes, whatever the text
     own = open_flow_messages(view, procedure="PROCEDURE", missing=names, lost=names, within="refund_order")
     grown = growing_view(view)
     texts = shown_texts(SHOWN[2:], {tool.name: tool for tool in TOOLS}, {"refund_order": "PROCEDURE"})
     decision = decision_prompt("look_up", ["state"], [card])
     return {
-        "choose": build_prompt(view.message, (), candidates(), situation=view.situation()).messages,
-        "fill": facts_messages(wanted_of(TOOLS, ["order_number"]), view.heard, task=task, asked=asked),
+        "choose": build_prompt(
+            view.message, (), candidates(), situation=replace(view.situation(), inputs=inputs)
+        ).messages,
         "decide": decision_messages(
             {"state": text or "shipped"}, decision, situation=decision_situation(view, refund, TOOLS)
         ),
         "call": tuple(opening(own, TOOLS)),
         "talk": tuple(opening(open_flow_messages(view), TOOLS[:1])),
-        "choose_growing": growing_prompt(view.message, candidates(), grown.situation(), flows=shop()).messages,
+        "choose_growing": growing_prompt(
+            view.message, candidates(), replace(grown.situation(), inputs=inputs), flows=shop()
+        ).messages,
         "decide_growing": decision_messages(
             {"state": text or "shipped"}, decision, situation=decision_situation(grown, refund, TOOLS)
         ),

@@ -1,11 +1,13 @@
 """What the tests of the agent in conversation share: a small shop, and a model that answers by what it is asked."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, TurnResult
+from jazz_select.agent.flows.open_prompts import at_work
 from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.testing import ListMemory
 from jazz_select.values import Message, Reply
@@ -13,19 +15,24 @@ from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
 
 FLOWS: Final = ("send_back", "cancel_it", "track_it", "settle_it")
+READS: Final = "You read a user's message"
 BEGINNINGS: Final = {
     "You choose which flows fit": "choose",
-    "You find facts": "fill",
+    READS: "choose",
     "You choose the next tool": "decide",
 }
-_USUAL: Final = {"choose": "[]", "fill": "{}", "decide": "none", "call": "Well."}
+_USUAL: Final = {"choose": "{}", "decide": "none", "call": "Well."}
 
 
 class Mind:
     """A model with replies, or errors, for each kind of prompt; after the last one it says nothing in particular.
 
+    `choose` is what it makes of each message that is read, and `values` what it finds in it for the inputs of what it
+    chooses, where that takes any. Where it is at work on a flow and may hand a message back, it goes by the next
+    `choose` as well: it does, unless that is the flow it is at work on.
+
     Attributes:
-        asked: The kind and the text of each prompt.
+        asked: The kind and the text of each prompt; where a message was handed back the kind is `back`.
     """
 
     def __init__(self, **replies: Sequence[str | Exception]) -> None:
@@ -35,12 +42,38 @@ class Mind:
     async def complete(self, messages: Sequence[Message]) -> Reply:
         """The next reply of this kind."""
         kind = next((kind for begins, kind in BEGINNINGS.items() if messages[0].content.startswith(begins)), "call")
+        if kind == "call" and self._hands_back(messages):
+            self.asked.append(("back", tuple(messages)))
+            return Reply(text=calls("another_wish", wish=""), model="scripted")
         self.asked.append((kind, tuple(messages)))
         left = self._replies.get(kind, [])
         reply = left.pop(0) if left else _USUAL[kind]
         if isinstance(reply, Exception):
             raise reply
+        if kind == "choose" and messages[0].content.startswith(READS):
+            reply = self._with_values(reply, messages[-1].content)
         return Reply(text=reply, model="scripted")
+
+    def _hands_back(self, messages: Sequence[Message]) -> bool:
+        """Whether it is at work on a flow, and the message is for another one, or for none."""
+        here, left = at_work(messages), self._replies.get("choose", [])
+        if not (here and left) or isinstance(left[0], Exception):
+            return False
+        if _parts(left[0]) != {"flows": [here]}:
+            return True
+        left.pop(0)
+        return False
+
+    def _with_values(self, reply: str, shown: str) -> str:
+        """With the next values, where a flow that is chosen is shown with inputs."""
+        read, left = _parts(reply), self._replies.get("values", [])
+        takes = {name for name, told in re.findall(r'name="(\w+)"([^>]*)', shown) if "inputs=" in told}
+        if not (left and takes & {*read.get("flows", [])}):
+            return reply
+        found = json.loads(str(left.pop(0)))
+        unclear = {name: each["unclear"] for name, each in found.items() if isinstance(each, dict)}
+        values = {name: each for name, each in found.items() if each is not None and name not in unclear}
+        return json.dumps({**read, "values": values, "unclear": unclear})
 
     def prompts(self, *kinds: str) -> list[str]:
         """The prompts of these kinds, or of all, each as one text."""
@@ -50,14 +83,19 @@ class Mind:
             if not kinds or kind in kinds
         ]
 
-    def questions(self) -> list[dict[str, Any]]:
-        """What was asked for facts, as data."""
-        return [json.loads(messages[-1].content) for kind, messages in self.asked if kind == "fill"]
+
+def _parts(reply: Any) -> dict[str, Any]:
+    """A reading as its parts; an array alone is `flows`."""
+    try:
+        read = json.loads(reply)
+    except ValueError:
+        return {}
+    return read if isinstance(read, dict) else {"flows": read}
 
 
-def chooses(*flows: str) -> str:
-    """A choice by name: where a flow stands is not what these tests are about."""
-    return json.dumps(list(flows))
+def chooses(*flows: str, **read: Any) -> str:
+    """A choice by name: where a flow stands is not what these tests are about; and what else was read."""
+    return json.dumps({"flows": list(flows), **read})
 
 
 def calls(tool: str, **arguments: Any) -> str:

@@ -130,17 +130,17 @@ async def test_a_model_gets_the_tools_of_the_flow_alone(made: Made) -> None:
 
 
 async def test_where_no_flow_fits_a_model_has_every_tool_if_so_wished(made: Made) -> None:
-    model = ScriptedModel('{"natural_language_response": "Lima."}')
+    model = ScriptedModel("[]", '{"natural_language_response": "Lima."}')
     result = await made(model, open_tools="all").turn("what is the capital of Peru")
     assert (result.status, result.text, result.flows) == ("done", "Lima.", [])
-    assert '"cancel_order"' in "\n".join(each.content for each in model.calls[0])
+    assert '"cancel_order"' in "\n".join(each.content for each in model.calls[1])
 
 
 async def test_a_model_finds_what_was_said_and_may_make_nothing_up(made: Made) -> None:
-    said = ScriptedModel('{"email": "ada@example.org"}')
+    said = ScriptedModel('{"flows": ["refund_order"], "values": {"email": "ada@example.org"}}')
     found = await made(said).turn("Process a refund for my last order, I am ada@example.org")
     assert (found.status, found.model_calls) == ("done", 1)
-    made_up = ScriptedModel('{"email": "eve@example.org"}')
+    made_up = ScriptedModel('{"flows": ["refund_order"], "values": {"email": "eve@example.org"}}')
     asked = await made(made_up).turn(REFUND)
     assert (asked.status, asked.runs[0].asks) == ("waiting", ("email",))
 
@@ -231,7 +231,9 @@ async def test_a_memory_that_fails_is_told_and_the_flow_under_way_goes_on(pack: 
 
 
 async def test_a_model_that_fails_is_told_as_data(made: Made) -> None:
-    result = await made(ScriptedModel(ModelError("m", "gone", retryable=False))).turn("what is the capital of Peru")
+    result = await made(ScriptedModel(ModelError("m", "gone", retryable=False), repeat=True)).turn(
+        "what is the capital of Peru"
+    )
     assert result.status == "failed"
     assert "gone" in str(result.error)
     assert result.conversation.turns == 1
@@ -266,12 +268,14 @@ async def test_tools_called_for_ever_end_at_the_limit_with_a_flagged_answer(made
     schema = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
 
     def forever(messages: Any) -> str:
+        if messages[0].content.startswith("You read"):
+            return "{}"
         return '{"mood": "tired"}' if "mood" in str(messages[-1].content) + str(messages[0].content) else CALL
 
     result = await made(ScriptedModel(forever, repeat=True), chain_limit=3).turn(
         "what is the capital of Peru", schema=schema
     )
-    assert (result.incomplete, result.value, result.model_calls) == (True, {"mood": "tired"}, 4)
+    assert (result.incomplete, result.value, result.model_calls) == (True, {"mood": "tired"}, 5)
 
 
 @pytest.mark.parametrize("wrong", [{"type": 7}, {"$ref": "#/nowhere"}, 3], ids=["type", "reference", "no schema"])

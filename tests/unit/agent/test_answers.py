@@ -27,7 +27,9 @@ async def test_a_refund_of_one_order_is_no_refund_of_another(made: Made) -> None
     assert "(return number: " in without.text
     thanks = await made(approval="destructive").turn("thanks", without.conversation, context=ADA)
     assert (thanks.status, thanks.flows) == ("confirming", [])
-    found = await made(ScriptedModel('{"order_number": "60105"}')).turn(named, context=ADA)
+    found = await made(ScriptedModel('{"flows": ["refund_order"], "values": {"order_number": "60105"}}')).turn(
+        named, context=ADA
+    )
     assert found.runs[0].facts["order_number"] == "60105"
     assert found.runs[0].facts["eligibility"] == "too_late"
 
@@ -142,7 +144,7 @@ async def test_what_the_look_up_takes_itself_is_asked_of_the_user() -> None:
 
 
 async def test_what_was_found_in_the_first_message_is_known_in_the_second(made: Made) -> None:
-    model = ScriptedModel('{"order_number": "60105"}', '{"email": null}', '{"email": null}')
+    model = ScriptedModel('{"flows": ["refund_order"], "values": {"order_number": "60105"}}')
     agent = made(model)
     first = await agent.turn("Process a refund for my order 60105")
     assert first.status == "waiting"
@@ -219,7 +221,7 @@ async def test_two_things_are_asked_for_and_given_one_by_one() -> None:
 )
 async def test_numbers_are_compared_as_numbers(said: str, value: float, *, taken: bool) -> None:
     log: list[str] = []
-    model = ScriptedModel('{"amount": null}', f'{{"amount": {value}}}')
+    model = ScriptedModel('["both"]', f'{{"flows": ["both"], "values": {{"amount": {value}}}}}')
     agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, amount="number")], model=model)
     first = await agent.turn("both")
     second = await agent.turn(f"well, {said}", first.conversation)
@@ -243,7 +245,7 @@ async def test_a_flow_that_nobody_goes_on_with_can_be_left(made: Made) -> None:
 )
 async def test_whatever_takes_back_is_no_go_ahead(message: str) -> None:
     log: list[str] = []
-    model = ScriptedModel("{}", '{"number": "A-17"}')
+    model = ScriptedModel('["both"]', '{"flows": ["both"], "values": {"number": "A-17"}}')
     tool = destroyer("drop", log, number="string")
     agent = agent_of(shop_of(("both", ("drop",))), [tool], model=model, approval="destructive")
     first = await agent.turn("both")
@@ -254,7 +256,7 @@ async def test_whatever_takes_back_is_no_go_ahead(message: str) -> None:
 
 async def test_names_in_other_forms_of_the_same_letters_are_the_same() -> None:
     log: list[str] = []
-    model = ScriptedModel("{}", '{"customer": "M\\u00fcller7"}')
+    model = ScriptedModel('["both"]', '{"flows": ["both"], "values": {"customer": "M\\u00fcller7"}}')
     agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log, customer="string")], model=model)
     first = await agent.turn("both")
     second = await agent.turn("it is Mu\u0308ller7", first.conversation)
@@ -264,10 +266,10 @@ async def test_names_in_other_forms_of_the_same_letters_are_the_same() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        '{"amount": 100000000000000000000}',
-        '{"amount": ' + "[" * 400 + "]" * 400 + "}",
+        '{"flows": ["both"], "values": {"amount": 100000000000000000000}}',
+        '{"flows": ["both"], "values": {"amount": ' + "[" * 400 + "]" * 400 + "}}",
         "\ud800",
-        '{"amount": "\ud800"}',
+        '{"flows": ["both"], "values": {"amount": "\ud800"}}',
     ],
 )
 async def test_what_a_model_makes_of_a_question_stays_in_bounds(reply: str) -> None:

@@ -89,7 +89,7 @@ async def by_model_of_an_agent(tool: Tool, **options: Any) -> str:
 
 
 async def by_model_without_a_flow(tool: Tool, **options: Any) -> str:
-    agent = at_an_agent(tool, model=ScriptedModel(CALL, "done"), **options)
+    agent = at_an_agent(tool, model=ScriptedModel("[]", CALL, "done"), **options)
     return _asked(await agent.turn("something quite else"))
 
 
@@ -173,11 +173,11 @@ async def test_a_yes_lets_the_call_pass_that_was_shown_once(by: str) -> None:
 @pytest.mark.spec("005.2")
 async def test_a_model_without_a_flow_hears_what_came_of_the_call_that_was_agreed_to() -> None:
     log: list[Any] = []
-    model = ScriptedModel(CALL, "It is paid.", CALL)
+    model = ScriptedModel("[]", CALL, "It is paid.", "[]", CALL)
     asked, done, again = await talk(at_an_agent(pays(log), model=model), "settle 5 for me", "ok", "and once more")
     assert [asked.status, done.status, again.status] == ["confirming", "done", "confirming"]
     assert (done.text, log) == ("It is paid.", [KNOWN])
-    heard = model.calls[1]
+    heard = model.calls[2]
     assert [each.role for each in heard[-3:]] == ["user", "assistant", "user"]
     assert '"paid":5' in heard[-1].content.replace(" ", "")
 
@@ -193,7 +193,8 @@ async def test_a_model_without_a_flow_hears_what_came_of_the_call_that_was_agree
 )
 async def test_a_no_calls_it_off_and_a_later_yes_does_nothing(by: str, text: str) -> None:
     log: list[Any] = []
-    model = None if by == "steps" else ScriptedModel(CALL, "What do you mean?")
+    replies = (CALL, "{}", "What do you mean?")
+    model = None if by == "steps" else ScriptedModel(*(("{}", *replies) if by == "no flow" else replies))
     agent = at_an_agent(pays(log), steps=by != "model", model=model)
     first, off, after = await talk(agent, "something quite else" if by == "no flow" else "pays", "no, thanks", "yes")
     assert (first.status, off.text, off.conversation.pending, off.conversation.flows) == ("confirming", text, None, ())

@@ -349,14 +349,6 @@ async def test_a_flow_that_a_model_goes_on_with_hears_what_is_about_it() -> None
     memory.be(0.5, 0.45)
     (on,) = await said(made, "something with the price", kept=first.conversation)
     assert (on.text, on.question) == ("I see.", None)
-    memory.be(0.01, 0.45, 0.5)
-    (asks,) = await said(made, "and what about the other parcel", kept=first.conversation)
-    assert (asks.status, len(asks.conversation.flows)) == ("waiting", 1)
-    (off,) = await said(made, "never mind", kept=asks.conversation)
-    assert (off.text, [each.name for each in off.conversation.flows]) == (
-        "All right, none of these is done.",
-        ["refund_order"],
-    )
 
 
 # --- what is gone, closed or tampered with -------------------------------------

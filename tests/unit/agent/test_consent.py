@@ -1,6 +1,9 @@
 """What counts as a yes, as a no, and as neither; and which requests only seem to want something done."""
 
+import json
+from collections.abc import Sequence
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -9,6 +12,7 @@ from jazz_select.agent.reading.consent import Asked, is_courtesy, phrases, read_
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
+from jazz_select.values import Message
 from tests.unit.agent.consents import NEITHER, NO, READ_BY_A_MODEL, WITH_MORE, YES
 from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
@@ -45,13 +49,19 @@ def test_a_model_s_yes_counts_by_a_sentence_that_is_one_and_by_no_other() -> Non
     assert read_consent("No fee please. Yes.", ASKED, quote="no fee please").answer == "neither"
 
 
+def agrees(messages: Sequence[Message]) -> str:
+    """A yes to whatever is said, all of it quoted."""
+    said = ET.fromstring(messages[-1].content).findtext("request") or ""  # noqa: S314 - our own prompt
+    return json.dumps({"confirm": {"is": "yes", "quote": said}})
+
+
 async def through(door: str, message: str) -> tuple[str, list[str]]:
     """What becomes of a call that waits for a yes, where whoever reads the message says yes whatever it is."""
     log: list[str] = []
     lies: dict[str, Any] = {
         "alone": {},
         "decider": {"decider": ScriptedDecider("yes", sure=1.0, repeat=True)},
-        "model": {"model": ScriptedModel('["yes"]', repeat=True)},
+        "model": {"model": ScriptedModel(agrees, repeat=True)},
     }
     options: dict[str, Any] = {"approval": "destructive"} | lies[door]
     registry, tool = shop_of(("both", ("drop",))), destroyer("drop", log, number="string")

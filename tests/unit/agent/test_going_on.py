@@ -23,7 +23,7 @@ async def after(reply: str, message: str = "so?", **options: Any) -> tuple[TurnR
     """What an answer to who chooses comes to, with one flow under way and another parked; and what was called."""
     log: list[Any] = []
     chosen = [chooses("send_back"), chooses("track_it"), reply]
-    mind = Mind(choose=chosen, fill=[SENDING], call=["On its way.", "Well."])
+    mind = Mind(choose=chosen, values=[SENDING], call=["On its way.", "Well."])
     agent = shop_agent(mind, log, **options)
     return (await talk(agent, *BEGUN, message))[-1], log, mind
 
@@ -38,13 +38,19 @@ TURNS: list[Any] = [
     pytest.param(chooses("track_it"), "active", [TRACK, SEND], id="go on"),
     pytest.param(chooses("send_back"), "waiting", [SEND, TRACK], id="resume"),
     pytest.param(chooses("cancel_it"), "waiting", [("cancel_it", "waiting"), TRACK, SEND], id="switch"),
-    pytest.param('["off-1"]', "waiting", [SEND], id="call off what is under way"),
-    pytest.param('["off-2"]', "done", [TRACK], id="call off what is parked"),
-    pytest.param('["off-1", "off-2"]', "done", [], id="call off both"),
-    pytest.param('["off-1", "cancel_it"]', "waiting", [("cancel_it", "waiting"), SEND], id="a new wish beside"),
-    pytest.param('["off-2", "cancel_it"]', "waiting", [("cancel_it", "waiting"), TRACK], id="and of a parked one"),
+    pytest.param('{"off": ["1"]}', "waiting", [SEND], id="call off what is under way"),
+    pytest.param('{"off": ["2"]}', "done", [TRACK], id="call off what is parked"),
+    pytest.param('{"off": ["1", "2"]}', "done", [], id="call off both"),
+    pytest.param(
+        '{"flows": ["cancel_it"], "off": ["1"]}', "waiting", [("cancel_it", "waiting"), SEND], id="a new wish beside"
+    ),
+    pytest.param(
+        '{"flows": ["cancel_it"], "off": ["2"]}', "waiting", [("cancel_it", "waiting"), TRACK], id="and of a parked one"
+    ),
     pytest.param("[]", "active", [TRACK, SEND], id="none"),
-    pytest.param('["track_it", "off-1"]', "active", [TRACK, SEND], id="neither, where it contradicts itself"),
+    pytest.param(
+        '{"flows": ["track_it"], "off": ["1"]}', "active", [TRACK, SEND], id="neither, where it contradicts itself"
+    ),
 ]
 
 
@@ -56,9 +62,11 @@ async def test_each_answer_leaves_flows_of_its_own(reply: str, status: str, flow
 
 
 TOLD: list[Any] = [
-    pytest.param('["off-1"]', ["nothing more is done about: Track it", "Back to: Send back", "email"], id="under way"),
-    pytest.param('["off-2"]', ["nothing more is done about: Send back", "Back to: Track it"], id="parked"),
-    pytest.param('["off-1", "off-2"]', ["about: Track it", "about: Send back"], id="both"),
+    pytest.param(
+        '{"off": ["1"]}', ["nothing more is done about: Track it", "Back to: Send back", "email"], id="under way"
+    ),
+    pytest.param('{"off": ["2"]}', ["nothing more is done about: Send back", "Back to: Track it"], id="parked"),
+    pytest.param('{"off": ["1", "2"]}', ["about: Track it", "about: Send back"], id="both"),
 ]
 
 
@@ -71,10 +79,10 @@ async def test_what_is_called_off_is_told_and_what_comes_back(reply: str, told: 
 
 
 @pytest.mark.spec("010.8")
-@pytest.mark.parametrize("reply", ['["off-1"]', '["off-1", "off-2"]'])
+@pytest.mark.parametrize("reply", ['{"off": ["1"]}', '{"off": ["1", "2"]}'])
 async def test_a_wish_called_off_is_gone(reply: str) -> None:
     chosen = [chooses("send_back"), chooses("track_it"), reply, "[]"]
-    mind = Mind(choose=chosen, fill=[SENDING])
+    mind = Mind(choose=chosen, values=[SENDING])
     results = await talk(shop_agent(mind), *BEGUN, "forget it", "what else is there?")
     assert "track_it" not in [each.name for each in results[-1].conversation.flows]
     assert 'state="' not in mind.prompts("choose")[-1].partition('name="track_it"')[2].partition("/>")[0]
@@ -103,7 +111,7 @@ async def test_where_no_flow_fits_the_model_is_told_by_title_what_can_be_done_fo
 @pytest.mark.spec("010.2")
 @pytest.mark.spec("010.8")
 async def test_none_answers_keeps_what_waits_and_asks_once_more() -> None:
-    mind = Mind(choose=[chooses("send_back"), "[]"], fill=[SENDING], call=["You are welcome."])
+    mind = Mind(choose=[chooses("send_back"), "[]"], values=[SENDING], call=["You are welcome."])
     first, second = await talk(shop_agent(mind), "send back 60112", "thanks a lot!")
     assert first.text == "To go on, I need: email."
     assert second.text == "You are welcome.\n\nTo go on, I need: email."
@@ -145,7 +153,8 @@ AGREED: list[Any] = [
 async def test_a_yes_that_a_model_reads_counts_only_where_the_words_may_mean_one(message: str, may: bool) -> None:
     log: list[Any] = []
     known = '{"order_number": "60112", "reason": "late"}'
-    mind = Mind(choose=[chooses("cancel_it"), '["yes"]'], fill=[known])
+    agrees = chooses(confirm={"is": "yes", "quote": message.partition(".")[0]})
+    mind = Mind(choose=[chooses("cancel_it"), agrees], values=[known])
     first, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", message)
     assert "<confirm>This would be done next: Cancel order" in mind.prompts("choose")[-1]
     assert (first.status, second.status) == ("confirming", "done" if may else "confirming")
@@ -153,12 +162,48 @@ async def test_a_yes_that_a_model_reads_counts_only_where_the_words_may_mean_one
 
 
 BESIDE: list[Any] = [
-    pytest.param('["yes", "off-1"]', ["cancel_it"], "confirming", False, id="done and called off contradict"),
-    pytest.param('["yes", "off-1", "track_it"]', ["cancel_it"], "confirming", False, id="with a new wish, too"),
-    pytest.param('["yes", "track_it"]', ["track_it"], "active", True, id="a yes, with a new wish beside"),
-    pytest.param('["yes", "cancel_it"]', [], "done", True, id="a yes, and go on"),
-    pytest.param('["no", "track_it"]', ["track_it"], "active", False, id="a no, with a new wish beside"),
-    pytest.param('["no", "cancel_it"]', [], "done", False, id="a no, and nothing else"),
+    pytest.param(
+        '{"off": ["1"], "confirm": {"is": "yes", "quote": "Go ahead then."}}',
+        ["cancel_it"],
+        "confirming",
+        False,
+        id="done and called off contradict",
+    ),
+    pytest.param(
+        '{"flows": ["track_it"], "off": ["1"], "confirm": {"is": "yes", "quote": "Go ahead then."}}',
+        ["cancel_it"],
+        "confirming",
+        False,
+        id="with a new wish, too",
+    ),
+    pytest.param(
+        '{"flows": ["track_it"], "confirm": {"is": "yes", "quote": "Go ahead then."}}',
+        ["track_it"],
+        "active",
+        True,
+        id="a yes, with a new wish beside",
+    ),
+    pytest.param(
+        '{"flows": ["cancel_it"], "confirm": {"is": "yes", "quote": "Go ahead then."}}',
+        [],
+        "done",
+        True,
+        id="a yes, and go on",
+    ),
+    pytest.param(
+        '{"flows": ["track_it"], "confirm": {"is": "no", "quote": "Go ahead then."}}',
+        ["track_it"],
+        "active",
+        False,
+        id="a no, with a new wish beside",
+    ),
+    pytest.param(
+        '{"flows": ["cancel_it"], "confirm": {"is": "no", "quote": "Go ahead then."}}',
+        [],
+        "done",
+        False,
+        id="a no, and nothing else",
+    ),
 ]
 
 
@@ -168,7 +213,7 @@ BESIDE: list[Any] = [
 async def test_what_stands_beside_a_yes_or_a_no_is_heard(reply: str, flows: list[str], status: str, done: bool) -> None:
     log: list[Any] = []
     known = '{"order_number": "60112", "reason": "late"}'
-    mind = Mind(choose=[chooses("cancel_it"), reply], fill=[known])
+    mind = Mind(choose=[chooses("cancel_it"), reply], values=[known])
     _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "Go ahead then. I have no time today.")
     assert ([each.name for each in second.conversation.flows], second.status) == (flows, status)
     assert ("cancel_order" in [name for name, _ in log]) is done
@@ -178,8 +223,12 @@ async def test_what_stands_beside_a_yes_or_a_no_is_heard(reply: str, flows: list
 @pytest.mark.spec("010.8")
 async def test_a_yes_is_done_where_a_parked_flow_is_called_off_beside() -> None:
     log: list[Any] = []
-    chosen = [chooses("send_back"), chooses("cancel_it"), '["yes", "off-2"]']
-    mind = Mind(choose=chosen, fill=[SENDING, '{"order_number": "60105", "reason": "late"}'])
+    chosen = [
+        chooses("send_back"),
+        chooses("cancel_it"),
+        '{"off": ["2"], "confirm": {"is": "yes", "quote": "Go ahead then."}}',
+    ]
+    mind = Mind(choose=chosen, values=[SENDING, '{"order_number": "60105", "reason": "late"}'])
     agreed = "Go ahead then. I no longer want to send back 60112."
     result = (await talk(shop_agent(mind, log), "send back 60112", "no, cancel 60105, it is late", agreed))[-1]
     assert [name for name, _ in log] == ["cancel_order", "tell_why"]
@@ -193,7 +242,7 @@ KNOWN = '{"order_number": "60112", "reason": "late"}'
 @pytest.mark.spec("011.4")
 async def test_a_question_beside_a_yes_is_answered() -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses("cancel_it"), "[]"], fill=[KNOWN], call=["It comes on Monday."])
+    mind = Mind(choose=[chooses("cancel_it"), "[]"], values=[KNOWN], call=["It comes on Monday."])
     said = "Yes please. And when do I get the money?"
     _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", said)
     assert [name for name, _ in log] == ["cancel_order", "tell_why"]
@@ -207,7 +256,7 @@ async def test_a_question_beside_a_yes_is_answered() -> None:
 @pytest.mark.spec("011.4")
 async def test_a_wish_beside_a_yes_is_served() -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses("cancel_it"), chooses("track_it")], fill=[KNOWN], call=["It is in Hannover."])
+    mind = Mind(choose=[chooses("cancel_it"), chooses("track_it")], values=[KNOWN], call=["It is in Hannover."])
     _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "yes, thanks. Where is my lamp?")
     assert [name for name, _ in log] == ["cancel_order", "tell_why"]
     assert [(run.flow, run.status) for run in second.runs] == [("cancel_it", "done"), ("track_it", "active")]
@@ -239,7 +288,7 @@ async def test_a_question_that_no_flow_asked_is_answered_while_one_waits(
     log: list[Any] = []
     flow = chooses("send_back" if "send" in first else "cancel_it")
     call = calls("cancel_order", order_number="60105")
-    mind = Mind(choose=[flow, "[]"], fill=[found], call=[call, "Well."])
+    mind = Mind(choose=[flow, "[]"], values=[found], call=[call, "Well."])
     waits, asked, last = await talk(shop_agent(mind, log, open_tools="all"), first, "please cancel 60105", message)
     assert (waits.status, asked.status, last.status) == ("waiting", "confirming", "waiting")
     assert (log, last.text.partition("\n\n")[0]) == (done, text)
@@ -249,7 +298,9 @@ async def test_a_question_that_no_flow_asked_is_answered_while_one_waits(
 @pytest.mark.spec("005.2")
 async def test_a_look_up_for_an_answer_about_a_flow_is_made_after_a_yes() -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses("send_back")] * 2, fill=[SENDING], call=[calls("find_order", email="a@b.org"), "Well."])
+    mind = Mind(
+        choose=[chooses("send_back")] * 2, values=[SENDING], call=[calls("find_order", email="a@b.org"), "Well."]
+    )
     agent = shop_agent(mind, log, approval="always")
     _, asked, last = await talk(agent, "send back 60112", "what is the state of it, then", "yes")
     assert (asked.status, last.status, stood(last)) == ("confirming", "waiting", [SEND])
@@ -260,7 +311,7 @@ async def test_a_look_up_for_an_answer_about_a_flow_is_made_after_a_yes() -> Non
 async def test_a_question_that_stands_is_confirming_though_the_model_fails() -> None:
     known = '{"order_number": "60112", "reason": "late"}'
     gone = ModelError("m", "gone", retryable=False)
-    mind = Mind(choose=[chooses("cancel_it"), "[]"], fill=[known], call=[gone])
+    mind = Mind(choose=[chooses("cancel_it"), "[]"], values=[known], call=[gone])
     _, second = await talk(shop_agent(mind), "cancel 60112, it is late", "how is the weather?")
     assert (second.status, type(second.error).__name__) == ("confirming", "ChainError")
     assert second.conversation.pending is not None
@@ -271,7 +322,10 @@ async def test_a_question_that_stands_is_confirming_though_the_model_fails() -> 
 async def test_a_no_that_a_model_reads_calls_the_flow_off() -> None:
     log: list[Any] = []
     known = '{"order_number": "60112", "reason": "late"}'
-    mind = Mind(choose=[chooses("cancel_it"), '["no"]'], fill=[known])
+    mind = Mind(
+        choose=[chooses("cancel_it"), chooses(confirm={"is": "no", "quote": "I would rather keep these shoes"})],
+        values=[known],
+    )
     _, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", "I would rather keep these shoes")
     assert (second.status, stood(second), log) == ("done", [], [])
     assert "nothing more is done about: Cancel it" in second.text

@@ -135,7 +135,7 @@ async def test_a_conversation_of_before_is_gone_on_with_and_one_that_keeps_nothi
     (result,) = await talk(shop_agent(follows()), MESSAGES[0])
     text = result.conversation.to_json()
     assert "shown" not in json.loads(text)
-    mind = follows()
+    mind = Mind(choose=["[]"])
     gone_on = await growing_shop(mind).turn("and 60113?", Conversation.from_json(text))
     assert gone_on.conversation.shown
     assert "<user>where is 60112?</user>" in mind.prompts("choose")[0]
@@ -187,7 +187,7 @@ async def test_what_is_gone_or_never_was_is_shown_no_more(what: str, name: str) 
     results = await talk(growing_shop(follows()), MESSAGES[0])
     kept = json.loads(results[-1].conversation.to_json())
     kept["shown"] = [*kept["shown"], {"what": what, "name": name, "turn": 1}]
-    mind = follows()
+    mind = Mind(choose=["[]"]) if what == "flow" else follows()
     result = await growing_shop(mind).turn("and 60113?", Conversation.from_json(json.dumps(kept)))
     assert result.status == "active"
     assert not [each for each in mind.prompts() if name in each.replace("WHAT TO DO NOW:\nW", "")]
@@ -213,16 +213,16 @@ def two_flows(log: list[str], *replies: str, second: str = "look_up") -> tuple[A
 @pytest.mark.spec("009.3")
 async def test_a_tool_that_was_shown_and_may_not_be_called_now_is_not_run_nor_one_of_a_like_name() -> None:
     log: list[str] = []
-    choose = ('["first"]', calls("lookUp"), "Found.", '["second"]')
+    choose = ('["first"]', calls("lookUp"), "Found.", calls("another_wish", wish="the second"), '["second"]')
     agent, model = two_flows(log, *choose, calls("lookUp"), calls("look_up"), "Found that, too.")
     await talk(agent, "the first", "the second")
     assert log == ["lookUp", "look_up"]
-    refused = model.calls[5][-1].content
+    refused = model.calls[6][-1].content
     assert '"ok": false' in refused
     assert "lookUp cannot be called now" in refused
-    asked = model.calls[4][-1].content
+    asked = model.calls[5][-1].content
     assert "Tools that may be called now: look_up, finish_procedure, cannot_finish." in asked
-    assert '"name": "lookUp"' in "".join(each.content for each in model.calls[4])
+    assert '"name": "lookUp"' in "".join(each.content for each in model.calls[5])
 
 
 @pytest.mark.spec("009.3")
@@ -275,6 +275,12 @@ async def test_a_long_conversation_stays_bounded_and_its_beginning_stays_for_sev
     assert same.count(False) <= 2 * turns // 4
     assert same[:18] == [True] * 18, "nothing is left out while there is room"
     assert "[… 20 earlier turns of this conversation are left out …]" in prompts[-1][1].content
+
+
+async def test_where_flows_are_chosen_the_beginning_stays_for_several_turns() -> None:
+    turns = 40
+    mind = Mind(choose=["[]"] * turns)
+    await talk(growing_shop(mind), *(f"where is 6{turn:04}, please?" for turn in range(turns)))
     chosen = mind.prompts("choose")
     assert 'left_out="' in chosen[-1]
     begun = [each.partition("<user>")[2][:40] for each in chosen]

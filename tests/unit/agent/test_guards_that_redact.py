@@ -52,7 +52,7 @@ async def test_no_prompt_and_nothing_kept_has_what_a_guard_took_out() -> None:
 
     tool = Tool(name="note", input_schema=obj(text="string", card="string"), function=note)
     registry = shop_of(("both", ("note",)))
-    chooser, model = ScriptedModel('["both"]', '["both"]'), ScriptedModel('{"text": "card"}', '{"order": "A1"}')
+    chooser, model = ScriptedModel('{"flows": ["both"], "values": {"text": "card"}}'), ScriptedModel('{"order": "A1"}')
     memory = ListMemory(metadata("both", "first"))
     agent = Agent(FlowSelector(chooser, registry, memory, "support"), [tool], model, [redacts])
     history = [Message(role="user", content=f"Earlier: {CARD}"), Message(role="assistant", content="Yes.")]

@@ -8,8 +8,6 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Agent
-from jazz_select.agent.flows.slots import Wanted, from_words
-from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ModelError, ModelTimeoutError, ModelUnavailableError
 from jazz_select.routing import ToolAsker
 from jazz_select.testing import ListMemory, ScriptedModel
@@ -20,8 +18,7 @@ from tests.unit.routing.shop import tools
 # From 3.12 on a loop gives its threads 300 s to end, which pass at once on a clock that jumps.
 pytestmark = pytest.mark.filterwarnings("ignore:The executor did not finish")
 
-WANTED = {"order_id": Wanted({"type": "string"}, {})}
-FOUND = '{"order_id": "A1"}'
+FOUND = '{"flows": ["find_order"], "values": {"order_id": "A1"}}'
 
 
 async def hangs(messages: Sequence[Message]) -> str:
@@ -53,7 +50,7 @@ def agent(model: Any) -> Agent:
 def test_a_turn_asks_the_user_where_a_hung_model_finds_no_facts(model: Any) -> None:
     result, took_s = timed(agent(model).turn("where is my order?"))
     assert (result.status, result.conversation.flows[0].asks) == ("waiting", ("order_id",))
-    assert 15 <= took_s < 20
+    assert 20 <= took_s < 25
 
 
 @pytest.mark.parametrize("model", HUNG)
@@ -77,29 +74,6 @@ def test_a_turn_goes_on_with_what_a_model_finds_that_failed_for_a_moment() -> No
     model = ScriptedModel(ModelError("m", "busy", retryable=True), FOUND)
     result, _ = timed(agent(model).turn("where is my order A1?"))
     assert (result.status, len(model.calls)) == ("done", 2)
-
-
-@pytest.mark.parametrize("model", HUNG)
-def test_facts_are_given_up_in_time(model: Any) -> None:
-    found, took_s = timed(from_words(model, WANTED, ["order A1"], timeout_s=4.0))
-    assert found.values == {}
-    assert 4 <= took_s < 5
-
-
-def test_a_shared_client_that_a_model_let_down_is_not_asked_for_facts_again() -> None:
-    async def twice(client: ChatClient) -> list[Any]:
-        return [(await from_words(client, WANTED, ["order A1"])).values for _ in range(2)]
-
-    found, took_s = timed(twice(ChatClient(ScriptedModel(FOUND, delay_s=100, repeat=True))))
-    assert found == [{}, {}]
-    assert took_s < 20
-
-
-@pytest.mark.parametrize(
-    "reply", [FOUND, f"Here:\n```json\n{FOUND}\n```", f'<think>{{"order_id": "B2"}}</think>{FOUND}']
-)
-async def test_facts_are_read_as_leniently_as_any_reply(reply: str) -> None:
-    assert (await from_words(ScriptedModel(reply), WANTED, ["order A1"])).values == {"order_id": "A1"}
 
 
 @pytest.mark.parametrize("model", HUNG)

@@ -8,7 +8,7 @@ from jazz_select.agent.conversation import Ran, Said
 from jazz_select.agent.view import ConversationView
 from tests.unit.agent.small_view import FOLDER, prompts_of, small_view, written
 
-KINDS = ("choose", "fill", "decide", "call", "talk")
+KINDS = ("choose", "decide", "call", "talk")
 GROWING = ("choose_growing", "decide_growing", "call_growing", "talk_growing")
 
 
@@ -41,12 +41,11 @@ MANY: dict[str, Any] = {
     "calls": tuple(Ran(tool="look_up", output=f"result {number} {'y' * 500}", turn=number) for number in range(LONG)),
 }
 BOUNDS: list[Any] = [
-    pytest.param("choose", 8_000, 'left_out="', id="choosing"),
-    pytest.param("fill", 16_000, "earlier messages", id="finding facts"),
+    pytest.param("choose", 9_000, 'left_out="', id="choosing"),
     pytest.param("decide", 18_000, "earlier calls are left out", id="choosing between tools"),
     pytest.param("call", 40_000, "earlier messages of this conversation are left out", id="going on with a flow"),
     pytest.param("talk", 40_000, "earlier calls are left out", id="without a flow"),
-    pytest.param("choose_growing", 9_000, 'left_out="', id="choosing, grown"),
+    pytest.param("choose_growing", 10_000, 'left_out="', id="choosing, grown"),
     pytest.param("decide_growing", 18_000, "", id="choosing between tools, grown"),
     pytest.param("call_growing", 42_000, "earlier turns of this conversation are left out", id="going on, grown"),
     pytest.param("talk_growing", 42_000, "earlier turns of this conversation are left out", id="without one, grown"),
@@ -63,4 +62,4 @@ def test_a_long_conversation_is_bounded_where_one_can_see_it_and_the_latest_stay
     assert mark in told
     assert (f"message {LONG - 1} " in told) or (f"message {LONG - 2} " in told)
     assert "no, 60105, and it is too small" in told
-    assert f"result {LONG - 1} " in told or kind in {"choose", "fill", "choose_growing"}
+    assert f"result {LONG - 1} " in told or kind in {"choose", "choose_growing"}

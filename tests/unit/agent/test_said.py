@@ -1,12 +1,12 @@
 """What a model finds in the user's words counts only where the user said it, and what a bare answer is read as."""
 
-import json
 from typing import Any
 
 import pytest
 
 from jazz_select.agent import Conversation
-from jazz_select.agent.flows.slots import Wanted, bare_answer, from_words, plain_answer
+from jazz_select.agent.reading.bare_answer import bare_answer, plain_answer
+from jazz_select.agent.reading.grounding import Wanted, ground
 from jazz_select.routing import Tool
 from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import agent_of, obj, shop_of
@@ -14,6 +14,7 @@ from tests.unit.agent.turns import agent_of, obj, shop_of
 TEXT, WHOLE, NUMBER, YES_OR_NO = ({"type": each} for each in ("string", "integer", "number", "boolean"))
 DATE = {"type": "string", "format": "date"}
 SPEED = {"type": "string", "enum": ["next_day", "standard"]}
+BOTH = '{"flows": ["both"]}'
 PETS = {"type": "array", "items": TEXT}
 OWNER = {"type": "object", "properties": {"name": TEXT, "age": WHOLE, "phone": {"type": ["string", "null"]}}}
 
@@ -23,9 +24,8 @@ def wanted(**parts: Any) -> dict[str, Wanted]:
     return {name: Wanted(part, root) for name, part in parts.items()}
 
 
-async def heard(value: Any, part: Any, *said: str) -> Any:
-    model = ScriptedModel(json.dumps({"fact": value}))
-    return (await from_words(model, wanted(fact=part), said)).values.get("fact")
+def heard(value: Any, part: Any, *said: str) -> Any:
+    return ground({"fact": value}, {}, wanted(fact=part), said).values.get("fact")
 
 
 SAID: list[Any] = [
@@ -57,7 +57,16 @@ SAID: list[Any] = [
     (DATE, "2026-03-05", "am 5.3.2026"),
     (DATE, "2026-03-25", "on 25/3/2026"),
     (DATE, "2026-03-05", "2026年3月5日に"),
-    (YES_OR_NO, True, "express: true"),
+    (YES_OR_NO, True, "express, please"),
+    (YES_OR_NO, False, "no hurry"),
+    (SPEED, "next_day", "as fast as you can"),
+    (WHOLE, 500, "five hundred"),
+    (WHOLE, 2500, "two thousand five hundred euros"),
+    (WHOLE, 200, "deux cents"),
+    (NUMBER, 500.0, "500 euros"),
+    (NUMBER, 500.0, "five hundred, please"),
+    (WHOLE, 2, "the second one"),
+    (WHOLE, 3, "die dritte"),
     (PETS, ["Rex", "Tom"], "Tom and Rex"),
     (OWNER, {"name": "Ada", "age": 30}, "Ada, thirty"),
 ]
@@ -74,7 +83,6 @@ NOT_SAID: list[Any] = [
     (TEXT, "...", "..."),
     (TEXT, "12", "12:30"),
     (TEXT, "Rex Tom", "Rex"),
-    (SPEED, "next_day", "the next one, one day"),
     (WHOLE, 3, "thirteen"),
     (WHOLE, 2, "two and a half"),
     (WHOLE, 2, "two hundred"),
@@ -88,9 +96,6 @@ NOT_SAID: list[Any] = [
     (DATE, "2026-03-05", "next Thursday, March 5th"),
     (DATE, "2026-03-05", "5/3/2026"),
     (DATE, "2026-03-05", "12026-03-05"),
-    (YES_OR_NO, True, "A-17"),
-    (YES_OR_NO, True, "yes"),
-    (YES_OR_NO, False, "no"),
     (PETS, ["Rex", "Kim"], "Tom and Rex"),
     (PETS, [], "none"),
     (OWNER, {"name": "Ada", "phone": "1"}, "Ada"),
@@ -101,27 +106,27 @@ NOT_SAID: list[Any] = [
 
 @pytest.mark.spec("005.3")
 @pytest.mark.parametrize(("part", "value", "message"), SAID)
-async def test_what_stands_in_a_message_was_said(part: Any, value: Any, message: str) -> None:
-    assert await heard(value, part, "hello", message) == value
+def test_what_stands_in_a_message_was_said(part: Any, value: Any, message: str) -> None:
+    assert heard(value, part, "hello", message) == value
 
 
 @pytest.mark.spec("005.3")
 @pytest.mark.parametrize(("part", "value", "message"), NOT_SAID)
-async def test_what_does_not_stand_there_whole_was_not_said(part: Any, value: Any, message: str) -> None:
-    assert await heard(value, part, "hello", message) is None
+def test_what_does_not_stand_there_whole_was_not_said(part: Any, value: Any, message: str) -> None:
+    assert heard(value, part, "hello", message) is None
 
 
-async def test_a_value_is_not_put_together_out_of_two_messages() -> None:
-    assert await heard("Ada Lovelace", TEXT, "I am Ada", "Lovelace") is None
+def test_a_value_is_not_put_together_out_of_two_messages() -> None:
+    assert heard("Ada Lovelace", TEXT, "I am Ada", "Lovelace") is None
 
 
-async def test_what_a_model_says_is_null_is_left_out() -> None:
-    assert await heard({"name": "Ada", "phone": None}, OWNER, "Ada") == {"name": "Ada"}
-    assert await heard(None, TEXT, "null") is None
+def test_what_a_model_says_is_null_is_left_out() -> None:
+    assert heard({"name": "Ada", "phone": None}, OWNER, "Ada") == {"name": "Ada"}
+    assert heard(None, TEXT, "null") is None
 
 
-async def test_an_endless_list_is_not_held_against_all_that_was_said() -> None:
-    assert await heard(["a"] * 100_000, PETS, "a") is None
+def test_an_endless_list_is_not_held_against_all_that_was_said() -> None:
+    assert heard(["a"] * 100_000, PETS, "a") is None
 
 
 BARE = [
@@ -268,7 +273,7 @@ async def test_a_question_about_what_would_be_done_is_no_answer() -> None:
         done.append(given)
 
     tool = Tool(name="wipe", input_schema=obj(email="string"), function=wipe, destructive=True)
-    for model in (None, ScriptedModel('{"email": null}', '{"email": "ada@example.org"}')):
+    for model in (None, ScriptedModel(BOTH, '{"flows": ["both"], "values": {"email": "ada@example.org"}}')):
         agent = agent_of(registry, [tool], model=model, approval="destructive")
         first = await agent.turn("both")
         second = await agent.turn("ada@example.org — what exactly would be deleted?", first.conversation)
@@ -282,21 +287,21 @@ async def test_a_question_about_what_would_be_done_is_no_answer() -> None:
 @pytest.mark.parametrize("with_model", [True, False], ids=["a model", "no model"])
 async def test_what_waits_for_a_fact_is_called_off_in_each_language(message: str, with_model: bool) -> None:
     done: list[Any] = []
-    model = ScriptedModel('{"pet_name": null}') if with_model else None
+    model = ScriptedModel(BOTH) if with_model else None
     agent = agent_of(shop_of(("both", ("register",))), [vet(done, pet_name=TEXT)], model=model)
     first = await agent.turn("both")
     off = await agent.turn(message, first.conversation)
     assert (off.text, off.conversation.flows, done) == ("All right, nothing more is done about: Both.", (), [])
 
 
-@pytest.mark.spec("005.3")
-async def test_a_boolean_is_given_by_the_answer_to_its_own_question_and_by_no_model() -> None:
-    done: list[Any] = []
-    model = ScriptedModel('{"confirm": true}', repeat=True)
-    agent = agent_of(shop_of(("both", ("register",))), [vet(done, confirm=YES_OR_NO)], model=model)
-    first = await agent.turn("both")
-    assert (first.status, first.text) == ("waiting", "To go on, I need: confirm.")
-    second = await agent.turn("well, let me think", first.conversation)
-    assert (second.status, done) == ("waiting", [])
-    third = await agent.turn("yes", second.conversation)
-    assert (third.status, done) == ("done", [{"confirm": True}])
+@pytest.mark.spec("011.2")
+async def test_a_boolean_is_given_by_the_answer_to_its_own_question_or_by_who_reads_the_message() -> None:
+    for reply, message in (('["both"]', "yes"), ('{"flows": ["both"], "values": {"sure": true}}', "of course I am")):
+        done: list[Any] = []
+        agent = agent_of(
+            shop_of(("both", ("register",))), [vet(done, sure=YES_OR_NO)], model=ScriptedModel('["both"]', reply)
+        )
+        first = await agent.turn("both")
+        assert (first.status, first.text) == ("waiting", "To go on, I need: sure.")
+        second = await agent.turn(message, first.conversation)
+        assert (second.status, done) == ("done", [{"sure": True}])

@@ -21,39 +21,42 @@ BOTH = '{"order_number": "60112", "email": "a@b.org"}'
 EFFECTS = ("open_return", "cancel_order", "tell_why")
 
 
-# --- finding facts ---------------------------------------------------------------
+# --- what is read ----------------------------------------------------------------
 
 
+@pytest.mark.spec("011.1")
 @pytest.mark.spec("010.3")
-async def test_finding_facts_sees_the_task_the_question_and_all_that_the_user_said() -> None:
-    mind = Mind(choose=[chooses("send_back")] * 2, fill=['{"order_number": "60112"}', A_MAIL])
+async def test_who_reads_sees_the_inputs_the_question_and_all_that_was_said() -> None:
+    mind = Mind(choose=[chooses("send_back")] * 2, values=['{"order_number": "60112"}', A_MAIL])
     await talk(shop_agent(mind), "send 60112 back", "I wrote you from a@b.org, and please hurry")
-    first, second = mind.questions()
-    assert (first["said"], "asked" in first) == (["send 60112 back"], False)
-    assert second["task"] == "Send back: What send_back does. Asked for with: send 60112 back"
-    assert second["asked"] == "To go on, I need: email."
-    assert second["said"] == ["send 60112 back", "I wrote you from a@b.org, and please hurry"]
-    assert set(second["names"]) == {"email", "order_number", "order_id", "reason"}
+    first, second = mind.prompts("choose")
+    assert 'inputs="email: string; order_number: string; order_id: string; reason: string"' in first
+    assert "<conversation>\n" not in first
+    assert 'state="under way" asked_for_with="send 60112 back" waits_for="email"' in second
+    assert "<user>send 60112 back</user>\n<assistant>To go on, I need: email.</assistant>" in second
+    assert "<request>I wrote you from a@b.org, and please hurry</request>" in second
 
 
+@pytest.mark.spec("011.1")
 @pytest.mark.spec("010.3")
 async def test_a_fact_said_once_is_used_in_a_later_flow() -> None:
     log: list[Any] = []
-    mind = Mind(choose=["[]", chooses("send_back")], fill=[BOTH])
+    mind = Mind(choose=["[]", chooses("send_back")], values=[BOTH])
     await talk(shop_agent(mind, log), "hello, this is a@b.org about 60112", "please send that back")
-    assert mind.questions()[0]["said"] == ["hello, this is a@b.org about 60112", "please send that back"]
+    assert "hello, this is a@b.org about 60112" in mind.prompts("choose")[1]
     assert log == [("find_order", {"email": "a@b.org", "order_number": "60112"})]
 
 
+@pytest.mark.spec("011.1")
 @pytest.mark.spec("010.3")
-async def test_what_is_not_in_the_users_words_is_looked_for_once_in_a_turn() -> None:
-    mind = Mind(choose=[chooses("send_back")] * 3, fill=["{}", '{"order_id": "60112"}', '{"reason": "it broke"}'])
+async def test_a_message_is_read_once_in_a_turn() -> None:
+    mind = Mind(choose=[chooses("send_back")] * 3, values=["{}", '{"order_id": "60112"}', '{"reason": "it broke"}'])
     registry = shop_of(("send_back", ("open_return",)))
     selector = FlowSelector(mind, registry, ListMemory(metadata("send_back")), "support")
     log: list[Any] = []
     messages = ("send it back", "I think it was 60112, was it?", "well, because it broke")
     results = await talk(Agent(selector, shop_tools(log), mind), *messages)
-    assert [set(each["names"]) for each in mind.questions()] == [{"order_id", "reason"}] * 3
+    assert [kind for kind, _ in mind.asked] == ["choose"] * 3
     assert results[1].text == "To go on, I need: reason."
     assert log == [("open_return", {"order_id": "60112", "reason": "it broke"})]
 
@@ -61,7 +64,7 @@ async def test_what_is_not_in_the_users_words_is_looked_for_once_in_a_turn() -> 
 @pytest.mark.spec("010.3")
 async def test_what_was_named_binds_before_a_default() -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses("send_back")], fill=[BOTH])
+    mind = Mind(choose=[chooses("send_back")], values=[BOTH])
     await talk(shop_agent(mind, log), "send 60112 back, a@b.org")
     assert log == [("find_order", {"email": "a@b.org", "order_number": "60112"})]
 
@@ -70,7 +73,7 @@ async def test_what_was_named_binds_before_a_default() -> None:
 @pytest.mark.parametrize("made_up", ["60113", "12", ""])
 async def test_what_a_model_makes_up_is_not_used(made_up: str) -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses("send_back")], fill=[BOTH.replace("60112", made_up)])
+    mind = Mind(choose=[chooses("send_back")], values=[BOTH.replace("60112", made_up)])
     await talk(shop_agent(mind, log), "send 60112 back, a@b.org")
     assert [given for name, given in log if name == "find_order"] in ([], [{"email": "a@b.org"}])
 
@@ -92,7 +95,7 @@ CORRECTED: list[Any] = [
 @pytest.mark.parametrize(("flow", "message", "given"), CORRECTED)
 async def test_a_later_correction_wins_where_nothing_was_destroyed(flow: str, message: str, given: list[Any]) -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses(flow)] * 3, fill=[BOTH, '{"order_number": "60105", "email": "a@b.org"}'])
+    mind = Mind(choose=[chooses(flow)] * 3, values=[BOTH, '{"order_number": "60105", "email": "a@b.org"}'])
     results = await talk(shop_agent(mind, log, approval="never"), message, "no sorry, it is 60105")
     assert [each for _, each in log] == given
     assert [each.text.endswith("To go on, I need: reason.") for each in results] == [True, True]
@@ -112,7 +115,7 @@ async def test_what_is_not_clear_is_asked_about_with_all_that_was_said(
     flow: str, found: Sequence[str], messages: Sequence[str]
 ) -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses(flow)] * 3, fill=found)
+    mind = Mind(choose=[chooses(flow)] * 3, values=found)
     agent = shop_agent(mind, log, approval="never")
     asked = (await talk(agent, *messages))[-1]
     assert (asked.status, asked.text.partition(",")[0]) == ("waiting", asked.text.partition(",")[0])
@@ -127,7 +130,7 @@ async def test_what_is_not_clear_is_asked_about_with_all_that_was_said(
 
 @pytest.mark.spec("010.3")
 async def test_what_was_cleared_up_is_not_asked_again() -> None:
-    mind = Mind(choose=[chooses("send_back")] * 3, fill=[UNCLEAR, UNCLEAR])
+    mind = Mind(choose=[chooses("send_back")] * 3, values=[UNCLEAR, UNCLEAR])
     messages = ("60112 or 60105, a@b.org", "60105", "I do not like the colour of it at all")
     _, second, third = await talk(shop_agent(mind), *messages)
     assert second.text == "To go on, I need: reason."
@@ -145,7 +148,7 @@ TAKEN_BACK: list[Any] = [
 @pytest.mark.parametrize(("found", "message", "meant"), TAKEN_BACK)
 async def test_what_was_taken_back_holds_up_nothing(found: list[str], message: str, meant: str) -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses("cancel_it")] * 2, fill=found)
+    mind = Mind(choose=[chooses("cancel_it")] * 2, values=found)
     agent = shop_agent(mind, log)
     _, second = await talk(agent, "cancel 60112, or was it 60105" if found == [UNCLEAR] else "cancel 60112", message)
     assert second.status == "confirming"
@@ -161,7 +164,7 @@ RETURNED = '"returned": {"order_id": "60112"}}'
 
 @pytest.mark.spec("010.4")
 async def test_a_choice_between_tools_sees_what_it_is_for() -> None:
-    mind = Mind(choose=["[]", chooses("settle_it")], fill=[BOTH], decide=["none"])
+    mind = Mind(choose=["[]", chooses("settle_it")], values=[BOTH], decide=["none"])
     agent = shop_agent(mind, facts={"today": "2026-03-05"})
     await talk(agent, "hello, a@b.org here", "60112 is too small, settle it")
     (prompt,) = mind.prompts("decide")
@@ -208,7 +211,7 @@ LATER: list[Any] = [
 @pytest.mark.parametrize(("flow", "later", "shown"), LATER)
 async def test_calls_are_shown_with_arguments_and_results_in_later_turns(flow: str, later: str, shown: str) -> None:
     looks = [calls("look_up", order_number="60112"), "Shipped."] if flow == "track_it" else []
-    mind = Mind(choose=[chooses(flow), later], fill=[BOTH], call=[*looks, "As I said."])
+    mind = Mind(choose=[chooses(flow), later], values=[BOTH], call=[*looks, "As I said."])
     await talk(shop_agent(mind), "60112, a@b.org", "what was it?")
     assert [line.startswith(shown) for line in shown_calls(mind.asked[-1][1][0].content)] == [True]
 
@@ -344,10 +347,10 @@ SPELLED: list[Any] = [
 async def test_the_context_is_for_tools_and_in_no_prompt_or_kept_call(context: dict[str, Any]) -> None:
     log: list[Any] = []
     chosen = [chooses("send_back"), chooses("track_it"), "[]", chooses("settle_it"), "[]"]
-    mind = Mind(choose=chosen, decide=["open_return"], fill=['{"order_number": "60112"}'] * 9)
+    mind = Mind(choose=chosen, decide=["open_return"], values=['{"order_number": "60112"}'] * 9)
     results = await talk(shop_agent(mind, log), *WISHES, context=context)
     assert [given["email"] for name, given in log if name == "find_order"] == ["SECRET@x.org"] * 2
-    assert {kind for kind, _ in mind.asked} == {"choose", "fill", "call", "decide"}
+    assert {kind for kind, _ in mind.asked} == {"choose", "back", "call", "decide"}
     assert not [prompt for prompt in mind.prompts() if "SECRET" in prompt]
     calls_kept = results[-1].conversation.calls
     assert [each.tool for each in calls_kept][:1] == ["find_order"]
@@ -358,17 +361,17 @@ async def test_the_context_is_for_tools_and_in_no_prompt_or_kept_call(context: d
 @pytest.mark.parametrize("name", ["order_number", "orderNumber", "Order-Number"])
 async def test_nothing_that_is_said_takes_the_place_of_the_context(name: str) -> None:
     log: list[Any] = []
-    mind = Mind(choose=[chooses("cancel_it")] * 2, fill=['{"order_number": "60112", "reason": "late"}'])
+    mind = Mind(choose=[chooses("cancel_it")] * 2, values=['{"order_number": "60112", "reason": "late"}'])
     agent = shop_agent(mind, log, approval="never")
     await talk(agent, "cancel 60112, it is late", context={name: "60105"})
-    assert all("order_number" not in each["names"] for each in mind.questions())
+    assert not any('inputs="order_number' in each for each in mind.prompts("choose"))
     assert [given for tool, given in log if tool == "cancel_order"] in ([], [{"order_number": "60105"}])
 
 
 @pytest.mark.spec("010.9")
 async def test_no_prompt_of_a_conversation_has_an_id_of_a_flow() -> None:
     chosen = [chooses("send_back"), chooses("track_it"), "[]", chooses("settle_it"), "[]", "[]"]
-    mind = Mind(choose=chosen, decide=["open_return"], fill=[A_MAIL] * 6)
+    mind = Mind(choose=chosen, decide=["open_return"], values=[A_MAIL] * 6)
     agent = shop_agent(mind)
     results = await talk(agent, *WISHES, "a@b.org")
     told = "\n".join(mind.prompts())

@@ -62,7 +62,7 @@ async def test_a_model_that_formats_sees_what_tools_were_called_with_but_for_wha
     def book(room: str, session_token: str) -> dict[str, str]:
         return {"booked": "yes"}
 
-    model = ScriptedModel('{"room": "R12"}', '{"place": "R12"}')
+    model = ScriptedModel('["book_it"]', '{"place": "R12"}')
     agent = agent_of(shop_of(("book_it", ("book",))), [book], "book_it", model=model, schema=obj(place="string"))
     result = await agent.turn("book it", context={"session_token": "sk-123"})
     assert result.status == "waiting"

@@ -150,12 +150,12 @@ async def test_a_number_is_that_of_where_a_flow_was_first_shown(reply: str, name
 
 async def test_what_is_under_way_can_be_called_off_and_agreed_to_as_before() -> None:
     begun = (UnderWay(flow_id=flow_id("flow_b"), wanted="b please", waits_for="a number"),)
-    result, model = await chosen('["off-2"]', "flow_d", "flow_b", under_way=begun)
+    result, model = await chosen('{"off": ["2"]}', "flow_d", "flow_b", under_way=begun)
     assert result.decision.called_off == (flow_id("flow_b"),)
     asked = ET.fromstring(model.calls[0][1].content)  # noqa: S314 - our own text
     offered = {each.get("id"): each for each in asked.iterfind("offered/flow")}
     assert (offered["2"].get("state"), offered["2"].get("waits_for")) == ("under way", "a number")
-    agreed, _ = await chosen('["yes"]', "flow_d", confirms="Shall I?")
+    agreed, _ = await chosen('{"confirm": {"is": "yes", "quote": "Do."}}', "flow_d", confirms="Shall I?")
     assert agreed.decision.confirmed == "yes"
 
 

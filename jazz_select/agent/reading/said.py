@@ -48,12 +48,29 @@ _VALUES: Final = (*range(21), *range(30, 100, 10))
 _WORDS: Final = {
     word: _VALUES[place % len(_VALUES)] for place, word in enumerate(normalize("NFKC", _COUNTED).casefold().split())
 }
+_ORDINALS_NAMED: Final = """
+    first second third fourth fifth sixth seventh eighth ninth tenth
+    erste zweite dritte vierte fünfte sechste siebte achte neunte zehnte
+    ersten zweiten dritten vierten fünften sechsten siebten achten neunten zehnten
+    primero segundo tercero cuarto quinto sexto séptimo octavo noveno décimo
+    primera segunda tercera cuarta quinta sexta séptima octava novena décima
+    premier deuxième troisième quatrième cinquième sixième septième huitième neuvième dixième
+    primo secondo terzo quarto quinto sesto settimo ottavo nono decimo
+    первый второй третий четвёртый пятый шестой седьмой восьмой девятый десятый
+"""
+_ORDINALS: Final = {
+    word: place % 10 + 1 for place, word in enumerate(normalize("NFKC", _ORDINALS_NAMED).casefold().split())
+}
+_MANY: Final = {
+    **dict.fromkeys(["hundred", "hundert", "einhundert", "cien", "ciento", "cent", "cents", "cento", "сто"], 100),
+    **dict.fromkeys(["thousand", "tausend", "eintausend", "mil", "mille", "mila", "тысяча", "тысячи", "тысяч"], 1_000),
+}
+"""Words that multiply the number before them."""
 _ALSO_WORDS: Final = frozenset({"once", "due", "sept", "sei", "neuf", "une"})
 """Words for numbers that mean something else in running text, of that language or another."""
 _GROUPING: Final = word_list(
     """
-    half quarter hundred thousand million dozen point halb einhalb hundert tausend komma cien mil medio media demi
-    cent mille virgule mezzo cento virgola сто тысяча тысячи тысяч половиной
+    half quarter million dozen point halb einhalb komma medio media demi virgule mezzo virgola половиной
     """
 )
 """Beside one of these, a word for a number is only a part of one."""
@@ -285,7 +302,9 @@ def _spelt(text: str) -> list[int]:
     place = 0
     while place < len(tokens):
         end = place
-        while end < len(tokens) and (_value(tokens[end]) is not None):
+        if tokens[place] in _ORDINALS:
+            found.append(_ORDINALS[tokens[place]])
+        while end < len(tokens) and (tokens[end] in _MANY or _below_hundred(tokens[end]) is not None):
             end += 1
         if end == place:
             place += 1
@@ -299,6 +318,25 @@ def _spelt(text: str) -> list[int]:
 
 
 def _value(text: str) -> int | None:
+    """A number in words: "three", "twenty-one", "two thousand five hundred"; None where they make no one number."""
+    whole = part = 0
+    words: list[str] = []
+    for token in (*text.split(), ""):
+        if token and token not in _MANY:
+            words.append(token)
+            continue
+        below = _below_hundred(" ".join(words)) if words else 0
+        if below is None:
+            return None
+        words, times = [], _MANY.get(token, 1)
+        if token == "" or times == 100:  # noqa: PLR2004
+            part += (below or 1) * 100 if times == 100 else below  # noqa: PLR2004
+        else:
+            whole, part = whole + (part + below or 1) * times, 0
+    return whole + part if text.strip() else None
+
+
+def _below_hundred(text: str) -> int | None:
     """One word for a number, or tens and ones as English has them."""
     if text in _WORDS:
         return _WORDS[text]
