@@ -42,16 +42,20 @@ class Asked(NamedTuple):
 TALK: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (
         "I'd like my money back for the headphones, order 60105 I think.",
-        ('["refund_order"]', '{"order_number": "60105", "item": "headphones", "email": null}'),
+        ('{"flows": ["refund_order"], "values": {"order_number": "60105", "item": "headphones"}}',),
     ),
     (
         "You have me as ada@example.org. And sorry, the order is 60112!",
-        ('["1"]', '{"email": "ada@example.org", "order_number": "60112"}', "create_return", "issue_refund"),
+        (
+            '{"flows": ["1"], "values": {"email": "ada@example.org", "order_number": "60112"}}',
+            "create_return",
+            "issue_refund",
+        ),
     ),
     (
         "One thing before that: the lamp of order 60105 came with a crack in its shade.",
         (
-            '["damaged_item_claim"]',
+            '{"flows": ["damaged_item_claim"]}',
             (
                 '{"tool_calls": [{"id": "s1", "tool": "lookup_order", "arguments": '
                 '{"email": "ada@example.org", "order_number": "60105"}}]}'
@@ -59,26 +63,29 @@ TALK: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
             "I am sorry about that. Could you send me two photos of the crack, please?",
         ),
     ),
-    ("Sure, later today. Until when are you there?", ("[]", "Until six.")),
+    (
+        "Sure, later today. Until when are you there?",
+        (
+            '{"tool_calls": [{"id": "s2", "tool": "another_wish", "arguments": {"wish": "Until when is that?"}}]}',
+            "{}",
+            "Until six.",
+        ),
+    ),
 )
 """What a customer says, and what the model answers in each turn."""
 PARTS: Final = {
-    "choose": "Choosing a flow",
-    "fill": "Finding facts",
+    "read": "Reading the message",
     "decide": "Choosing between tools",
     "call": "Going on with a flow",
     "talk": "Answering where no flow fits",
 }
 """What each kind of prompt is called."""
 TOLD: Final = {
-    "choose": """\
-Which of these is the message for? The flows that were begun stand first, with what they have asked for; then what
-recall found. `<confirm>` is the question that waits for a yes or a no. The rules come first and the message last, so
-that a provider can serve the beginning from its cache.""",
-    "fill": """\
-What of all this did the user say? The question that was asked, everything that the user has said, and the task, so
-that another order's number is not taken for this one's. A value that nobody said is not used, whatever the model
-answers.""",
+    "read": """\
+Which flows is the message for, what does it give for their inputs, what does it call off, and does it agree to what was
+asked? The flows that were begun stand first, with what they have asked for; then what recall found. `<confirm>` is the
+question that waits for a yes or a no. The rules come first and the message last, so that a provider can serve the
+beginning from its cache. A value that nobody said is not used, whatever the model answers.""",
     "decide": """\
 Which tool comes next? The request, the flow's steps, the calls made so far, and what each tool does to the world.""",
     "call": """\
@@ -87,11 +94,10 @@ and results. Behind it the tools of this flow, and two ways to end it.""",
     "talk": "The same without a procedure; the tools are those that change nothing.",
 }
 """What each kind is for."""
-SHOWN: Final = (("choose", 3), ("fill", 2), ("decide", 2), ("call", 3), ("talk", 4))
+SHOWN: Final = (("read", 3), ("decide", 2), ("call", 3), ("talk", 4))
 """Which prompts the page shows in full, each by its kind and turn."""
 _BEGINNINGS: Final = {
-    "You choose which flows": "choose",
-    "You find facts": "fill",
+    "You read a user's message": "read",
     "You choose the next tool": "decide",
 }
 

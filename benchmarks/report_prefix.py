@@ -8,6 +8,7 @@ from benchmarks.tables import by, markdown, percent
 
 ALL: Final = "all"
 CALLED: Final = {
+    "read": "reading the message",
     "choose": "choosing a flow",
     "fill": "finding facts",
     "decide": "choosing between tools",

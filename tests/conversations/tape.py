@@ -131,14 +131,14 @@ def renumbered(was: Recorded, now: Recorded) -> str | None:
         return was.reply
     if not names or not isinstance(said, list | dict):
         return was.reply
-    ids = {number: numbers.get(name) for number, name in names.items()}
+    ids: dict[str, Any] = {number: numbers.get(name) for number, name in names.items()}
 
-    def moved(given: object) -> object:
-        """Numbers in lists and as names of what is said for one flow."""
+    def moved(given: Any) -> Any:
+        """Numbers in lists, and as names of what is said for one flow."""
         if isinstance(given, list):
-            return [ids.get(str(each), each) for each in cast("list[object]", given)]
+            return [ids.get(str(each), each) for each in cast("list[Any]", given)]
         if isinstance(given, dict):
-            told = cast("dict[str, object]", given)
+            told = cast("dict[str, Any]", given)
             return {ids.get(name, name) if isinstance(each, dict) else name: each for name, each in told.items()}
         return given
 

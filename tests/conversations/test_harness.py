@@ -204,19 +204,20 @@ async def test_a_changed_prompt_names_the_record_that_is_stale(tmp_path: Path) -
 
 
 WORDED: list[Any] = [
-    pytest.param("choose", "The condition decides", "What the condition says decides", id="a rule"),
-    pytest.param("choose", ' description="', ' description="In short: ', id="a description"),
+    pytest.param("read", "The condition decides", "What the condition says decides", id="a rule"),
+    pytest.param("read", ' description="', ' description="In short: ', id="a description"),
     pytest.param("call", "step by step", "one step after the other", id="how to go on"),
     pytest.param("call", "changes nothing", "only reads", id="an effect in other words"),
-    pytest.param("fill", "Never guess", "Guess nothing", id="how to find"),
+    pytest.param("read", "Never guess", "Guess nothing", id="how to find"),
     pytest.param("decide", "You choose the next tool", "Choose the next tool", id="how to decide"),
 ]
 TOLD: list[Any] = [
-    pytest.param("choose", '<flow id="2" name="', '<flow id="2" name="other_', id="another flow"),
-    pytest.param("choose", "<request>", "<request>do not ", id="another message"),
+    pytest.param("read", '<flow id="2" name="', '<flow id="2" name="other_', id="another flow"),
+    pytest.param("read", "<request>", "<request>do not ", id="another message"),
     pytest.param("call", '{"name": "lookup_', '{"name": "find_', id="another tool"),
     pytest.param("call", "today: ", "tomorrow: ", id="another fact"),
-    pytest.param("fill", '"said":["', '"said":["no, ', id="something else said"),
+    pytest.param("read", "<user>", "<user>no, ", id="something else said"),
+    pytest.param("read", 'inputs="order_number:', 'inputs="number:', id="another input"),
     pytest.param("decide", '"returned"', '"failed"', id="another result"),
 ]
 
@@ -311,12 +312,15 @@ async def test_a_choice_of_a_flow_that_is_not_offered_any_more_is_asked_for_anew
     tape = Tape(script.cassette, mode=Mode.REKEY)
     assert (await play(script, tape, chooser(tape, "refund", "cancel"))).turns == []
     assert tape.stopped is not None
-    assert tape.stopped.kind == "choose"
+    assert tape.stopped.kind == "read"
 
 
 SAID_BESIDE = [
-    pytest.param('["off-1", "2"]', '["off-2", "1"]', id="called off, with another wish"),
-    pytest.param('["yes"]', '["yes"]', id="a yes"),
+    pytest.param('{"off": ["1"], "flows": ["2"]}', '{"off": ["2"], "flows": ["1"]}', id="called off, with a wish"),
+    pytest.param(
+        '{"values": {"1": {"x": 1}, "y": 2}}', '{"values": {"2": {"x": 1}, "y": 2}}', id="values of one flow alone"
+    ),
+    pytest.param('{"confirm": {"is": "yes", "quote": "1"}}', '{"confirm": {"is": "yes", "quote": "1"}}', id="a yes"),
     pytest.param('{"tool_calls": []}', '{"tool_calls": []}', id="no choice"),
 ]
 
@@ -336,7 +340,7 @@ async def test_replies_are_kept_where_a_prompt_before_them_is_gone(tmp_path: Pat
     tape = Tape(script.cassette, mode=Mode.REKEY)
     (turn,) = (await play(script, tape, window(tape))).turns
     assert turn.result.text == "A desk."
-    assert [each.kind for each in tape.left] == ["choose"]
+    assert [each.kind for each in tape.left] == ["read"]
 
 
 async def test_a_real_model_is_asked_instead_of_the_cassette_and_kept_only_where_it_is_saved(tmp_path: Path) -> None:
@@ -360,8 +364,7 @@ async def test_prompts_are_the_same_whenever_a_conversation_is_played(tmp_path: 
 
 
 SPANS = [
-    pytest.param([("turn", "agent"), ("node", "select"), ("decision", "select"), ("chat", "m")], "choose", id="choose"),
-    pytest.param([("node", "select"), ("decision", "fill"), ("chat", "m")], "fill", id="fill, while choosing"),
+    pytest.param([("turn", "agent"), ("node", "select"), ("decision", "select"), ("chat", "m")], "read", id="read"),
     pytest.param([("node", "run_flows"), ("node", "refund"), ("decision", "step"), ("chat", "m")], "decide", id="step"),
     pytest.param([("node", "converse"), ("node", "chain"), ("chat", "m")], "call", id="call"),
     pytest.param([("node", "answer"), ("decision", "format"), ("node", "format"), ("chat", "m")], "finalize", id="end"),

@@ -33,7 +33,7 @@ hostile = (
     | st.text('\n\r\u2028\x85[]"{}<>&/:.…1 \\', max_size=40)
 )
 ROUNDS = settings(max_examples=60, deadline=None)
-KINDS = ("choose", "fill", "decide", "call", "talk", "choose_growing", "decide_growing", "call_growing", "talk_growing")
+KINDS = ("choose", "decide", "call", "talk", "choose_growing", "decide_growing", "call_growing", "talk_growing")
 
 
 @pytest.mark.spec("005.8")

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, TurnResult
@@ -70,8 +70,8 @@ class Mind:
         takes = {name for name, told in re.findall(r'name="(\w+)"([^>]*)', shown) if "inputs=" in told}
         if not (left and takes & {*read.get("flows", [])}):
             return reply
-        found = json.loads(str(left.pop(0)))
-        unclear = {name: each["unclear"] for name, each in found.items() if isinstance(each, dict)}
+        found: dict[str, Any] = json.loads(str(left.pop(0)))
+        unclear: dict[str, Any] = {name: each["unclear"] for name, each in found.items() if isinstance(each, dict)}
         values = {name: each for name, each in found.items() if each is not None and name not in unclear}
         return json.dumps({**read, "values": values, "unclear": unclear})
 
@@ -87,10 +87,10 @@ class Mind:
 def _parts(reply: Any) -> dict[str, Any]:
     """A reading as its parts; an array alone is `flows`."""
     try:
-        read = json.loads(reply)
+        read: Any = json.loads(reply)
     except ValueError:
         return {}
-    return read if isinstance(read, dict) else {"flows": read}
+    return cast("dict[str, Any]", read) if isinstance(read, dict) else {"flows": read}
 
 
 def chooses(*flows: str, **read: Any) -> str:

@@ -90,7 +90,7 @@ async def test_whole_conversations_come_to_the_same_with_more_of_each_prompt_in_
     names = ("lamp-and-rug", "refund-wanted")
     fresh, growing = await prefix.desk("fresh", names), await prefix.desk("growing", names)
     assert fresh.whole.prompts == growing.whole.prompts > 10
-    for kind in ("choose", "call"):
+    for kind in ("read", "call"):
         before, after = fresh.turns[kind], growing.turns[kind]
         assert after.prompts == before.prompts
         assert after.prefix / after.tokens > 0.6 > before.prefix / before.tokens

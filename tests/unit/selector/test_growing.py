@@ -129,7 +129,7 @@ async def test_a_flow_of_an_earlier_turn_is_refused_and_the_model_is_told_so_by_
     correction = model.calls[1][-1].content
     assert "not among the candidates: flow_a" in correction
     assert flow_id("flow_a") not in correction
-    assert "ids from <offered>: 2, 4;" in correction
+    assert "among these ids: 2, 4;" in correction
 
 
 @pytest.mark.spec("009.3")
