@@ -13,8 +13,7 @@ from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.reading.bare_answer import bare_answer, is_value, plain_answer
 from jazz_select.agent.reading.consent import Asked, read_consent
-from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, shown_inputs
-from jazz_select.agent.reading.said import is_named
+from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, shown_inputs
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient

@@ -123,15 +123,15 @@ def renumbered(was: Recorded, now: Recorded) -> str | None:
 
     What names no flow by number means the same wherever it is said, and stays as it is.
     """
-    names = dict(_OFFERED.findall(was.text))
+    called = dict(_OFFERED.findall(was.text))
     numbers = {name: number for number, name in _OFFERED.findall(now.text)}
     try:
         said: object = json.loads(was.reply)
     except ValueError:
         return was.reply
-    if not names or not isinstance(said, list | dict):
+    if not called or not isinstance(said, list | dict):
         return was.reply
-    ids: dict[str, Any] = {number: numbers.get(name) for number, name in names.items()}
+    ids: dict[str, Any] = {number: numbers.get(name) for number, name in called.items()}
 
     def moved(given: Any) -> Any:
         """Numbers in lists, and as names of what is said for one flow."""
@@ -139,7 +139,8 @@ def renumbered(was: Recorded, now: Recorded) -> str | None:
             return [ids.get(str(each), each) for each in cast("list[Any]", given)]
         if isinstance(given, dict):
             told = cast("dict[str, Any]", given)
-            return {ids.get(name, name) if isinstance(each, dict) else name: each for name, each in told.items()}
+            names = [ids.get(name, name) if isinstance(each, dict) else name for name, each in told.items()]
+            return dict(zip(names, told.values(), strict=True))
         return given
 
     read = cast("dict[str, object]", said) if isinstance(said, dict) else {}

@@ -17,8 +17,7 @@ from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory
 from jazz_select.agent import finalize
 from jazz_select.agent.chain.finalizer import as_chain
 from jazz_select.agent.chain.formatting import formatting_messages
-from jazz_select.agent.reading.grounding import Wanted, ground
-from jazz_select.agent.reading.said import numbers
+from jazz_select.agent.reading.grounding import Wanted, ground, numbers
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.text import in_one_line

@@ -12,8 +12,7 @@ from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.which import chosen_anyway
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
-from jazz_select.agent.reading.grounding import Wanted, wanted_of
-from jazz_select.agent.reading.said import folded
+from jazz_select.agent.reading.grounding import Wanted, folded, wanted_of
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.decisions import Decider

@@ -8,11 +8,12 @@ from functools import cache
 from typing import Any, Final, cast
 
 from jazz_select.agent.reading.consent import is_refusal, phrases, read_consent
-from jazz_select.agent.reading.grounding import Wanted, fits
-from jazz_select.agent.reading.said import (
+from jazz_select.agent.reading.grounding import (
     EDGES,
+    Wanted,
     dates,
     decimals,
+    fits,
     folded,
     in_words,
     number_in_words,

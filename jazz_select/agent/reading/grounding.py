@@ -1,19 +1,115 @@
-"""What counts of the values that a model reads in a message: those that an input takes and that the user said. Pure."""
+"""What counts of the values that a model reads in a message: those that an input takes and that the user said. Pure.
 
-from collections.abc import Iterable, Mapping, Sequence
+A value was said where it stands whole in one message, as text, as a number in digits or words, or as a date.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
+from unicodedata import category, normalize
 
-from jazz_select.agent.reading.said import decimals, folded, in_words, was_said
+from jazz_select.agent.reading.consent import LONGEST_READ
 from jazz_select.errors import ConfigError
+from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import at_word, in_one_line
+from jazz_select.text import at_word, in_one_line, in_words, nfkc, word_list
 
 _MOST_MEANT: Final = 5
 _MOST_SHOWN: Final = 12
 _MOST_MEMBERS: Final = 10
 _LONGEST_SHOWN: Final = 80
+EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
+"""What may stand around a value and is no part of it."""
+
+
+_MOST_LEAVES: Final = 200
+_LONG_NUMBER: Final = 7
+"""From so many digits on people write a number in groups: of phones, accounts, cards."""
+_LONGEST_NUMBER: Final = 64
+_LETTER: Final = r"[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+"""A letter, digit or underscore of a script that parts its words."""
+_BEFORE: Final = re.compile(rf"(?<!{_LETTER})(?<!{_LETTER}[-@.+])(?<!\d[,:/])")
+_AFTER: Final = re.compile(rf"(?!{_LETTER})(?![-@.+]+{_LETTER})(?![,:/]\d)(?!'(?!s\b){_LETTER})")
+_DIGITS: Final = r"(?:\d{1,3}(?:[.,]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d+)?)"
+_UNIT: Final = r"(?:st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)?"
+_NUMBER: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})([-+]?{_DIGITS}){_UNIT}(?!{_LETTER})(?![-.,:/]\d)")
+_RANGE: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})(\d+)[-–](\d+){_UNIT}(?!{_LETTER})(?![-–.,:/]\d)")
+_COUNTED: Final = """
+    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
+    null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn
+    achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig
+    cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete
+    dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa
+    zéro une deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept
+    dix-huit dix-neuf vingt trente quarante cinquante soixante soixante-dix quatre-vingts quatre-vingt-dix
+    zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici
+    diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta
+    ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать
+    пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят семьдесят
+    восемьдесят девяносто
+"""
+_VALUES: Final = (*range(21), *range(30, 100, 10))
+_WORDS: Final = {
+    word: _VALUES[place % len(_VALUES)] for place, word in enumerate(normalize("NFKC", _COUNTED).casefold().split())
+}
+_ORDINALS_NAMED: Final = """
+    first second third fourth fifth sixth seventh eighth ninth tenth
+    erste zweite dritte vierte fünfte sechste siebte achte neunte zehnte
+    ersten zweiten dritten vierten fünften sechsten siebten achten neunten zehnten
+    primero segundo tercero cuarto quinto sexto séptimo octavo noveno décimo
+    primera segunda tercera cuarta quinta sexta séptima octava novena décima
+    premier deuxième troisième quatrième cinquième sixième septième huitième neuvième dixième
+    primo secondo terzo quarto quinto sesto settimo ottavo nono decimo
+    первый второй третий четвёртый пятый шестой седьмой восьмой девятый десятый
+"""
+_ORDINALS: Final = {
+    word: place % 10 + 1 for place, word in enumerate(normalize("NFKC", _ORDINALS_NAMED).casefold().split())
+}
+_MANY: Final = {
+    **dict.fromkeys(["hundred", "hundert", "einhundert", "cien", "ciento", "cent", "cents", "cento", "сто"], 100),
+    **dict.fromkeys(["thousand", "tausend", "eintausend", "mil", "mille", "mila", "тысяча", "тысячи", "тысяч"], 1_000),
+}
+"""Words that multiply the number before them."""
+_ALSO_WORDS: Final = frozenset({"once", "due", "sept", "sei", "neuf", "une"})
+"""Words for numbers that mean something else in running text, of that language or another."""
+_GROUPING: Final = word_list(
+    """
+    half quarter million dozen point halb einhalb komma medio media demi virgule mezzo virgola половиной
+    """
+)
+"""Beside one of these, a word for a number is only a part of one."""
+_TOKEN: Final = re.compile(r"[^\W_]+(?:[-'][^\W_]+)*")
+_MONTHS_NAMED: Final = """
+    january february march april may june july august september october november december
+    jan feb mar apr may jun jul aug sep oct nov dec
+    januar februar märz april mai juni juli august september oktober november dezember
+    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
+    janvier février mars avril mai juin juillet août septembre octobre novembre décembre
+    gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
+    января февраля марта апреля мая июня июля августа сентября октября ноября декабря
+"""
+_MONTHS: Final = {word: place % 12 + 1 for place, word in enumerate(_MONTHS_NAMED.split())}
+_MONTH: Final = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
+_YEAR: Final = r"(?P<year>\d{4})"
+_DATES: Final = tuple(
+    re.compile(rf"(?<!{_LETTER})(?<![./-]){pattern}(?!{_LETTER}|[./-]?\d)")
+    for pattern in (
+        rf"{_YEAR}(?P<by>[-/.])(?P<number>\d{{1,2}})(?P=by)(?P<day>\d{{1,2}})",
+        rf"{_YEAR}年(?P<number>\d{{1,2}})月(?P<day>\d{{1,2}})日",
+        rf"(?P<day>\d{{1,2}})\.\s?(?P<number>\d{{1,2}})\.\s?{_YEAR}",
+        rf"(?P<first>\d{{1,2}})(?P<by>[-/])(?P<second>\d{{1,2}})(?P=by){_YEAR}",
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th|er|\.|o)?\s(?:of |de |di )?{_MONTH}\.?,?\s(?:of |de |del )?{_YEAR}",
+        rf"{_MONTH}\.?\s(?P<day>\d{{1,2}})(?:st|nd|rd|th)?,?\s{_YEAR}",
+    )
+)
+_LONGEST_SPELT: Final = 2
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class Wanted(NamedTuple):
@@ -118,12 +214,12 @@ def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[
     if not taken:
         return None, "the input does not take it"
     for each in taken:
-        if _is_listed(each, want) or was_said(each, want.part, want.root, said):
+        if _is_member(each, want) or was_said(each, want.part, want.root, said):
             return each, ""
     return None, "the user did not say it"
 
 
-def _is_listed(value: object, want: Wanted) -> bool:
+def _is_member(value: object, want: Wanted) -> bool:
     """Whether an input takes one of a list, or true and false, and this is one of them."""
     kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
     if isinstance(value, bool):
@@ -159,3 +255,263 @@ def fits(name: str, value: object, want: Wanted) -> bool:
         return not Checker(schema).problems({name: value})
     except ConfigError:
         return False
+
+
+def folded(text: str) -> str:
+    """A text without case, in one form of each letter, with one blank between words."""
+    return " ".join(nfkc(text).replace("’", "'").replace("−", "-").casefold().split())
+
+
+def folded_message(message: str) -> str:
+    """A message as it is compared: folded, and without what may stand around it."""
+    return folded(message).strip(EDGES + " ")
+
+
+def is_named(flow: BaseFlow, message: str) -> bool:
+    """Whether a message is the name of a flow, an alias or an example of it, word for word."""
+    named = (flow.name, *flow.aliases, *flow.examples)
+    if len(message) > LONGEST_READ:
+        return message in named
+    said = folded_message(in_words(message))
+    return any(said == folded_message(in_words(text)) for text in named)
+
+
+def was_said(value: object, part: object, root: Schema, messages: Iterable[str]) -> bool:
+    """Whether a value, or each in it where it is a list or an object, stands in one of these messages.
+
+    A text stands there word for word: case, the form of letters, and blanks may differ, and nothing else. The words of
+    an `enum` may have blanks for `_`. A number may be written in words, and a date in a way that can mean no other day.
+    A boolean stands there as "true" or "false". What says nothing, such as an empty list, was not said.
+
+    Args:
+        value: As JSON has it.
+        part: Its schema.
+        root: Where references of that point.
+        messages: What the user said.
+    """
+    leaves = list(_leaves(value, part, root))
+    if not 0 < len(leaves) <= _MOST_LEAVES:
+        return False
+    texts = [_Text(text) for text in messages]
+    return all(_leaf_said(leaf, schema, root, texts) for leaf, schema in leaves)
+
+
+class _Text:
+    """A message as many values are looked for in it: what it says is read once."""
+
+    def __init__(self, message: str) -> None:
+        self.folded = folded(message)
+
+    @cached_property
+    def in_words(self) -> str:
+        """With blanks for what joins words."""
+        return in_words(self.folded)
+
+    @cached_property
+    def numbers(self) -> frozenset[Decimal]:
+        """All of them."""
+        return frozenset(numbers(self.folded))
+
+    @cached_property
+    def floats(self) -> frozenset[float]:
+        """The numbers as floats."""
+        return frozenset(map(float, self.numbers))
+
+    @cached_property
+    def spelt(self) -> frozenset[int]:
+        """The numbers in words."""
+        return frozenset(_spelt(self.folded))
+
+    @cached_property
+    def days(self) -> frozenset[str]:
+        """The dates, as ISO 8601 has them."""
+        return frozenset(day for _, day in dates(self.folded))
+
+
+def numbers(text: str) -> Iterator[Decimal]:
+    """The numbers in a text: in digits, with points or commas between thousands or before decimals, and in words.
+
+    Each way in which one is written is read once, however often it stands there.
+    """
+    text = folded(text)
+    for written in dict.fromkeys(found[1] for found in _NUMBER.finditer(text)):
+        yield from (Decimal(written),) if written.isdecimal() else decimals(written)
+    yield from map(Decimal, dict.fromkeys(each for both in _RANGE.finditer(text) for each in both.groups()))
+    yield from map(Decimal, _spelt(text))
+
+
+def decimals(number: str) -> Iterator[Decimal]:
+    """What a number in digits may be: "1,500" is two of them; what is no number is none."""
+    if not re.fullmatch(f"[-+]?{_DIGITS}", number):
+        return
+    for reading in dict.fromkeys((_plain(number, ",", "."), _plain(number, ".", ","))):
+        try:
+            yield Decimal(reading)
+        except InvalidOperation:
+            continue
+
+
+def number_in_words(text: str) -> int | None:
+    """The number that a text is, in words: "three", "twenty-one"."""
+    return _value(folded(text).strip(EDGES))
+
+
+def dates(text: str) -> Iterator[tuple[str, str]]:
+    """The dates in a text that can mean one day only: how each is written, and as ISO 8601 has it."""
+    text = folded(text)
+    for pattern in _DATES:
+        for found in pattern.finditer(text):
+            if day := _day(found.groupdict()):
+                yield found.group(), day
+
+
+def _leaves(value: object, part: object, root: Schema) -> Iterator[tuple[object, object]]:
+    """The values in a value, each with its schema, and the keys that no schema names."""
+    if isinstance(value, Mapping):
+        named: dict[str, object] = {}
+        for each in alternatives(part, root):
+            known = each.schema.get("properties")
+            named |= cast("dict[str, object]", known) if isinstance(known, dict) else {}
+        for name, inner in cast("Mapping[str, object]", value).items():
+            if name not in named:
+                yield name, {}
+            yield from _leaves(inner, named.get(name, {}), root)
+    elif isinstance(value, list):
+        items: list[object] = [each.schema.get("items") for each in alternatives(part, root)]
+        inside: object = next((each for each in items if each is not None), None)
+        for inner in cast("list[object]", value):
+            yield from _leaves(inner, inside, root)
+    else:
+        yield value, part
+
+
+def _leaf_said(value: object, part: object, root: Schema, texts: Sequence[_Text]) -> bool:
+    if isinstance(value, bool):
+        return any(_stands("true" if value else "false", text.folded) for text in texts)
+    if isinstance(value, int):
+        return any(value in text.numbers for text in texts)
+    if isinstance(value, float):
+        return any(value in text.floats for text in texts)
+    return isinstance(value, str) and any(_text_said(value, text, part, root) for text in texts)
+
+
+def _text_said(value: str, text: _Text, part: object, root: Schema) -> bool:
+    if _stands(value, text.folded) or (_is_listed(value, part, root) and _stands(in_words(value), text.in_words)):
+        return True
+    if _ISO.fullmatch(value):
+        return value in text.days
+    return value.isdecimal() and len(value) <= _LONGEST_SPELT and int(value) in text.spelt
+
+
+def _is_listed(value: str, part: object, root: Schema) -> bool:
+    found = [each.schema.get("enum") for each in alternatives(part, root)]
+    return any(isinstance(listed, list) and value in listed for listed in found)
+
+
+def _stands(value: str, text: str) -> bool:
+    """Whether a value stands in a text that is folded, from one end of a word to another."""
+    value = folded(value).strip(EDGES + " ")
+    tight = value.replace(" ", "")
+    if not value or len(tight) > len(text):
+        return False
+    is_grouped = sum(map(str.isdecimal, tight)) >= _LONG_NUMBER and tight.removeprefix("+").isalnum()
+    spaced = is_grouped and len(tight) <= _LONGEST_NUMBER
+    return any(
+        _BEFORE.match(text, start)
+        and _AFTER.match(text, end)
+        and not category(text[end : end + 1] or " ").startswith("M")
+        for start, end in (_spaced(tight, text) if spaced else _places(value, text))
+    )
+
+
+def _places(value: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a text has a value, letter by letter; places may overlap."""
+    start = text.find(value)
+    while start >= 0:
+        yield start, start + len(value)
+        start = text.find(value, start + 1)
+
+
+def _spaced(tight: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a text has a number, with or without blanks in it."""
+    pattern = re.compile(" ?".join(map(re.escape, tight)))
+    found = pattern.search(text)
+    while found:
+        yield found.span()
+        found = pattern.search(text, found.start() + 1)
+
+
+def _plain(number: str, thousands: str, point: str) -> str:
+    """A number by one of two habits; empty where it is not of that one."""
+    whole, _, rest = number.partition(point)
+    groups = whole.split(thousands)
+    if point in rest or thousands in rest or (len(groups) > 1 and any(len(each) != 3 for each in groups[1:])):  # noqa: PLR2004
+        return ""
+    return "".join(groups) + (f".{rest}" if rest else "")
+
+
+def _spelt(text: str) -> list[int]:
+    """The numbers in words in a folded text; none that is only a part of a larger one."""
+    tokens = _TOKEN.findall(text)
+    found: list[int] = []
+    place = 0
+    while place < len(tokens):
+        end = place
+        if tokens[place] in _ORDINALS:
+            found.append(_ORDINALS[tokens[place]])
+        while end < len(tokens) and (tokens[end] in _MANY or _below_hundred(tokens[end]) is not None):
+            end += 1
+        if end == place:
+            place += 1
+            continue
+        around = {*tokens[max(place - 1, 0) : place], *tokens[end : end + 3]}
+        value = _value(" ".join(tokens[place:end]))
+        if value is not None and not around & _GROUPING and tokens[place] not in _ALSO_WORDS:
+            found.append(value)
+        place = end
+    return found
+
+
+def _value(text: str) -> int | None:
+    """A number in words: "three", "twenty-one", "two thousand five hundred"; None where they make no one number."""
+    whole = part = 0
+    words: list[str] = []
+    for token in (*text.split(), ""):
+        if token and token not in _MANY:
+            words.append(token)
+            continue
+        below = _below_hundred(" ".join(words)) if words else 0
+        if below is None:
+            return None
+        words, times = [], _MANY.get(token, 1)
+        if token == "" or times == 100:  # noqa: PLR2004
+            part += (below or 1) * 100 if times == 100 else below  # noqa: PLR2004
+        else:
+            whole, part = whole + (part + below or 1) * times, 0
+    return whole + part if text.strip() else None
+
+
+def _below_hundred(text: str) -> int | None:
+    """One word for a number, or tens and ones as English has them."""
+    if text in _WORDS:
+        return _WORDS[text]
+    tens, _, ones = text.replace(" ", "-").partition("-")
+    ten, one = _WORDS.get(tens, 0), _WORDS.get(ones, 0)
+    return ten + one if ten >= 20 and 0 < one < 10 else None  # noqa: PLR2004
+
+
+def _day(parts: Mapping[str, Any]) -> str:
+    """A date as ISO 8601 has it; empty where it is none, or may be another."""
+    day, month = parts.get("day"), parts.get("number") or _MONTHS.get(str(parts.get("month")))
+    if first := parts.get("first"):
+        second = str(parts["second"])
+        days = {_iso(parts["year"], second, first), _iso(parts["year"], first, second)} - {""}
+        return days.pop() if len(days) == 1 else ""
+    return _iso(parts["year"], month, day)
+
+
+def _iso(year: object, month: object, day: object) -> str:
+    try:
+        return date(*(int(str(each)) for each in (year, month, day))).isoformat()
+    except ValueError:
+        return ""
