@@ -83,9 +83,8 @@ def _check_neighbour(scope: Scope, headers: Mapping[bytes, str], *, public: bool
         detail = "without a key this service answers to localhost alone, and this request is for another host"
         raise refused(421, detail, code="wrong_host")
     origin = headers.get(b"origin")
-    if origin is not None and origin.partition("://")[2] != host:
-        raise refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
-    if not public and headers.get(b"sec-fetch-site", "") in {"cross-site", "same-site"}:
+    is_elsewhere = not public and headers.get(b"sec-fetch-site", "") in {"cross-site", "same-site"}
+    if is_elsewhere or (origin is not None and origin.partition("://")[2] != host):
         raise refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
 
 

@@ -94,14 +94,14 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
         return problem(400, _invalid(error), code="invalid_body", request_id=request_id)
     if isinstance(error, JazzSelectError):
         status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 503)
-        code = type(error).__name__
-        if status < _TOLD_BELOW:
-            return problem(status, str(error), code=code, request_id=request_id)
-        if isinstance(error, NotLoadedError):  # what is wrong with the agent's own files, to who has its key
-            return problem(status, str(error), code=code, request_id=request_id, headers={"Retry-After": _AGAIN_S})
-        _log.error("request_id=<%s>, error=<%s> | a request could not be answered", request_id, describe_error(error))
-        detail = "the service cannot answer now; its log says why, under this request_id"
-        return problem(status, detail, code=code, request_id=request_id, headers={"Retry-After": _AGAIN_S})
+        detail, code = str(error), type(error).__name__
+        headers = {"Retry-After": _AGAIN_S} if status >= _TOLD_BELOW else None
+        # What is wrong with the agent's own files is told, to who has its key.
+        if status >= _TOLD_BELOW and not isinstance(error, NotLoadedError):
+            told = describe_error(error)
+            _log.error("request_id=<%s>, error=<%s> | a request could not be answered", request_id, told)
+            detail = "the service cannot answer now; its log says why, under this request_id"
+        return problem(status, detail, code=code, request_id=request_id, headers=headers)
     _log.error("request_id=<%s> | a request failed", request_id, exc_info=error)
     detail = "the service failed; its log says why, under this request_id"
     return problem(500, detail, code="internal_server_error", request_id=request_id)

@@ -318,22 +318,23 @@ class _Watch:
 
     def __init__(self, catalogue: RunningCatalogue, read: ReadAnew, every_s: float | None) -> None:
         self._catalogue, self._read, self._every_s = catalogue, read, every_s
-        self._stirred = asyncio.Event()
-        self._listener: asyncio.Task[None] | None = None
-        self._listens_to, self._folders = Seen(), set[str]()
+        self._stirred, self._moved = asyncio.Event(), asyncio.Event()
+        self._seen, self._folders = Seen(), set[str]()
         self._again_at = None if catalogue.is_ready else monotonic() + _AGAIN_S  # it failed when the service started
         self._pause_s = _AGAIN_S
 
     async def run(self) -> None:
         """Look whenever there is a reason to, until cancelled."""
+        listener = None if self._every_s is not None else asyncio.create_task(self._listen())
         try:
             while True:
                 self._stirred.clear()
                 began = monotonic()
-                seen = await self._look()
+                self._seen = seen = await self._look()
                 took_s = monotonic() - began
-                if self._every_s is None and await self._listens_anew(seen):
-                    continue  # what changed before it did was told to nobody
+                if seen.told_by != self._folders:
+                    self._folders = seen.told_by
+                    self._moved.set()
                 if seen != self._read.seen or self._catalogue.is_outdated:
                     await self._settle(seen)
                     await self._reload()
@@ -342,7 +343,9 @@ class _Watch:
                 else:
                     await self._wait(max(_LOOK_S, took_s * _SHARE) if self._every_s is None else self._every_s)
         finally:
-            await self._stop_listening()
+            if listener is not None:
+                listener.cancel()
+                await asyncio.gather(listener, return_exceptions=True)
 
     async def _look(self) -> Seen:
         return await in_thread(look, self._read.places)
@@ -391,29 +394,22 @@ class _Watch:
         self._again_at = monotonic() + self._pause_s if passing else None
         self._pause_s = min(2 * self._pause_s, _AGAIN_MOST_S) if passing else _AGAIN_S
 
-    async def _listens_anew(self, seen: Seen) -> bool:
-        """Be told of changes of these; true where that begins now."""
-        folders = seen.told_by
-        self._listens_to = seen
-        if self._listener is not None and folders == self._folders and not self._listener.done():
-            return False
-        await self._stop_listening()
-        is_new, self._folders = folders != self._folders, folders
-        self._listener = asyncio.create_task(self._told())
-        await asyncio.sleep(0)
-        return is_new
+    async def _listen(self) -> None:
+        """Be told of changes in these folders, and begin anew where they are others."""
 
-    async def _stop_listening(self) -> None:
-        if self._listener is not None:
-            self._listener.cancel()
-            await asyncio.gather(self._listener, return_exceptions=True)
-
-    async def _told(self) -> None:
         def matters(_: object, path: str) -> bool:
-            return self._listens_to.is_told_by(path)
+            return self._seen.is_told_by(path)
 
-        try:
-            async for _ in awatch(*sorted(self._folders), watch_filter=matters, step=_TELL_MS, recursive=False):
-                self._stirred.set()
-        except Exception as error:  # noqa: BLE001 - a limit of the system, or a folder that is gone meanwhile
-            log.debug("agent %s: not told of changes: %s", self._catalogue.agent_id, describe_error(error))
+        while True:
+            await self._moved.wait()
+            self._moved = moved = asyncio.Event()
+            self._stirred.set()  # what changed before was told to nobody
+            try:
+                async for _ in awatch(
+                    *sorted(self._folders), watch_filter=matters, step=_TELL_MS, recursive=False, stop_event=moved
+                ):
+                    self._stirred.set()
+            except Exception as error:  # noqa: BLE001 - a limit of the system, or a folder that is gone meanwhile
+                log.debug("agent %s: not told of changes: %s", self._catalogue.agent_id, describe_error(error))
+                await asyncio.sleep(_LOOK_S)
+                moved.set()

@@ -87,19 +87,17 @@ async def streamed(
 
 async def _alive(events: AsyncGenerator[Event]) -> AsyncGenerator[Event | None]:
     """The events, and None where there was none for a while."""
-    waiting: asyncio.Future[Event] | None = None
+    waiting: asyncio.Future[Event | None] | None = None
     try:
         while True:
-            waiting = waiting or asyncio.ensure_future(anext(events))
+            waiting = waiting or asyncio.ensure_future(anext(events, None))
             done, _ = await asyncio.wait({waiting}, timeout=_ALIVE_S)
             if not done:
                 yield None
                 continue
-            try:
-                event = waiting.result()
-            except StopAsyncIteration:
+            event, waiting = waiting.result(), None
+            if event is None:
                 return
-            waiting = None
             yield event
     finally:
         if waiting is not None:

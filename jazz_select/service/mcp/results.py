@@ -78,14 +78,13 @@ _MOST_NAMES: Final = 20
 
 def answer(value: Mapping[str, Any]) -> types.CallToolResult:
     """An answer of one of the four, as a structure and as the text of it."""
-    structure = dict(value)
-    return types.CallToolResult(content=[_text(orjson.dumps(structure).decode())], structured_content=structure)
+    return types.CallToolResult(content=_json(value), structured_content=dict(value))
 
 
 def failure(problem: str, **more: object) -> types.CallToolResult:
     """That something could not be done, why, and what to do instead."""
     told = {"error": cut(plain_text(problem), _LONGEST_PROBLEM), **more}
-    return types.CallToolResult(content=[_text(orjson.dumps(told).decode())], is_error=True)
+    return types.CallToolResult(content=_json(told), is_error=True)
 
 
 def unknown_name(found: Resolution) -> types.CallToolResult:
@@ -95,7 +94,7 @@ def unknown_name(found: Resolution) -> types.CallToolResult:
     told["connected_tools"] = list(names[:_MOST_NAMES])
     if len(names) > _MOST_NAMES:
         told["more"] = f"{len(names) - _MOST_NAMES} more are connected: search_tools finds them"
-    return types.CallToolResult(content=[_text(orjson.dumps(told).decode())], is_error=True)
+    return types.CallToolResult(content=_json(told), is_error=True)
 
 
 def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) -> types.CallToolResult:
@@ -113,7 +112,7 @@ def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) 
     structure = cast("dict[str, Any]", storable(cast("dict[str, Any]", value))) if isinstance(value, dict) else None
     if structure is not None and (too_much(structure, MOST_LETTERS) or len(storable_text(structure)) > MOST_LETTERS):
         structure = None
-    return types.CallToolResult(content=[_text(text)], structured_content=structure)
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structure)
 
 
 def _advice(outcome: CallOutcome, *, only_reads: bool) -> dict[str, object]:
@@ -129,5 +128,5 @@ def _advice(outcome: CallOutcome, *, only_reads: bool) -> dict[str, object]:
     return {}
 
 
-def _text(text: str) -> types.TextContent:
-    return types.TextContent(text=text)
+def _json(value: Mapping[str, Any]) -> list[types.ContentBlock]:
+    return [types.TextContent(text=orjson.dumps(value).decode())]
