@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -193,19 +193,14 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
         return Overlay()
     entries = read_entries(file, "learned examples")
     overlay = read_as(Overlay, {} if entries is None else entries, str(file))
-    for which in ("live", "shadow"):
-        number = cast("int", getattr(overlay, which))
-        if number and overlay.version(number) is None:
-            msg = f"{file}: {which}: there is no version {number} in it; 0 is none"
-            raise ConfigError(msg)
     numbers = [each.number for each in overlay.versions]
     if twice := [number for number in numbers if numbers.count(number) > 1]:
         msg = f"{file}: versions: two of them have the number {twice[0]}: take one out"
         raise ConfigError(msg)
-    gone = [number for number in overlay.was_live if number and number not in numbers]
-    if gone:
-        msg = f"{file}: was_live: there is no version {gone[0]} in it: take the number out"
-        raise ConfigError(msg)
+    for name, told in (("live", (overlay.live,)), ("shadow", (overlay.shadow,)), ("was_live", overlay.was_live)):
+        if gone := [number for number in told if number and number not in numbers]:
+            msg = f"{file}: {name}: there is no version {gone[0]} in it: take the number out; 0 is none"
+            raise ConfigError(msg)
     return overlay
 
 

@@ -212,7 +212,6 @@ def _standing(config: pytest.Config, source: _Source, beside: Path) -> "Standing
         cache = config.cache.mkdir("jazz_select") if getattr(config, "cache", None) is not None else None
         registry = FlowRegistry()
         load_flows(flows, registry)
-        standings[key] = Standing(
-            registry, policy=source.policy, embedder=source.embedder, language=source.language, cache=cache
-        )
+        index = {"embedder": source.embedder, "language": source.language, "cache": cache}
+        standings[key] = Standing(registry, source.policy, index)
     return standings[key]

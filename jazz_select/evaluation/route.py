@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from pathlib import Path
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
-    from jazz_select.ports import Embedder
     from jazz_select.settings import Settings
 
 DEPTH = 10
@@ -272,37 +271,25 @@ class _Watched:
 T = TypeVar("T")
 
 
+@dataclass
 class Standing:
     """Gives routes over one catalogue; its index is opened by the first, and closed with this.
 
     All of it happens in a thread of its own, so that it works where an event loop runs as well.
+
+    Attributes:
+        registry: The flows.
+        policy: How the deployment selects; the recommended way where None.
+        index: How its index is made, as `indexed` is told.
     """
 
-    def __init__(
-        self,
-        registry: "FlowRegistry",
-        *,
-        policy: Policy | None = None,
-        embedder: "str | Embedder" = "auto",
-        language: str = "english",
-        cache: Path | None = None,
-    ) -> None:
-        """Open nothing yet.
-
-        Args:
-            registry: The flows.
-            policy: How the deployment selects; the recommended way where None.
-            embedder: As for `indexed`.
-            language: Likewise.
-            cache: Likewise.
-        """
-        self.registry = registry
-        self._policy = policy
-        self._how: dict[str, Any] = {"embedder": embedder, "language": language, "cache": cache}
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jazz-select-standing")
-        self._runner = asyncio.Runner()
-        self._stack = AsyncExitStack()
-        self._memory: ProceduralMemory | None = None
+    registry: "FlowRegistry"
+    policy: Policy | None = None
+    index: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "jazz-select-standing"))
+    _runner: asyncio.Runner = field(default_factory=asyncio.Runner)
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _memory: "ProceduralMemory | None" = None
 
     def route(self, asked: Asked) -> Route:
         """The route of a request.
@@ -316,8 +303,8 @@ class Standing:
 
     async def _route(self, asked: Asked) -> Route:
         if self._memory is None:
-            self._memory = await self._stack.enter_async_context(indexed(self.registry, **self._how))
-        return (await routes(self.registry, self._memory, AGENT, [asked], self._policy))[0]
+            self._memory = await self._stack.enter_async_context(indexed(self.registry, **self.index))
+        return (await routes(self.registry, self._memory, AGENT, [asked], self.policy))[0]
 
     def close(self) -> None:
         """Close the index; no route is given any more."""

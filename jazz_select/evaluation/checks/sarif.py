@@ -58,20 +58,16 @@ def _rule(code: str) -> dict[str, Any]:
     name = "".join(word.capitalize() for word in code.split("-"))
     named = {} if name.casefold() == code else {"name": name}  # the standard has no name that is the id
     advice = "Each finding says what to do about it; jazz-select check --ignore KEY accepts the one of this key."
+    severity = kind.severity.value
     return {
         "id": code,
         **named,
         "shortDescription": {"text": kind.about},
         "fullDescription": {"text": kind.about},
         "help": {"text": f"{kind.about} {advice}"},
-        "defaultConfiguration": {"level": kind.severity.value},
-        "properties": {"tags": ["flows"], "problem.severity": _problem(kind.severity.value)},
+        "defaultConfiguration": {"level": severity},
+        "properties": {"tags": ["flows"], "problem.severity": "recommendation" if severity == "note" else severity},
     }
-
-
-def _problem(severity: str) -> str:
-    """As GitHub calls it."""
-    return "recommendation" if severity == "note" else severity
 
 
 def _result(finding: Finding, rules: Sequence[str], *, accepted: bool) -> dict[str, Any]:

@@ -23,24 +23,22 @@ _SHORTEST_TYPO = 6
 def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
     """What did not load."""
     for fault in faults:
-        place = places.of_fault(fault)
+        flows: tuple[str, ...] = ()
         if isinstance(fault, FlowLoadError):
-            what = f"{fault.source} cannot be loaded: {fault.problem}"
+            code, what = "unreadable-file", f"{fault.source} cannot be loaded: {fault.problem}"
             remedy = "Mend the file; what stands in it is not there until then."
-            yield Finding(code="unreadable-file", at=place, what=what, remedy=remedy)
         elif isinstance(fault, DuplicateFlowError):
+            code, flows = "duplicate-name", (fault.name,)
             what = f"Two different flows are named {fault.name!r}; the first is {fault.first}."
             remedy = "Rename one of them, or take it out."
-            yield Finding(code="duplicate-name", flows=(fault.name,), at=place, what=what, remedy=remedy)
         elif isinstance(fault, FlowValidationError):
-            what, _, remedy = fault.problem.partition("; ")
-            yield Finding(
-                code="invalid-flow",
-                flows=(fault.flow,),
-                at=place,
-                what=f"{beginning(fault.flow, _LONGEST)}: {fault.field} {what}.",
-                remedy=_sentence(remedy) or f"Correct the field {fault.field}; the flow is not there until then.",
-            )
+            code, flows = "invalid-flow", (fault.flow,)
+            problem, _, remedy = fault.problem.partition("; ")
+            what = f"{beginning(fault.flow, _LONGEST)}: {fault.field} {problem}."
+            remedy = _sentence(remedy) or f"Correct the field {fault.field}; the flow is not there until then."
+        else:
+            continue
+        yield Finding(code=code, flows=flows, at=places.of_fault(fault), what=what, remedy=remedy)
 
 
 def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, places: Places) -> Iterator[Finding]:
@@ -146,9 +144,7 @@ def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
     own = [tools[name] for name in flow.own_tools if name in tools]
     if not flow.reply or flow.manual or not own or len(own) < len(flow.own_tools):
         return
-    if any(not fields(tool.output_schema) for tool in own if tool.output_schema is not None) or any(
-        tool.output_schema is None for tool in own
-    ):
+    if not all(fields(tool.output_schema or {}) for tool in own):
         return
     known = {name for tool in own for name in (*fields(tool.output_schema or {}), *fields(tool.input_schema or {}))}
     try:
