@@ -447,18 +447,16 @@ class OutcomeLog:
             OutcomeLogError: The file cannot be read.
         """
         self.flush()
-        wanted: list[tuple[str, object]] = []
-        wanted += [("agent = ?", agent_id)] if agent_id is not None else []
-        wanted += [("at >= ?", since)] if since is not None else []
-        wanted += [("at < ?", until)] if until is not None else []
-        conditions = [sql for sql, _ in wanted]
+        options: dict[str, object] = {"agent = ?": agent_id, "at >= ?": since, "at < ?": until}
+        wanted = {sql: value for sql, value in options.items() if value is not None}
+        conditions = [*wanted]
         if corrected is not None:
             conditions.append(_CORRECTED if corrected else _UNCORRECTED)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         try:
             with reading(self.path) as database:
                 said = corrections_in(database)
-                for row in database.execute(f"{READ}{where} ORDER BY n", [value for _, value in wanted]):
+                for row in database.execute(f"{READ}{where} ORDER BY n", [*wanted.values()]):
                     yield logged(row, said.get(row[0]))
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise unusable(self.path, error) from error

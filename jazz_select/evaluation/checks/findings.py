@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -43,7 +43,7 @@ class Places:
     """Looks places up, each file read once. What cannot be read has places without lines."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _Lines] = {}
+        self._entries, self._definitions = cache(_entries), cache(_definitions)
 
     def of(self, flow: BaseFlow, field: str = "", number: int | None = None) -> Place:
         """Where a flow is defined; with a field, where that stands; with a number from 0, where that entry of it does.
@@ -52,13 +52,32 @@ class Places:
         """
         origin = flow.origin
         if not origin.file or origin.file.startswith("<"):
-            return Place()
+            return NOWHERE
         return self.entry(origin.file, origin.entry or origin.line, field, number, data=bool(origin.entry))
 
     def entry(self, file: str, at: int, field: str = "", number: int | None = None, *, data: bool = True) -> Place:
         """The same of an entry of a data file, from 1, or of what a line of a Python file defines."""
-        lines = self._files.setdefault(file, _Lines(file))
-        return Place(shown(file), lines.of_entry(at, field, number) if data else lines.of_line(at, field, number))
+        line = self._line_of_entry(file, at, field, number) if data else self._line_of(file, at, field, number)
+        return Place(shown(file), line)
+
+    def _line_of_entry(self, file: str, entry: int, field: str, number: int | None) -> int:
+        nodes = self._entries(file)
+        if not 0 < entry <= len(nodes):
+            return 0
+        node: Any = nodes[entry - 1]
+        pairs: list[Any] = node.value if isinstance(node, yaml.MappingNode) and field else []
+        key, value = next((pair for pair in pairs if pair[0].value == field), (node, None))
+        items: list[Any] = value.value if isinstance(value, yaml.SequenceNode) else []
+        found = items[number] if number is not None and number < len(items) else key
+        return found.start_mark.line + 1
+
+    def _line_of(self, file: str, line: int, field: str, number: int | None) -> int:
+        for node in self._definitions(file).get(line, ()) if field else ():
+            for name, value in _assigned(node):
+                if name == field:
+                    items = value.elts if isinstance(value, ast.List | ast.Tuple) else []
+                    return (items[number] if number is not None and number < len(items) else value).lineno
+        return line
 
     def of_fault(self, fault: FlowError) -> Place:
         """Where what could not be loaded stands."""
@@ -71,7 +90,7 @@ class Places:
         if line := _LINE.search(where):
             field, number = _field(fault)
             return self.entry(line["file"], int(line["line"]), field, number, data=False)
-        return Place()
+        return NOWHERE
 
 
 def shown(file: str) -> str:
@@ -97,63 +116,34 @@ def _field(fault: FlowError) -> tuple[str, int | None]:
     return _INDEX.sub("", field).partition("[")[0].partition(".")[0], int(number[1]) if number else None
 
 
-class _Lines:
-    """The lines of one file."""
+def _entries(file: str) -> list[yaml.Node]:
+    """The flows of a data file."""
+    try:
+        documents = yaml_documents(read_text(Path(file)))  # JSON is YAML as well, as far as flows go
+    except (FlowError, *SYNTAX_ERRORS):
+        return []
+    found: list[yaml.Node] = []
+    for content, root in documents:
+        if content is None:
+            continue
+        node: Any = root
+        if isinstance(content, dict) and "flows" in content and "name" not in content:
+            node = next(value for key, value in cast("Any", root).value if key.value == "flows")
+        found.extend(node.value if isinstance(node, yaml.SequenceNode) else [node])
+    return found
 
-    def __init__(self, file: str) -> None:
-        self._file = Path(file)
 
-    def of_entry(self, entry: int, field: str, number: int | None) -> int:
-        nodes = self._entries
-        if not 0 < entry <= len(nodes):
-            return 0
-        node: Any = nodes[entry - 1]
-        pairs: list[Any] = node.value if isinstance(node, yaml.MappingNode) else []
-        value = next((value for key, value in pairs if key.value == field), None) if field else None
-        key = next((key for key, _ in pairs if key.value == field), None)
-        if value is None or key is None:
-            return node.start_mark.line + 1
-        items: list[Any] = value.value if isinstance(value, yaml.SequenceNode) else []
-        found = items[number] if number is not None and number < len(items) else key
-        return found.start_mark.line + 1
-
-    def of_line(self, line: int, field: str, number: int | None) -> int:
-        if not field:
-            return line
-        for node in self._definitions.get(line, ()):
-            for name, value in _assigned(node):
-                if name == field:
-                    items = value.elts if isinstance(value, ast.List | ast.Tuple) else []
-                    return (items[number] if number is not None and number < len(items) else value).lineno
-        return line
-
-    @cached_property
-    def _entries(self) -> list[yaml.Node]:
-        try:
-            documents = yaml_documents(read_text(self._file))  # JSON is YAML as well, as far as flows go
-        except (FlowError, *SYNTAX_ERRORS):
-            return []
-        found: list[yaml.Node] = []
-        for content, root in documents:
-            if content is None:
-                continue
-            node: Any = root
-            if isinstance(content, dict) and "flows" in content and "name" not in content:
-                node = next(value for key, value in cast("Any", root).value if key.value == "flows")
-            found.extend(node.value if isinstance(node, yaml.SequenceNode) else [node])
+def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
+    """What a file of Python defines, by line."""
+    found: dict[int, list[ast.ClassDef | ast.Call]] = {}
+    try:
+        tree = ast.parse(read_text(Path(file)))
+    except (FlowError, SyntaxError, ValueError, RecursionError):
         return found
-
-    @cached_property
-    def _definitions(self) -> dict[int, list[ast.ClassDef | ast.Call]]:
-        found: dict[int, list[ast.ClassDef | ast.Call]] = {}
-        try:
-            tree = ast.parse(read_text(self._file))
-        except (FlowError, SyntaxError, ValueError, RecursionError):
-            return found
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef | ast.Call):
-                found.setdefault(node.lineno, []).append(node)
-        return found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.Call):
+            found.setdefault(node.lineno, []).append(node)
+    return found
 
 
 def _assigned(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
