@@ -6,19 +6,25 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
-from jazz_select.routing.names.vocabulary import (
+from jazz_select.routing.names.words import (
     ACTING,
     BEFORE,
     BEHIND,
     CONNECTING,
     DIRECTION,
+    LONGEST,
     LOOKING,
     NEGATION,
-    WORDS,
+    NOUNS,
     are_opposites,
+    folded_name,
+    input_words,
     opposites_of,
+    skeleton,
+    stem,
+    stems,
+    words,
 )
-from jazz_select.routing.names.words import LONGEST, folded_name, input_words, skeleton, stem, stems, words
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning
@@ -35,7 +41,7 @@ _DOING = {
     "run",
     "use",
 }  # dropped only before the whole name of a tool: they may mean what they say
-_KNOWN = LOOKING | ACTING | WORDS | DIRECTION | NEGATION | BEFORE | CONNECTING
+_KNOWN = LOOKING | ACTING | NOUNS | DIRECTION | NEGATION | BEFORE | CONNECTING
 _CLEARLY = 5
 """So much nearer to a word than to its opposite a slip must be."""
 _SHORTEST_SLIP = 4

@@ -9,8 +9,7 @@ from textwrap import dedent
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
-from jazz_select.routing.names.vocabulary import ACTING, LOOKING, READING
-from jazz_select.routing.names.words import stems, words
+from jazz_select.routing.names.words import ACTING, LOOKING, READING, stems, words
 from jazz_select.text import titled
 
 CALL_ID: Final = "call_id"
