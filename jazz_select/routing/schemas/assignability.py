@@ -6,16 +6,22 @@ from dataclasses import replace
 from typing import Any, Final, cast
 
 from jazz_select.routing.schemas.fields import (
+    COUNTED,
     Alternative,
     Reading,
     Schema,
     alternatives,
     declares,
     impossible,
+    is_number,
+    item_at,
     mapping,
     names,
+    number_range,
+    prefix,
+    refers,
+    written,
 )
-from jazz_select.routing.schemas.keywords import COUNTED, is_number, item_at, number_range, prefix, refers, written
 from jazz_select.routing.schemas.validity import verdicts
 
 SURELY, PERHAPS, NEVER = 1.0, 0.5, 0.0

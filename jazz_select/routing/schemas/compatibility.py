@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.assignability import Effort, assignable, is_possible
-from jazz_select.routing.schemas.fields import RESULT, Schema, fields, shape
-from jazz_select.routing.schemas.keywords import refers, written
+from jazz_select.routing.schemas.fields import RESULT, Schema, fields, refers, shape, written
 from jazz_select.routing.tools.tool import Tool
 
 FOLDED: Final = 0.9

@@ -1,7 +1,8 @@
 """Whether a value is valid by a JSON Schema that somebody else wrote: what is wrong with it, in words. Bounded."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, cast
@@ -10,22 +11,49 @@ from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import as_bytes, as_json, json_bytes, json_or_same
-from jazz_select.routing.schemas.fields import Reading, Schema, mapping
-from jazz_select.routing.schemas.keywords import (
-    DEEPEST_LED,
-    PATTERNS,
-    THE_PART,
+from jazz_select.routing.schemas.fields import (
     UNEVALUATED,
-    in_todays_words,
+    Reading,
+    Schema,
     inner,
+    mapping,
+    node_in_todays_words,
     prefix,
     referred,
     refers,
-    size_of,
+    refers_alone,
     written,
 )
 from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of
 
+MOST_NODES: Final = 13_000
+"""Parts of a schema that are put in today's words; of a larger one nothing is said. An engine takes 2 µs for each."""
+_PARTS_OF_A_STEP: Final = 4
+_PARTS: Final = frozenset(
+    (
+        *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
+        *("unevaluatedItems", "unevaluatedProperties"),
+    )
+)
+_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
+_TURNING: Final = ("not", "oneOf", "if")
+PATTERNS: Final = ("pattern", "patternProperties")
+THE_PART: Final = "#/$defs/jazz-select:part"
+"""Where a part of a schema stands in the document that is made of both, however deep its references point."""
+DEEPEST_LED: Final = 100
+"""Levels of schemas in schemas: far fewer than fill the stack of a thread, which ends a process."""
+_LEADING: Final = ("$ref", "$dynamicRef", "$anchor", "$dynamicAnchor", "$id")
+_PARTS_OF_A_NAME: Final = 10
+_PARTS_OF_A_PATTERN: Final = 200
+"""What takes as long as so many parts to be made ready."""
+_SAID_TO_PEOPLE: Final = frozenset(
+    (
+        *("title", "description", "default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"),
+        *("contentEncoding", "contentMediaType", "contentSchema", "discriminator", "xml", "externalDocs", "example"),
+    )
+)
+_PLAIN: Final = _SAID_TO_PEOPLE | {"type"}
 MOST_PROBLEMS: Final = 5
 MOST_VISITS: Final = 500_000
 """Keywords that are held against parts of a value for one question, at most: some hundredths of a second."""
@@ -41,6 +69,169 @@ _TOO_MUCH: Final = "there is too much to look at in it; send less, or take a sim
 _CIRCLE: Final = "its schema refers to itself in a circle; correct the schema"
 _LINEAR: Final = RegexOptions(size_limit=20_000, dfa_size_limit=100_000)
 """An engine that takes time in proportion to the text, whatever the pattern; larger patterns are none for it."""
+
+
+# --- in today's words, without what is not read -----------------------------------
+
+
+def in_todays_words(
+    schema: object,
+    *,
+    unread: frozenset[str] = frozenset(),
+    reads: Callable[[str], bool] = bool,
+    sure: bool = False,
+    base: str = "#",
+) -> Any:
+    """A whole schema in the keywords of draft 2020-12, a copy without annotations, and without what is not to be read.
+
+    Args:
+        schema: In whatever dialect.
+        unread: Keywords about texts that are not to be read; what depends on them holds.
+        reads: Whether a pattern can be read.
+        sure: Whether what depends on what is not read is to fail instead.
+        base: Where in the document that is to be made the schema will stand.
+
+    Raises:
+        ValueError: It has too many parts.
+    """
+    said = cast("Schema", schema).get("$schema") if isinstance(schema, Mapping) else None
+    dialect = said if isinstance(said, str) else ""
+    made = _Rewriting(dialect=dialect, unread=unread, reads=reads, sure=sure, base=base)
+    found = made.of(cast("object", schema))
+    if not made.doubts:
+        return found
+    made.left, made.is_doubtful = MOST_NODES, True
+    return made.of(cast("object", schema))
+
+
+@dataclass(slots=True, kw_only=True)
+class _Rewriting:
+    """A schema being written in today's words."""
+
+    dialect: str
+    unread: frozenset[str]
+    reads: Callable[[str], bool]
+    sure: bool
+    base: str
+    left: int = MOST_NODES
+    depth: int = 0
+    is_doubtful: bool = False
+    """Whether there is anything in the whole of it that is not read: then a reference may lead there."""
+    doubts: int = 0
+    """How many keywords there were so far that are not read, or lead to where some may be."""
+
+    def of(self, schema: object) -> Any:
+        """One schema, and what is in it."""
+        self._spend(1)
+        if not isinstance(schema, Mapping):
+            return schema
+        given = cast("Schema", schema)
+        if given.keys() <= _PLAIN and isinstance(given.get("type"), str) and given["type"] != "any":
+            return {"type": given["type"]}
+        doubts = self.doubts
+        known = node_in_todays_words(given, nullable=not self.dialect)
+        own = {key: value for key, value in known.items() if key not in _SAID_TO_PEOPLE}
+        if "$ref" in own and refers_alone(self.dialect):
+            own = {key: value for key, value in own.items() if key in ("$ref", "$defs", "definitions")}
+        if refers_alone(self.dialect):
+            own = {key: value for key, value in own.items() if key not in UNEVALUATED}  # of no draft that old
+        _named(own, self.dialect)
+        self._refer(own)
+        may_be_null = own.pop("nullable", False)
+        self._leave_out(own)
+        turning = self._parts(own)
+        if own.get("type") == "any":
+            del own["type"]
+        if turning and self.sure:
+            return False
+        _generously(own, turning)
+        if self.doubts > doubts and not self.sure:
+            own = {key: value for key, value in own.items() if key not in UNEVALUATED}
+        return {"anyOf": [own, {"type": "null"}]} if may_be_null and own.keys() - {"$defs", "definitions"} else own
+
+    def _parts(self, own: dict[str, Any]) -> list[str]:
+        """Rewrite what is in a schema; the keywords that may fail because something in them holds, and are in doubt."""
+        self.depth += 1
+        if self.depth > DEEPEST_LED:
+            msg = f"its parts lead more than {DEEPEST_LED} levels deep"
+            raise ValueError(msg)
+        turning: list[str] = []
+        for key, value in own.items():
+            doubts = self.doubts
+            if key in _PARTS:
+                own[key] = self.of(value)
+            elif key in _LISTS and isinstance(value, list):
+                own[key] = [self.of(each) for each in cast("list[object]", value)]
+            elif key in _MAPS and isinstance(value, Mapping):
+                own[key] = {name: self.of(each) for name, each in cast("Schema", value).items()}
+            elif key in ("enum", "const"):
+                self._spend(size_of(value))
+            if self.doubts > doubts and (key in _TURNING or (key == "contains" and "maxContains" in own)):
+                turning.append(key)
+        self.depth -= 1
+        return turning
+
+    def _refer(self, own: dict[str, Any]) -> None:
+        reference = own.get("$ref")
+        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and reference != THE_PART:
+            own["$ref"] = self.base + reference[1:]
+        if not own.keys().isdisjoint(_LEADING):
+            self._spend(_PARTS_OF_A_NAME)
+            self.doubts += self.is_doubtful
+
+    def _leave_out(self, own: dict[str, Any]) -> None:
+        for keyword in ("format", "pattern"):
+            if keyword in own and self._is_unread(keyword, [own[keyword]]):
+                del own[keyword]
+                if self.sure:
+                    own["allOf"] = [*own.get("allOf", []), {"not": {"type": "string"}}]
+        named = own.get("patternProperties")
+        if isinstance(named, Mapping) and self._is_unread("patternProperties", cast("Schema", named)):
+            own["patternProperties"] = {"": not self.sure}
+
+    def _is_unread(self, keyword: str, said: Iterable[object]) -> bool:
+        if keyword not in self.unread:
+            patterns = [each for each in said if isinstance(each, str) and keyword in PATTERNS]
+            self._spend(_PARTS_OF_A_PATTERN * len(patterns))
+            if all(map(self.reads, patterns)):
+                return False
+        self.doubts += 1
+        return True
+
+    def _spend(self, parts: int) -> None:
+        self.left -= parts
+        if self.left < 0:
+            msg = f"it has more than {MOST_NODES} parts"
+            raise ValueError(msg)
+
+
+def _generously(own: dict[str, Any], turning: Sequence[str]) -> None:
+    """Let what is in doubt hold: one at least of what should be exactly one, and anything for the rest."""
+    for keyword in turning:
+        said = own.pop(keyword)
+        if keyword == "oneOf":
+            own["allOf"] = [*own.get("allOf", []), {"anyOf": said}]
+
+
+def _named(own: dict[str, Any], dialect: str) -> None:
+    """Until draft 7: an `$id` that is an anchor; until draft 4: `id`."""
+    if isinstance(own.get("id"), str) and ("draft-03" in dialect or "draft-04" in dialect):
+        own["$id"] = own.pop("id")
+    name = own.get("$id")
+    if isinstance(name, str) and name.startswith("#"):
+        del own["$id"]
+        if name[1:].isidentifier():
+            own["$anchor"] = name[1:]
+    if own.get("$recursiveRef") == "#":
+        own.setdefault("$ref", own.pop("$recursiveRef"))
+
+
+def size_of(value: object) -> int:
+    """How much there is to compare in a value, in steps: a few parts of it are one."""
+    parts: object = cast("Schema", value).values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list):
+        return 1
+    return 1 + sum(map(size_of, cast("Iterable[object]", parts))) // _PARTS_OF_A_STEP
 
 
 # --- the engine ----------------------------------------------------------------

@@ -6,7 +6,7 @@ from unicodedata import category
 
 import orjson
 
-from jazz_select.routing.schemas.keywords import inner
+from jazz_select.routing.schemas.fields import inner
 from jazz_select.text import at_word, cut, json_line
 
 LONGEST_DESCRIPTION: Final = 1_000
