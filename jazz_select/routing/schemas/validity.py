@@ -1,7 +1,7 @@
 """Whether a value is valid by a JSON Schema that somebody else wrote: what is wrong with it, in words. Bounded."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -26,7 +26,7 @@ from jazz_select.routing.schemas.fields import (
 )
 from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of
 
-MOST_NODES: Final = 13_000
+_MOST_NODES: Final = 13_000
 """Parts of a schema that are put in today's words; of a larger one nothing is said. An engine takes 2 µs for each."""
 _PARTS_OF_A_STEP: Final = 4
 _PARTS: Final = frozenset(
@@ -38,10 +38,10 @@ _PARTS: Final = frozenset(
 _LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 _MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
 _TURNING: Final = ("not", "oneOf", "if")
-PATTERNS: Final = ("pattern", "patternProperties")
-THE_PART: Final = "#/$defs/jazz-select:part"
+_PATTERNS: Final = ("pattern", "patternProperties")
+_THE_PART: Final = "#/$defs/jazz-select:part"
 """Where a part of a schema stands in the document that is made of both, however deep its references point."""
-DEEPEST_LED: Final = 100
+_DEEPEST_LED: Final = 100
 """Levels of schemas in schemas: far fewer than fill the stack of a thread, which ends a process."""
 _LEADING: Final = ("$ref", "$dynamicRef", "$anchor", "$dynamicAnchor", "$id")
 _PARTS_OF_A_NAME: Final = 10
@@ -63,7 +63,7 @@ _LARGEST_WORDED_VALUE: Final = 20_000
 _DEEPEST: Final = 100
 _LARGEST_KEPT: Final = 20_000
 """Bytes of a schema of which many are kept ready."""
-_TEXTS: Final = frozenset(("format", *PATTERNS))
+_TEXTS: Final = frozenset(("format", *_PATTERNS))
 """Keywords about texts: what they say counts, and is not decided where nobody calls anything."""
 _TOO_MUCH: Final = "there is too much to look at in it; send less, or take a simpler schema"
 _CIRCLE: Final = "its schema refers to itself in a circle; correct the schema"
@@ -74,51 +74,42 @@ _LINEAR: Final = RegexOptions(size_limit=20_000, dfa_size_limit=100_000)
 # --- in today's words, without what is not read -----------------------------------
 
 
-def in_todays_words(
-    schema: object,
-    *,
-    unread: frozenset[str] = frozenset(),
-    reads: Callable[[str], bool] = bool,
-    sure: bool = False,
-    base: str = "#",
-) -> Any:
-    """A whole schema in the keywords of draft 2020-12, a copy without annotations, and without what is not to be read.
-
-    Args:
-        schema: In whatever dialect.
-        unread: Keywords about texts that are not to be read; what depends on them holds.
-        reads: Whether a pattern can be read.
-        sure: Whether what depends on what is not read is to fail instead.
-        base: Where in the document that is to be made the schema will stand.
-
-    Raises:
-        ValueError: It has too many parts.
-    """
-    said = cast("Schema", schema).get("$schema") if isinstance(schema, Mapping) else None
-    dialect = said if isinstance(said, str) else ""
-    made = _Rewriting(dialect=dialect, unread=unread, reads=reads, sure=sure, base=base)
-    found = made.of(cast("object", schema))
-    if not made.doubts:
-        return found
-    made.left, made.is_doubtful = MOST_NODES, True
-    return made.of(cast("object", schema))
-
-
 @dataclass(slots=True, kw_only=True)
 class _Rewriting:
-    """A schema being written in today's words."""
+    """A schema being written in the keywords of draft 2020-12: a copy without annotations and what is not to be read.
+
+    Attributes:
+        dialect: What it says that it is written in; empty where it does not say.
+        unread: Keywords about texts that are not to be read; what depends on them holds.
+        sure: Whether what depends on what is not read is to fail instead.
+        base: Where in the document that is to be made the schema will stand.
+        is_doubtful: Whether there is anything in the whole of it that is not read: then a reference may lead there.
+        doubts: How many keywords there were so far that are not read, or lead to where some may be.
+    """
 
     dialect: str
     unread: frozenset[str]
-    reads: Callable[[str], bool]
     sure: bool
     base: str
-    left: int = MOST_NODES
+    left: int = _MOST_NODES
     depth: int = 0
     is_doubtful: bool = False
-    """Whether there is anything in the whole of it that is not read: then a reference may lead there."""
     doubts: int = 0
-    """How many keywords there were so far that are not read, or lead to where some may be."""
+
+    @classmethod
+    def made(cls, schema: object, unread: frozenset[str], *, sure: bool, base: str) -> Any:
+        """A whole schema, in whatever dialect it was.
+
+        Raises:
+            ValueError: It has too many parts.
+        """
+        said = mapping(schema).get("$schema")
+        made = cls(dialect=said if isinstance(said, str) else "", unread=unread, sure=sure, base=base)
+        found = made.of(schema)
+        if not made.doubts:
+            return found
+        made.left, made.is_doubtful = _MOST_NODES, True
+        return made.of(schema)
 
     def of(self, schema: object) -> Any:
         """One schema, and what is in it."""
@@ -152,8 +143,8 @@ class _Rewriting:
     def _parts(self, own: dict[str, Any]) -> list[str]:
         """Rewrite what is in a schema; the keywords that may fail because something in them holds, and are in doubt."""
         self.depth += 1
-        if self.depth > DEEPEST_LED:
-            msg = f"its parts lead more than {DEEPEST_LED} levels deep"
+        if self.depth > _DEEPEST_LED:
+            msg = f"its parts lead more than {_DEEPEST_LED} levels deep"
             raise ValueError(msg)
         turning: list[str] = []
         for key, value in own.items():
@@ -173,7 +164,7 @@ class _Rewriting:
 
     def _refer(self, own: dict[str, Any]) -> None:
         reference = own.get("$ref")
-        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and reference != THE_PART:
+        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and reference != _THE_PART:
             own["$ref"] = self.base + reference[1:]
         if not own.keys().isdisjoint(_LEADING):
             self._spend(_PARTS_OF_A_NAME)
@@ -191,9 +182,9 @@ class _Rewriting:
 
     def _is_unread(self, keyword: str, said: Iterable[object]) -> bool:
         if keyword not in self.unread:
-            patterns = [each for each in said if isinstance(each, str) and keyword in PATTERNS]
+            patterns = [each for each in said if isinstance(each, str) and keyword in _PATTERNS]
             self._spend(_PARTS_OF_A_PATTERN * len(patterns))
-            if all(map(self.reads, patterns)):
+            if all(map(_is_linear, patterns)):
                 return False
         self.doubts += 1
         return True
@@ -201,7 +192,7 @@ class _Rewriting:
     def _spend(self, parts: int) -> None:
         self.left -= parts
         if self.left < 0:
-            msg = f"it has more than {MOST_NODES} parts"
+            msg = f"it has more than {_MOST_NODES} parts"
             raise ValueError(msg)
 
 
@@ -252,7 +243,7 @@ class _Engine:
         Raises:
             ValueError: It is no JSON Schema, or refers to what is not there.
         """
-        self._schema: Any = in_todays_words(schema, unread=unread, reads=_is_linear, sure=sure, base=base)
+        self._schema: Any = _Rewriting.made(schema, unread, sure=sure, base=base)
         self._root = mapping(self._schema)
         self._references: dict[str, object] = {}
         self._weights: dict[int, int] = {}
@@ -320,8 +311,8 @@ class _Engine:
         own = cast("Schema", schema)
         if id(own) in known or [*own] == ["type"]:
             return known.get(id(own), 1)
-        if depth > DEEPEST_LED:
-            msg = f"its references lead more than {DEEPEST_LED} levels deep"
+        if depth > _DEEPEST_LED:
+            msg = f"its references lead more than {_DEEPEST_LED} levels deep"
             raise ValueError(msg)
         known[id(own)] = None
         total: int | None = _weight(own)
@@ -569,7 +560,7 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
 
 def _checker(schema: bytes) -> Checker | str:
     try:
-        return Checker(json.loads(schema), unread=frozenset(PATTERNS))
+        return Checker(json.loads(schema), unread=frozenset(_PATTERNS))
     except (ConfigError, RecursionError) as error:
         return problem_of(error)
 
@@ -621,7 +612,7 @@ def _engines(schema: bytes, root: bytes) -> tuple[_Engine, _Engine] | None:
         if root and root != schema:
             whole = json.loads(root)
             base = "#/$defs/root"
-            given = {"$ref": THE_PART, "$defs": {"root": whole, THE_PART.removeprefix("#/$defs/"): given}}
+            given = {"$ref": _THE_PART, "$defs": {"root": whole, _THE_PART.removeprefix("#/$defs/"): given}}
             given |= {"$schema": whole["$schema"]} if "$schema" in whole else {}
             whole.pop("$id", None)
         perhaps = _Engine(given, _TEXTS, base=base)
