@@ -22,7 +22,6 @@ from benchmarks import (
     names,
     offered,
     peers,
-    position,
     prefix,
     recall,
     report,
@@ -62,7 +61,6 @@ def main(
     for question in (confidence, scope, sets, intents, episodes, followups):
         question.main(data, models, seeds=seeds, unclean=unclean)
     languages.main(unclean=unclean)
-    position.main(data, seeds=seeds, unclean=unclean)
     cascade.main(data, seeds=seeds, unclean=unclean)
     budget.main(data, seeds=seeds, unclean=unclean)
     offered.main(data, seeds=seeds, unclean=unclean)

@@ -168,22 +168,6 @@ def stage_table(found: Sequence[rows.Row]) -> str:
     return markdown(("p50 ms", "p99 ms"), body, words=())
 
 
-def position_table(found: Sequence[rows.Row]) -> str:
-    """Accuracy, and calls per request, by bias and way of asking."""
-    biases = sorted({row["bias"] for row in found})
-    header = ("data set", "way", *(f"first by position on {100 * bias:.0f} %" for bias in biases))
-    body: list[tuple[str, ...]] = []
-    for (dataset, way), runs in by(found, "dataset", "way"):
-        cells: list[str] = []
-        for bias in biases:
-            its = [row for row in runs if row["bias"] == bias]
-            cells.append(
-                f"{percent(mean_of(its, 'numbers', 'accuracy'))}, {mean_of(its, 'numbers', 'calls'):.2f} calls"
-            )
-        body.append((dataset, way, *cells))
-    return markdown(header, body, words=(0, 1))
-
-
 def provenance(found: Sequence[rows.Row]) -> str:
     """Which commit, machine and files the numbers come from."""
     lines = sorted(
@@ -235,7 +219,6 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "load": ("load", load_table),
     "stage": ("load", stage_table),
     "load-provenance": ("load", provenance),
-    "position": ("position", position_table),
     "peers": ("peers", peers_table),
     "peers-provenance": ("peers", provenance),
     "names": ("names", report_names.names_table),
@@ -263,7 +246,6 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "intents-provenance": ("intents", provenance),
     "episodes-provenance": ("episodes", provenance),
     "scale-provenance": ("scale", provenance),
-    "position-provenance": ("position", provenance),
     "latency-provenance": ("latency", provenance),
     "names-provenance": ("names", provenance),
     "routing-provenance": ("routing", provenance),

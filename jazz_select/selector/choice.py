@@ -28,7 +28,7 @@ from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Labell
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, at_most, share_of, together
 from jazz_select.selector.growing import growing_prompt
 from jazz_select.selector.options import MOST_EXAMPLES, OnEmpty
-from jazz_select.selector.prompt import PROMPT_TOKENS, CandidateOrder, Prompt, build_prompt, ordered
+from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import CandidateSet, LiveFlow, Request, SelectRequest, candidate_of
 from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, UserQuestion, likely
@@ -253,9 +253,7 @@ class ChoiceOptions:
     on_empty: OnEmpty = "top1"
     max_reasks: int = 1
     examples_shown: int | None = None
-    candidate_order: CandidateOrder = "rank"
     prompt_tokens: int = PROMPT_TOKENS
-    second_read: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,24 +285,9 @@ class ModelChoice:
     async def choose(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> Choice:
         """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
         begun = request.under_way
-        rest = [each for each in candidates if each.flow_id not in begun]
         known = {each.flow_id: each for each in candidates}
-        shown = (
-            *(known[each] for each in begun if each in known),
-            *ordered(rest, self._options.candidate_order, request.query),
-        )
-        first = await self._read(request, shown, candidates, deadline)
-        if not self._options.second_read or not _departs(first.verdict, candidates, self._flows):
-            return first
-        if request.situation is not None:  # what was shown before cannot be turned round, so that is left out
-            request = replace(request, situation=replace(request.situation, growing=None))
-        second = await self._read(request, shown[::-1], candidates, deadline)
-        return _agreed(first, second, candidates)
-
-    async def _read(
-        self, request: Request, shown: Sequence[Candidate], candidates: Sequence[Candidate], deadline: Deadline
-    ) -> Choice:
-        """One question, asked again where the reply cannot be used and there is time."""
+        rest = (each for each in candidates if each.flow_id not in begun)
+        shown = (*(known[each] for each in begun if each in known), *rest)
         built = cache(lambda: self._prompt(request, shown))
         # In a conversation "none" is an answer of its own: nothing is begun for it.
         on_empty = self._options.on_empty if request.situation is None else "none"
@@ -380,36 +363,6 @@ class ModelChoice:
             for each in shown
             if (flow := self._flows.get(each.flow_id)) is not None
         }
-
-
-def _departs(verdict: Verdict, candidates: Sequence[Candidate], live: Container[str]) -> bool:
-    """Whether the model chose, and not what recall would have: calling off, a yes or a no is no choice of a flow."""
-    if verdict.reason is not Reason.LLM or not verdict.ids or verdict.called_off or verdict.confirmed:
-        return False
-    return verdict.ids[:1] != top(candidates, live, Reason.SEMANTIC).ids[:1]
-
-
-def _agreed(first: Choice, second: Choice, candidates: Sequence[Candidate]) -> Choice:
-    """What two readings in opposite orders come to: their common choice, else the one that recall ranks higher.
-
-    A model that goes by position contradicts itself when the order is turned round; one that has a reason does not.
-    """
-    answer = replace(
-        first.answer,
-        usage=total_usage(first.answer.usage, second.answer.usage),
-        attempts=first.answer.attempts + second.answer.attempts,
-    )
-    if second.verdict.reason is not Reason.LLM or not second.verdict.ids:
-        return replace(first, answer=answer, notes=(*first.notes, "a second reading gave no choice"))
-    if set(first.verdict.ids) == set(second.verdict.ids):
-        return replace(first, answer=answer, notes=(*first.notes, "a second reading agreed"))
-    ranks = {each.flow_id: rank for rank, each in enumerate(candidates)}
-    better = min(first, second, key=lambda choice: ranks[choice.verdict.ids[0]])
-    return replace(
-        better,
-        answer=replace(answer, text=better.answer.text),
-        notes=(*better.notes, "a second reading disagreed; the choice that recall ranks higher was taken"),
-    )
 
 
 def _words(text: str) -> frozenset[str]:

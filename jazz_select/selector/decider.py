@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from math import exp, log
 
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.questions import ChoiceQuestion
-from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT, ordered
+from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
 from jazz_select.selector.retrieval import Request
 from jazz_select.stages import likely
 from jazz_select.text import beginning, clean, in_one_line
@@ -60,7 +61,7 @@ class Deciding:
         Whatever the client raises passes: a model that is down, slow, refuses, or gives no probabilities.
         """
         # A model that goes by position must not seem to agree with recall: its first stands anywhere.
-        shown = ordered(candidates, "shuffled", request.query)
+        shown = shuffled(candidates, request.query)
         ids = {str(number): each.flow_id for number, each in enumerate(shown, start=1)}
         options = {label: _meaning(each) for label, each in zip(ids, shown, strict=True)}
         question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
@@ -155,3 +156,9 @@ def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: 
         none = max(none, 1 - likely(1.0, in_scope))
     share = (1 - none) / sum(sure)
     return {**{each.flow_id: share * own for each, own in zip(candidates, sure, strict=True)}, NONE: none}
+
+
+def shuffled(candidates: Sequence[Candidate], request: str) -> list[Candidate]:
+    """By a hash of the request, so that no flow stands first more often than others."""
+    read = request[:REQUEST_LIMIT]
+    return sorted(candidates, key=lambda each: sha256(f"{read}\x1f{each.flow_id}".encode(errors="replace")).digest())

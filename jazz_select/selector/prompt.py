@@ -6,7 +6,6 @@ is made by them. What never changes comes first and the request comes last, for
 providers that cache what prompts begin with.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -17,7 +16,6 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.text import at_most, at_word, at_word_with_parameters, clean, cut, estimate_tokens, shortened
 from jazz_select.values import Candidate, Message
 
-CandidateOrder = Literal["rank", "stable", "shuffled"]
 DESCRIPTION_LIMIT: Final = 1_500
 EFFECTS_LIMIT: Final = 20
 SHORT_LIMIT: Final = 200
@@ -194,27 +192,6 @@ class Situation:
 
 WITHIN: Final = Situation()
 """All that a selector without a chat model has to know of a conversation: that it is asked in one."""
-
-
-def ordered(candidates: Sequence[Candidate], order: CandidateOrder, request: str) -> tuple[Candidate, ...]:
-    """The candidates as a model is to see them.
-
-    - `rank`: as recall ranked them. A model that favours the first then errs towards recall's own choice.
-    - `stable`: by id, so that the same candidates make the same text whatever their ranks, for providers that
-      cache what prompts begin with.
-    - `shuffled`: by a hash of the request, so that no flow stands first more often than others.
-    """
-    match order:
-        case "rank":
-            return tuple(candidates)
-        case "stable":
-            return tuple(sorted(candidates, key=lambda each: each.flow_id))
-        case "shuffled":
-            return tuple(sorted(candidates, key=lambda each: _mixed(request[:REQUEST_LIMIT], each.flow_id)))
-
-
-def _mixed(request: str, flow_id: str) -> bytes:
-    return hashlib.sha256(f"{request}\x1f{flow_id}".encode(errors="replace")).digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

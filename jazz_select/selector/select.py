@@ -28,7 +28,7 @@ from jazz_select.selector.choice import (
 )
 from jazz_select.selector.decider import Deciding
 from jazz_select.selector.options import Coverage, ExamplesShown, OnEmpty, TimeLimit, TopK
-from jazz_select.selector.prompt import PROMPT_TOKENS, CandidateOrder, Situation
+from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
 from jazz_select.selector.retrieval import (
     Availability,
@@ -106,9 +106,7 @@ class FlowSelector:
         abstain_below: Probability | None = None,
         ambiguous_within: Probability | None = None,
         examples_shown: ExamplesShown = None,
-        candidate_order: CandidateOrder = "rank",
         prompt_tokens: Positive = PROMPT_TOKENS,
-        second_read: bool = False,
         max_reasks: Count = 1,
         max_retries: Count = 2,
         max_concurrency: Positive = 64,
@@ -144,11 +142,8 @@ class FlowSelector:
                 `decision.ambiguous`, so that an agent can ask which is meant.
             examples_shown: How many examples of each candidate the model is shown, 0 to 3: those most like the request.
                 None for up to three, as far as `prompt_tokens` allow.
-            candidate_order: In which order it is shown the candidates: "rank", "stable" or "shuffled".
             prompt_tokens: How many tokens the candidates may take in the prompt, by estimate; what is too much is
                 shortened, conditions never.
-            second_read: Ask once more, in the opposite order, where the model departs from recall; where it
-                contradicts itself, the choice that recall ranks higher is taken.
             max_reasks: How often the model is told that its reply could not be used.
             max_retries: How often a call that failed for a passing reason is made again.
             max_concurrency: How many calls to each model may be in flight at once; more wait in order of arrival.
@@ -210,9 +205,7 @@ class FlowSelector:
                 on_empty=on_empty,
                 max_reasks=max_reasks,
                 examples_shown=examples_shown,
-                candidate_order=candidate_order,
                 prompt_tokens=prompt_tokens,
-                second_read=second_read,
             )
             asked = ModelChoice(client, options, flow_registry)
         self._choosing = Choosing(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import load, position, report
+from benchmarks import load, report
 from benchmarks.datasets.base import Dataset, Entry, Request
 from jazz_select.build import load_registry
 from jazz_select.testing import ScriptedModel
@@ -37,15 +37,7 @@ async def test_errors_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert row["errors"] == 10
 
 
-async def test_without_bias_the_order_does_not_matter_and_with_it_it_does() -> None:
-    found = {(row["bias"], row["way"]): row["numbers"] for row in await position.measured(PETS, 2)}
-    assert {found[0.0, way]["accuracy"] for way in position.WAYS} == {1.0}
-    assert found[0.0, "rank"]["calls"] == 1.0
-
-
 def test_tables() -> None:
-    where = {"bias": 0.5, "dataset": "d", "way": "rank", "seed": 1, "numbers": {"accuracy": 0.5, "calls": 1.2}}
-    assert report.position_table([where]).splitlines()[2] == "| d | rank | 50.0, 1.20 calls |"
     alone = {"question": "alone", "client": "none", "in_flight": 1, "select_ms": {"p50": 0.5, "p99": 1.0}}
     assert report.stage_table([alone]).splitlines()[2] == "| 0.50 | 1.00 |"
     loaded = {"question": "load", "client": "c", "in_flight": 4, "per_s": 9, "errors": 0, "latency_ms": 50.0}

@@ -1,6 +1,7 @@
 """The cascade: each stage answers what it is sure of within the error budget, and passes on the rest with a reason."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,12 +10,13 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
+from jazz_select.selector.decider import shuffled
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, likely, own_answers
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
 from jazz_select.values import Decision, Reason, RecallResult
-from tests.unit.selector.shop import EXCHANGE, REFUND, flow, metadata, shop
+from tests.unit.selector.shop import EXCHANGE, NAMES, REFUND, candidates, flow, metadata, shop
 
 pytestmark = pytest.mark.spec("009.2")
 FIRST = f'["{REFUND}"]'
@@ -329,3 +331,9 @@ async def test_the_record_travels() -> None:
 def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):
         selector(Sure(0.9), **options)
+
+
+def test_what_a_decision_model_is_shown_first_is_anyones_turn_and_the_same_for_the_same_request() -> None:
+    firsts = Counter(shuffled(candidates(), f"request {n}")[0].flow_name for n in range(300))
+    assert min(firsts[name] for name in NAMES) > 70
+    assert shuffled(candidates(), "x") == shuffled(candidates(), "x")

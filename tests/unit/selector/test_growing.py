@@ -1,6 +1,5 @@
 """Choosing where prompts only grow: what was shown stays where it is, and only what is offered now is ever chosen."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -241,17 +240,6 @@ def test_no_text_begins_a_part_of_its_own(text: str) -> None:
     root = told(talk.asked("flow_a", request=text, facts=text, confirms=text))
     assert [each.tag for each in root] == ["facts", "conversation", "offered", "confirm", "request"]
     assert [each.tag for each in root.iterfind("conversation/*")] == ["flow", "user", "assistant"]
-
-
-async def test_a_second_reading_turns_round_what_is_offered_now() -> None:
-    talk = Talk(shop())
-    talk.asked("flow_c")
-    model = ScriptedModel('["3"]', '["flow_b"]')
-    selector = FlowSelector(model, talk.registry, second_read=True)
-    situation = Situation(growing=Growing(turn=2, shown=talk.shown))
-    result = await selector.select("x", metadata("flow_a", "flow_b"), situation=situation)
-    assert result.names == ["flow_b"]
-    assert re.findall(r'name="(flow_.)"', model.calls[1][1].content) == ["flow_b", "flow_a"]
 
 
 @pytest.mark.spec("009.3")

@@ -11,7 +11,7 @@ from jazz_select.selector.prompt import SYSTEM_PROMPT, Situation, UnderWay, buil
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Tier
-from tests.unit.selector.shop import CANCEL, EXCHANGE, NAMES, REFUND, candidates, guarded, metadata, shop
+from tests.unit.selector.shop import CANCEL, EXCHANGE, REFUND, candidates, guarded, metadata, shop
 
 SAID = (
     Message(role="user", content="swap my shoes"),
@@ -244,23 +244,6 @@ async def test_a_sole_candidate_is_no_reason_not_to_ask_in_a_conversation(situat
     model = ScriptedModel("[]", repeat=True)
     result = await FlowSelector(model, shop()).select("go ahead", metadata(name), situation=situation)
     assert (result.names, len(model.calls)) == ([], 1)
-
-
-TWICE: list[Any] = [
-    pytest.param('{"off": ["1"]}', '["3"]', [], (EXCHANGE,), 1, id="calling off is no departure"),
-    pytest.param('{"confirm": {"is": "yes"}}', '["3"]', [], (), 1, id="nor is a yes"),
-    pytest.param('["2"]', '{"off": ["3"]}', ["cancel_order"], (), 2, id="a second reading that chooses nothing"),
-]
-
-
-@pytest.mark.parametrize(("first", "second", "names", "off", "calls"), TWICE)
-async def test_a_second_reading_is_for_flows(
-    first: str, second: str, names: list[str], off: tuple[str, ...], calls: int
-) -> None:
-    model = ScriptedModel(first, second)
-    selector = FlowSelector(model, shop(), second_read=True)
-    result = await selector.select("42", metadata(*NAMES), situation=TALKING)
-    assert (result.names, result.decision.called_off, len(model.calls)) == (names, off, calls)
 
 
 @pytest.mark.spec("010.9")
