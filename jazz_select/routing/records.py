@@ -78,7 +78,6 @@ class StepOutcome:
         output: What it returned, as JSON values.
         error: Why there is no output.
         asked: The call, where it has to be approved first.
-        started_s: When it began, in seconds after the plan did.
         duration_s: How long it took.
     """
 
@@ -91,7 +90,6 @@ class StepOutcome:
     output: Any = None
     error: StepError | None = None
     asked: ToolCall | None = None
-    started_s: float = 0.0
     duration_s: float = 0.0
 
 

@@ -48,11 +48,15 @@ def look_up(value: Any, pointer: str) -> Any:
     """
     here, way = value, ""
     for token in pointer.split("/")[1:]:
-        found = _child(here, token.replace("~1", "/").replace("~0", "~"))
+        found = _child(here, _unescaped(token))
         if isinstance(found, Missing):
             return Missing(f"{way or 'the output'} {found.problem}")
         here, way = found, f"{way}/{token}"
     return here
+
+
+def _unescaped(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~")
 
 
 def _child(value: Any, key: str) -> Any:
@@ -164,11 +168,6 @@ def references_in(arguments: Mapping[str, Any]) -> tuple[list[Reference], list[s
     return found, [*problems, f"the arguments hold more than {_MOST_VALUES} values"]
 
 
-def is_reference(value: object) -> bool:
-    """True for an object with `$ref` in it."""
-    return isinstance(value, Mapping) and _REF in value
-
-
 def parsed(value: Mapping[str, Any]) -> Reference:
     """The parts of a reference that was checked."""
     step, _, pointer = str(value[_REF]).partition("#")
@@ -183,23 +182,20 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
         output_of: The output of a step; `Missing`, which says why, where it has none.
         lost: Is told of each reference that leads nowhere.
     """
-    if is_reference(value):
-        step, pointer = parsed(value)
-        output = output_of(step)
-        if isinstance(output, Missing):
-            lost.append(output.problem)
-            return None
-        found = look_up(output, pointer)
-        if isinstance(found, Missing):
-            lost.append(f"{step}#{pointer:.200}: {found.problem}")
-            return None
-        return deepcopy(found)
-    if isinstance(value, Mapping):
-        fields = cast("Mapping[str, Any]", value)
-        return {key: with_outputs(each, output_of, lost) for key, each in fields.items()}
     if isinstance(value, list | tuple):
         return [with_outputs(each, output_of, lost) for each in cast("list[Any]", value)]
-    return value
+    if not isinstance(value, Mapping):
+        return value
+    fields = cast("Mapping[str, Any]", value)
+    if _REF not in fields:
+        return {key: with_outputs(each, output_of, lost) for key, each in fields.items()}
+    step, pointer = parsed(fields)
+    output = output_of(step)
+    found = output if isinstance(output, Missing) else look_up(output, pointer)
+    if isinstance(found, Missing):
+        lost.append(found.problem if found is output else f"{step}#{pointer:.200}: {found.problem}")
+        return None
+    return deepcopy(found)
 
 
 def _reference(fields: Mapping[str, Any]) -> Reference | str:
@@ -284,7 +280,7 @@ def _lost(pointer: str, root: Schema) -> str:
     """Where a pointer leaves what the schema describes; empty where it may lead somewhere."""
     here: list[object] = [root]
     for token in pointer.split("/")[1:]:
-        key = token.replace("~1", "/").replace("~0", "~")
+        key = _unescaped(token)
         below: list[object] = []
         known: dict[str, None] = {}
         for schema in here:

@@ -160,7 +160,6 @@ class _Running:
     before: Mapping[str, StepOutcome]
     turn: asyncio.Semaphore
     outcomes: dict[str, StepOutcome] = field(default_factory=dict[str, StepOutcome])
-    started: float = field(default_factory=perf_counter)
     tasks: "dict[str, asyncio.Task[None]]" = field(default_factory=dict[str, "asyncio.Task[None]"])
     barrier: str | None = None
 
@@ -204,7 +203,7 @@ class _Running:
             return
         async with self.turn:
             start = perf_counter()
-            outcome = await self._output(replace(began, started_s=start - self.started), call, tool, earlier)
+            outcome = await self._output(began, call, tool, earlier)
             self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
 
     def _refused(self, began: StepOutcome, call: _Call) -> StepOutcome | None:
@@ -214,8 +213,6 @@ class _Running:
             return _failed(began, "arguments", f"{began.tool or 'a call'}: {call.step.problem}")
         if found.tool is None:
             return _failed(began, "name", f"{found.requested!r:.80}: {found.reason}", details=found.error())
-        if found.tool.function is None:
-            return _failed(began, "tool", f"{began.tool} was only described; there is nothing to run")
         return None
 
     def _blocked(self, began: StepOutcome) -> StepOutcome | None:

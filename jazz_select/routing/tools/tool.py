@@ -133,20 +133,10 @@ class Toolbox(Mapping[str, Tool]):
             ConfigError: One is no tool.
         """
         self._tools: dict[str, Tool] = {}
-        for tool in tools:
-            self.connect(tool)
-
-    def connect(self, tool: Tool) -> None:
-        """Add a tool.
-
-        Raises:
-            DuplicateToolError: There is one of its name already.
-            ConfigError: It is none.
-        """
-        tool = checked_tool(tool)
-        if tool.name in self._tools:
-            raise DuplicateToolError(tool.name, (self._tools[tool.name].id, tool.id))
-        self._tools[tool.name] = tool
+        for tool in map(checked_tool, tools):
+            if tool.name in self._tools:
+                raise DuplicateToolError(tool.name, (self._tools[tool.name].id, tool.id))
+            self._tools[tool.name] = tool
 
     def __getitem__(self, name: str) -> Tool:
         return self._tools[name]

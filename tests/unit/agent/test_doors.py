@@ -167,13 +167,6 @@ async def test_every_door_says_what_it_expects(
         await door(given)
 
 
-def test_a_toolbox_that_was_given_is_not_the_agents_own() -> None:
-    tools = {"add": tool_from_function(add)}
-    analyzer = ChainAnalyzer(tools)
-    analyzer.toolbox.connect(tool_from_function(halve))
-    assert list(ChainAnalyzer(tools).toolbox) == ["add"]
-
-
 async def test_a_text_is_put_into_a_schema_as_what_a_user_says() -> None:
     model = ScriptedModel("12900")
     formatted = await finalize(model, "It cost 129.00 EUR; in cents?", {"type": "integer"})
