@@ -2,14 +2,14 @@
 
 import hmac
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError
@@ -21,7 +21,7 @@ from jazz_select.text import describe_error
 LEAST_KEY: Final = 16
 """Characters of a key."""
 _LARGEST: Final = 1 << 20
-_AS_SET: Final = ("llm", "skip_llm_above", "abstain_below", "decider", "max_error", "ask_user")
+_AS_SET: Final = {"llm", "skip_llm_above", "abstain_below", "decider", "max_error", "ask_user"}
 """What an entry may say otherwise than the settings."""
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -31,7 +31,7 @@ def digest_of(key: str) -> str:
     return sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
-class ServedAgents(Mapping[str, RunningCatalogue]):
+class ServedAgents(dict[str, RunningCatalogue]):
     """Agent id to what is served of it. Keys are kept as digests alone."""
 
     def __init__(
@@ -51,12 +51,13 @@ class ServedAgents(Mapping[str, RunningCatalogue]):
         Raises:
             ConfigError: A key opens an agent that is not there, or several agents are to be open.
         """
-        self._catalogues, self._keys = dict(catalogues), dict(keys or {})
-        unknown = sorted(set(self._keys.values()) - self._catalogues.keys())
+        super().__init__(catalogues)
+        self._keys = dict(keys or {})
+        unknown = sorted(set(self._keys.values()) - self.keys())
         if unknown:
             msg = f"there are keys of agents that are not served: {', '.join(unknown[:5])}"
             raise ConfigError(msg)
-        if is_open and len(self._catalogues) != 1:
+        if is_open and len(self) != 1:
             msg = "several agents are served: each needs a key, since without one nobody can tell whom a request is for"
             raise ConfigError(msg)
         self.is_open = is_open
@@ -64,22 +65,13 @@ class ServedAgents(Mapping[str, RunningCatalogue]):
     def of_key(self, key: str | None) -> RunningCatalogue | None:
         """What a key opens, in a time that says nothing of the key; None where it opens nothing."""
         if self.is_open:
-            return next(iter(self._catalogues.values()))
+            return next(iter(self.values()))
         digest = digest_of(key or "")
         found = None
         for known, agent_id in self._keys.items():
             if hmac.compare_digest(known, digest) and key:
-                found = self._catalogues[agent_id]
+                found = self[agent_id]
         return found
-
-    def __getitem__(self, agent_id: str) -> RunningCatalogue:
-        return self._catalogues[agent_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._catalogues)
-
-    def __len__(self) -> int:
-        return len(self._catalogues)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +117,17 @@ class AgentSource:
 # --- agents.yaml ------------------------------------------------------------
 
 
+_T = TypeVar("_T")
+
+
+def _several(given: object) -> object:
+    """One, or a list of them, as a list."""
+    return cast("object", given) if isinstance(given, list) else [given]
+
+
+_Several: TypeAlias = Annotated[list[_T], BeforeValidator(_several)]
+
+
 class _Agent(BaseModel):
     """One entry; paths are as seen from the file."""
 
@@ -135,10 +138,10 @@ class _Agent(BaseModel):
     learned: Path | None = None
     log: Path | None = None
     llm: str | None = None
-    key_file: Path | list[Path] = []
-    key_sha256: str | list[str] = []
+    key_file: _Several[Path] = []
+    key_sha256: _Several[str] = []
     mcp_servers: Path | None = None
-    cases: Path | list[Path] = []
+    cases: _Several[Path] = []
     skip_llm_above: float | None = Field(default=None, ge=0, le=1)
     abstain_below: float | None = Field(default=None, ge=0, le=1)
     decider: str | None = None
@@ -233,16 +236,10 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
         "agent_id": agent_id,
         "flows": _seen_from(here, told.flows),
         "learned": None if told.learned is None else here / told.learned,
+        **told.model_dump(include=_AS_SET, exclude_none=True),
     }
-    for name in _AS_SET:
-        if getattr(told, name) is not None:
-            given[name] = getattr(told, name)
-    for name in ("llm", "decider"):
-        if given.get(name) in {"", "none"}:
-            given[name] = None
-    files = told.key_file if isinstance(told.key_file, list) else [told.key_file]
-    digests = told.key_sha256 if isinstance(told.key_sha256, list) else [told.key_sha256]
-    for each in digests:
+    given |= {name: None for name in ("llm", "decider") if given.get(name) in {"", "none"}}
+    for each in told.key_sha256:
         if not _SHA256.fullmatch(each):
             msg = f"agent {agent_id!r}: key_sha256 is 64 hexadecimal digits: tr -d '\\n' < FILE_OF_THE_KEY | sha256sum"
             raise ConfigError(msg)
@@ -250,9 +247,9 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
         settings=base.model_copy(update=given),
         tools=None if told.tools is None else _seen_from(here, told.tools),
         log=None if told.log is None else here / told.log,
-        keys=(*digests, *(key_of_file(here / each) for each in files)),
+        keys=(*told.key_sha256, *(key_of_file(here / each) for each in told.key_file)),
         mcp_servers=None if told.mcp_servers is None else here / told.mcp_servers,
-        cases=tuple(here / each for each in (told.cases if isinstance(told.cases, list) else [told.cases])),
+        cases=tuple(here / each for each in told.cases),
     )
 
 

@@ -270,7 +270,9 @@ class Upstream:
                 async for _ in changes:
                     self._outdate()
         except Exception as error:  # noqa: BLE001 - without it the tools are those of the connection's begin
-            _log.info("server=<%s>, error=<%s> | changes of its list are not heard of", self.spec.name, _kind(error))
+            _log.info(
+                "server=<%s>, error=<%s> | changes of its list are not heard of", self.spec.name, type(error).__name__
+            )
 
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -353,10 +355,6 @@ class Upstream:
 
 _LISTENING_SINCE: Final = "2026-07-28"
 """The first version of the protocol in which a client asks to be told of changes."""
-
-
-def _kind(error: BaseException) -> str:
-    return type(error).__name__
 
 
 def _first(error: BaseException) -> BaseException:
