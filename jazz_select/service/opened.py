@@ -74,9 +74,8 @@ async def opened(
                     raise ConfigError(msg) from error
                 running = RunningCatalogue(each.settings, memory, _unusable(error))
             made[each.settings.agent_id] = running
-        told_in = {each.settings.agent_id: each.told_in for each in agents}
         served = ServedAgents(made, keys, is_open=not keys)
-        for catalogue in served.values():
+        for each, catalogue in zip(agents, served.values(), strict=True):
             try:
                 live = await catalogue.reload(allow_delete=allow_delete)
             except JazzSelectError as error:
@@ -84,7 +83,7 @@ async def opened(
                     raise
                 said(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
                 continue
-            for note in _notes(catalogue.settings, live, told_in[catalogue.agent_id]):
+            for note in _notes(catalogue.settings, live, each.told_in):
                 said(f"agent {catalogue.agent_id}: {note}")
         if not any(each.is_ready for each in served.values()):
             msg = "none of the agents can be served: mend what is said of each"

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.events import event_data, event_name
-from jazz_select.json_values import Secret, json_bytes
+from jazz_select.json_values import json_bytes
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.api.answers import metrics_of
 from jazz_select.service.api.bodies import TurnBody
@@ -57,12 +57,8 @@ def turn_arguments(request: Request, body: TurnBody) -> dict[str, Any]:
     }
 
 
-def _told(event: Event, secret: Secret) -> Mapping[str, Any]:
-    return event_data(event, secret=secret)
-
-
 async def streamed(
-    request: Request, given: Mapping[str, Any], told: Callable[[Event, Secret], Mapping[str, Any]] = _told
+    request: Request, given: Mapping[str, Any], told: Callable[..., Mapping[str, Any]] = event_data
 ) -> AsyncGenerator[bytes]:
     """The events of a turn, and signs of life; an error as the last one, since the status has long been sent.
 
@@ -80,7 +76,7 @@ async def streamed(
                     continue
                 if isinstance(event, Finished):
                     metrics_of(request).answered(catalogue.agent_id, event.answer)
-                yield _frame(event_name(event), told(event, catalogue.secret))
+                yield _frame(event_name(event), told(event, secret=catalogue.secret))
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
         yield b"event: problem\ndata: " + bytes(problem_of(error, request.scope).body) + b"\n\n"
 

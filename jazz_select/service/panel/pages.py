@@ -171,6 +171,7 @@ def _nearest(
 
 _WORST: Final = ("error", "warning", "note")
 _SUGGESTED, _SHORT = 3, 80
+_IN_SHORT: Final = ("name", "type", "description", "condition", "aliases", "tools", "has_guard")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,15 +232,9 @@ def listed(live: Generation) -> list[dict[str, Any]]:
     """Every flow in a line or two, by name. Nothing is embedded."""
     return [
         {
-            "name": flow.name,
+            **{name: getattr(flow, name) for name in _IN_SHORT},
             "title": flow.display_name,
-            "type": flow.type,
-            "description": flow.description,
-            "condition": flow.condition,
-            "aliases": flow.aliases,
-            "tools": flow.tools,
             "examples": len(flow.examples),
-            "has_guard": flow.has_guard,
             "unconnected": list(flow.lacks(live.tools)) if live.tools else [],
         }
         for flow in sorted(live.registry.values(), key=lambda each: each.name)

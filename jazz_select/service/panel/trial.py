@@ -128,7 +128,7 @@ _LONGEST: Final = 20_000
 """Characters of a text of a span that are sent; the browser need not hold more."""
 
 
-def turn_shown(event: Event, secret: Secret) -> Mapping[str, Any]:
+def turn_shown(event: Event, *, secret: Secret) -> Mapping[str, Any]:
     """What the panel is told of an event: what every client is, but of the last one as its pages show it."""
     return _result(event.answer, secret) if isinstance(event, Finished) else event_data(event)
 
