@@ -32,11 +32,11 @@ _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _MOST_DIGITS: Final = 18
 _MOST_BITS: Final = 1_023
 """Of a whole number that is surely within the range of a float."""
-_LARGEST_FACT: Final = 20_000
+_LARGEST_FACT: Final = 100_000
 _MOST_FACTS: Final = 100
 _FEWER: Final = (10, 5, 3, 2)
 """How many entries of a list are told, where all are too much."""
-_BUDGET: Final = 60_000
+_BUDGET: Final = 150_000
 """Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
 
 

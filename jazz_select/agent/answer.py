@@ -12,7 +12,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema, Read
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
-from jazz_select.agent.flows.runner import ONE_OF, FlowRun
+from jazz_select.agent.flows.runner import HIDDEN, ONE_OF, FlowRun
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import TurnOutcome, TurnWork, listener
 from jazz_select.chat.client import ChatClient
@@ -406,7 +406,7 @@ def _asking_again(work: TurnWork) -> TurnWork:
 def _transcript(outcome: TurnOutcome) -> Chain:
     """What tools did in this turn, with what a model and its tools did after them, as one chain."""
     work, entries = outcome.work, list[Entry]()
-    # Of what the caller knows, models see what tools return of it, and nothing else.
+    # Of what the caller knows, models see what tools return of it, and else that it was there.
     hidden = {folded_name(name) for name in work.request.context}
     for run in work.runs:
         for number, step in enumerate(run.steps, start=1):
@@ -414,7 +414,7 @@ def _transcript(outcome: TurnOutcome) -> Chain:
                 continue
             own, ok = f"{run.flow}-{number}", step.status == "ok"
             output = storable(as_json(step.output)) if ok else None
-            shown = {name: each for name, each in step.arguments.items() if folded_name(name) not in hidden}
+            shown = {name: HIDDEN if folded_name(name) in hidden else each for name, each in step.arguments.items()}
             arguments, _ = storable_fields(shown)
             entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
             called = step.attempts > 0

@@ -29,6 +29,7 @@ _MOST_ERRORS: Final = 100
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 MOST_CALLS: Final = 20
+MOST_LOOK_UPS: Final = 12
 _EPISODE: Final = 300
 _AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
@@ -210,6 +211,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         calls: The calls of tools that were made in it, by flows and by models; the last twenty.
         shown: What models were shown in it, and since when, where prompts only grow.
         question: Which flow is meant, where the last turn asked that: the next message is heard as its answer first.
+        look_ups: The tools that only read and were offered where no flow fitted: they stay offered.
         version: Of this format.
     """
 
@@ -224,6 +226,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     calls: Annotated[tuple[Ran, ...], FailFast()] = ()
     shown: Annotated[tuple[FirstShown, ...], FailFast(), Field(max_length=MOST_SHOWN)] = ()
     question: AskedFlows | None = None
+    look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")
     """The text that it was read from, where that was signed with a secret that is not known here."""
@@ -266,7 +269,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         if secret is None and self._as_signed:
             return self._as_signed
         # Where nothing was kept of it, it is left out: then an earlier version of this library reads it, too.
-        empty = {name for name in ("shown", "question") if not getattr(self, name)}
+        empty = {name for name in ("shown", "question", "look_ups") if not getattr(self, name)}
         return signed(self.model_dump_json(exclude=empty), secret, "conversation")
 
     @classmethod
@@ -380,6 +383,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         calls: Sequence[Ran] = (),
         shown: Sequence[FirstShown] = (),
         question: UserQuestion | None = None,
+        look_ups: Sequence[str] = (),
     ) -> "Conversation":
         """The conversation after one more turn."""
         made = [each.model_copy(update={"turn": self.turns + 1}) for each in calls]
@@ -400,6 +404,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
                 "calls": (*self.calls, *made)[-MOST_CALLS:],
                 "shown": tuple(shown),
                 "question": None if question is None else AskedFlows.of(question),
+                "look_ups": tuple(dict.fromkeys((*look_ups, *self.look_ups)))[:MOST_LOOK_UPS],
             }
         )
 

@@ -181,6 +181,7 @@ class TurnWork:
         reason: Why it came out so.
         notes: What was degraded.
         calls: The calls of tools that were made, with arguments and results.
+        look_ups: The tools that were offered where no flow fitted.
         handed_back: What the model at work on a flow says is another wish; then the message is looked at once more.
         error: What went wrong.
     """
@@ -197,6 +198,7 @@ class TurnWork:
     reason: str = ""
     notes: tuple[str, ...] = ()
     calls: tuple[Ran, ...] = ()
+    look_ups: tuple[str, ...] = ()
     handed_back: str = ""
     error: JazzSelectError | None = None
 
@@ -289,6 +291,7 @@ class TurnOutcome:
             calls=work.calls,
             shown=work.request.ledger.shown if work.request.ledger is not None else (),
             question=work.selected.question,
+            look_ups=work.look_ups,
         )
 
 

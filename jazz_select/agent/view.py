@@ -66,6 +66,7 @@ class ConversationView:
         waiting: The name of the flow whose question that is; empty without one.
         ledger: What models were shown in it, where prompts only grow; None where each is made afresh.
         said_in: The turn of each message, from 1.
+        look_ups: The tools that were offered before where no flow fitted.
     """
 
     message: str
@@ -78,6 +79,7 @@ class ConversationView:
     waiting: str = ""
     ledger: Ledger | None = None
     said_in: tuple[int, ...] = ()
+    look_ups: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -108,6 +110,7 @@ class ConversationView:
             done=tuple(dict.fromkeys(reversed(conversation.done)))[:_MOST_DONE],
             ledger=request.ledger,
             said_in=conversation.said_in if request.ledger is not None else (),
+            look_ups=conversation.look_ups,
         )
 
     @property

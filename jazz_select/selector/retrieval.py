@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ _READ = 8_000
 _MOST_SUMMARIES = 1_000
 _LATE = "it gave no answer in the time of the turn"
 _NAMED = 5
+_RRF_K = 10
+_QUESTION = re.compile(r"[^.!?;\n]+[?？؟]")
 _Metadata = Sequence[Mapping[str, Any]]
 
 
@@ -119,6 +122,19 @@ class Request:
         return () if self.situation is None else tuple(self.situation.done)
 
     @property
+    def ways(self) -> tuple["Request", ...]:
+        """How recall looks for it: in a conversation also by itself, and with the question that was asked last.
+
+        "Yes please, do that" is found by what was asked; what is said next by the message and not by what was before.
+        """
+        said = () if self.situation is None else self.situation.said
+        if not said:
+            return (self,)
+        own = (replace(self, summaries=()),) if self.summaries else ()
+        asked = [] if said[-1].role == "user" else _QUESTION.findall(said[-1].content)
+        return (self, *own, *(replace(self, summaries=(each.strip(),)) for each in asked[-1:]))
+
+    @property
     def blank(self) -> bool:
         """True where nothing is asked, now or before."""
         return _blank(self.query) and not self.summaries
@@ -161,6 +177,24 @@ class CandidateSet:
         metadata = (*self.metadata, *(each.as_metadata() for each in more))
         candidates = (*self.candidates, *more)
         return replace(self, metadata=metadata, candidates=candidates, notes=(*notes, *self.notes))
+
+
+def fused(found: Sequence[CandidateSet]) -> CandidateSet:
+    """What several ways of looking found, by reciprocal ranks, and no more than one of them did.
+
+    What is known beside the candidates is of the first. Cormack, Clarke & Büttcher 2009.
+    """
+    first, scores = found[0], dict[str, float]()
+    known: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
+    for each in found:
+        for rank, (metadata, candidate) in enumerate(zip(each.metadata, each.candidates, strict=True), 1):
+            known.setdefault(candidate.flow_id, (metadata, candidate))
+            scores[candidate.flow_id] = scores.get(candidate.flow_id, 0.0) + 1 / (_RRF_K + rank)
+    most = max(len(each.candidates) for each in found)
+    best = [known[each] for each in sorted(scores, key=scores.__getitem__, reverse=True)[:most]]
+    return replace(
+        first, metadata=tuple(each for each, _ in best), candidates=tuple(candidate for _, candidate in best)
+    )
 
 
 def candidate_of(flow: LiveFlow) -> Candidate:

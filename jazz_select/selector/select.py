@@ -39,6 +39,7 @@ from jazz_select.selector.retrieval import (
     Unavailable,
     candidate_sets,
     check_request,
+    fused,
     side_by_side,
 )
 from jazz_select.stages import UserQuestion
@@ -297,7 +298,7 @@ class FlowSelector:
         began = perf_counter()
         with span("select", "decision") as traced:
             if candidates is None:
-                (narrowed,) = await self._narrower.recalled((request,), surroundings, only=only)
+                narrowed = fused(await self._narrower.recalled(request.ways, surroundings, only=only))
             else:
                 narrowed = await self._narrower.given(candidates, surroundings)
             done = [self._registry[each] for each in request.done if each in self._registry and narrowed.candidates]

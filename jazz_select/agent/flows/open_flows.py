@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, cast
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
-from jazz_select.agent.conversation import Ran
+from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
 from jazz_select.agent.flows.open_prompts import (
     ANOTHER_WISH,
     BLOCKED,
@@ -60,6 +60,8 @@ class OpenFlowReply:
     ran: tuple[Ran, ...] = ()
     asked: bool = False
     """Whether a call has to be approved first."""
+    look_ups: tuple[str, ...] = ()
+    """Where there is no flow, the tools that were offered."""
     handed_back: str | None = None
     """What of the message is another wish, in the user's words, as the model says."""
 
@@ -122,7 +124,7 @@ class OpenFlows:
         """
         ended: list[str] = []
         back: list[str] = []
-        tools = self._usable(flow, near)
+        tools = self._usable(flow, near, view.look_ups)
         if only_about:
             tools = [each for each in tools if each.reads]
         shown: list[tuple[int, str]] = []
@@ -199,6 +201,7 @@ class OpenFlows:
             ran=self._ran(chain),
             final=self._final(chain),
             asked=asked,
+            look_ups=tuple(each.name for each in tools if flow is None and each.reads),
             handed_back=None if asked or not back else back[-1],
         )
 
@@ -270,8 +273,11 @@ class OpenFlows:
         told = shorter_text(result.output, LONGEST_RAN) if result.ok else f"failed: {result.error}"
         return ran_of(self._tools[result.tool], arguments, told, failed=not result.ok)
 
-    def _usable(self, flow: BaseFlow | None, near: Sequence[str]) -> list[Tool]:
-        """The connected tools that a flow and its parts name; if none is named, those that there are without a flow."""
+    def _usable(self, flow: BaseFlow | None, near: Sequence[str], before: Sequence[str]) -> list[Tool]:
+        """The connected tools that a flow and its parts name; if none is named, those that there are without a flow.
+
+        What was offered `before` stays offered behind what is near now.
+        """
         names = list(dict.fromkeys(tools_named(flow))) if flow is not None else []
         if names:
             return [self._tools[name] for name in names if name in self._tools]
@@ -281,7 +287,9 @@ class OpenFlows:
         if len(reading) <= _MOST_OPEN or flow is not None:
             return reading
         known = {each.name: each for each in reading}
-        return [known[name] for name in dict.fromkeys(near) if name in known][:_MOST_OPEN]
+        now = [name for name in dict.fromkeys(near) if name in known][:_MOST_OPEN]
+        names = [name for name in dict.fromkeys((*now, *before)) if name in known]
+        return [known[name] for name in names[:MOST_LOOK_UPS]]
 
 
 def _without_calls(answer: str) -> str:

@@ -37,6 +37,8 @@ LONGEST_RAN: Final = 1_200
 _LONGEST_GIVEN: Final = 300
 _MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
+HIDDEN: Final = "(hidden)"
+"""What is told and kept of an argument that the caller's context gave."""
 ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
 """Which branch of a conditional flow is to be run, by its place; None where none fits."""
 GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
@@ -378,7 +380,7 @@ class FlowRunner:
         tool = self._executor.tools[record.tool]
         ran = ran_of(tool, record.arguments, told, failed=record.status != "ok")
         fixed = set(map(folded_name, self._fixed))  # what the caller knows is for one turn: it is not kept
-        own = {name: value for name, value in ran.arguments.items() if folded_name(name) not in fixed}
+        own = {name: HIDDEN if folded_name(name) in fixed else value for name, value in ran.arguments.items()}
         return ran.model_copy(update={"arguments": own})
 
     def _asking(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:

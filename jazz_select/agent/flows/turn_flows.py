@@ -298,6 +298,7 @@ class TurnFlows:
         near = () if flow is not None else tuple(self._near(work))
         talked = await self._loops.talk(view, within, flow, run, approval, only_about=only_about, near=near)
         work = replace(work, notes=(*work.notes, *_unclaimed(approval)), calls=(*work.calls, *talked.ran))
+        work = replace(work, look_ups=talked.look_ups)
         if talked.asked:
             return replace(work, status="confirming", pending=approval.pending, chain=talked.chain, said=talked.text)
         return replace(

@@ -10,6 +10,7 @@ import pytest
 from jazz_select import FlowSelector
 from jazz_select.agent import Agent, Conversation
 from jazz_select.errors import ConfigError
+from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory
 from tests.unit.agent.talks import Mind, calls, chooses, shop_agent, shop_tools, talk
 from tests.unit.agent.test_hung_model import timed
@@ -262,6 +263,23 @@ async def test_where_no_flow_fits_these_tools_are_there(options: dict[str, Any],
     prompt = mind.prompts("call")[0]
     assert sorted(re.findall(r'^\{"name": "(\w+)"', prompt, re.MULTILINE)) == sorted(offered)
     assert [name for name, _ in log] == (["tell_why"] if "tell_why" in offered else [])
+
+
+@pytest.mark.spec("011.7")
+async def test_look_ups_that_were_offered_stay_offered() -> None:
+    """Of many that only read, those of the flows that were recalled are offered; in the next turn others may be."""
+    registry = shop_of(*((f"flow_{number}", ()) for number in range(3)))
+    for number, flow in enumerate(registry.values()):
+        vars(flow).update(tools=tuple(f"look_{number}_{each}" for each in range(5)), steps=("Look.",))
+    tools = [Tool(name=name, function=dict, read_only=True) for flow in registry.values() for name in flow.tools]
+    mind, memory = Mind(choose=["[]"] * 3), ListMemory(metadata("flow_0"))
+    agent = Agent(FlowSelector(mind, registry, memory, "support", top_k=1), tools, mind)
+    first = await agent.turn("the first?")
+    memory.candidates = metadata("flow_1")
+    second = await agent.turn("the second?", Conversation.from_json(first.conversation.to_json()))
+    offered = [re.findall(r'"name": "look_(\d)', prompt) for prompt in mind.prompts("call")]
+    assert offered == [["0"] * 5, ["1"] * 5 + ["0"] * 5]
+    assert len(second.conversation.look_ups) == 10
 
 
 @pytest.mark.parametrize("wrong", ["reads", "", None, True])

@@ -264,3 +264,44 @@ async def test_what_was_done_last_is_offered_where_it_is_available(member: bool)
     selector = FlowSelector(model, registry)
     await selector.select("42", metadata("refund_order"), situation=done, context={"member": member})
     assert ("member_discount" in str(model.calls)) is member
+
+
+class ByWords:
+    """Recalls a flow where a word of its name is in the query."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def recall(self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10) -> list[dict[str, Any]]:
+        self.asked.append(query)
+        near = [name for name in NAMES if set(name.split("_")) & set(query.casefold().replace("?", "").split())]
+        return metadata(*near)[:top_k] if near else []
+
+
+QUESTION = Message(role="assistant", content="It is on its way. Shall I go on with it as an exchange?")
+HEARD: list[Any] = [
+    pytest.param("Yes please, do that", ["exchange_order"], id="what is asked last finds what a yes is for"),
+    pytest.param("no, a refund", ["refund_order", "exchange_order"], id="beside what the message is for"),
+]
+
+
+@pytest.mark.spec("011.7")
+@pytest.mark.parametrize(("message", "offered"), HEARD)
+async def test_recall_hears_the_question_that_was_asked_last(message: str, offered: list[str]) -> None:
+    memory, model = ByWords(), ScriptedModel("{}", repeat=True)
+    selector = FlowSelector(model, shop(), memory, "support")
+    said = Situation(said=(SAID[0], QUESTION))
+    result = await selector.select(message, episode_summaries=["The user said: swap my shoes"], situation=said)
+    assert [each.flow_name for each in result.decision.candidates] == offered
+    assert memory.asked == [
+        f"{message} The user said: swap my shoes",
+        message,
+        f"{message} Shall I go on with it as an exchange?",
+    ]
+
+
+async def test_recall_is_asked_once_where_nothing_was_said_before() -> None:
+    memory = ByWords()
+    selector = FlowSelector(ScriptedModel("{}"), shop(), memory, "support")
+    await selector.select("a refund", situation=Situation())
+    assert memory.asked == ["a refund"]
