@@ -98,7 +98,7 @@ async def test_a_model_that_goes_on_is_shown_the_end_of_a_long_conversation() ->
 
 # --- facts that are too large to keep -----------------------------------------------
 
-LARGE = ["x" * 100] * 400
+LARGE = ["x" * 100] * 1_000
 
 
 def erasing(
@@ -197,8 +197,8 @@ async def test_an_executor_is_told_what_was_lost() -> None:
 @pytest.mark.parametrize(
     ("facts", "lost"),
     [
-        ({"a": 1, "b": "x" * 20_001}, ("b",)),
-        ({str(n): "x" * 15_000 for n in range(5)}, ("3", "4")),
+        ({"a": 1, "b": "x" * 100_001}, ("b",)),
+        ({str(n): "x" * 40_000 for n in range(5)}, ("3", "4")),
         ({str(n): n for n in range(102)}, ("0", "1")),
         ({"a": object(), "b": 1}, ("a",)),
     ],
@@ -208,3 +208,20 @@ def test_what_cannot_be_kept_is_named(facts: dict[str, Any], lost: tuple[str, ..
     kept, named = storable_fields(facts)
     assert named == lost
     assert {*kept, *named} == {*facts}
+
+
+@pytest.mark.spec("011.7")
+async def test_a_result_of_thirty_thousand_bytes_is_there_after_a_pause() -> None:
+    log: list[Any] = []
+
+    def find() -> dict[str, Any]:
+        return {"order_ids": ["x" * 100] * 300}
+
+    def erase(order_ids: list[str], pin: str) -> None:
+        log.append((len(order_ids), pin))
+
+    agent = agent_of(shop_of(("both", ("find", "erase"))), [find, erase])
+    first = await agent.turn("both")
+    assert (first.status, first.runs[0].asks) == ("waiting", ("pin",))
+    second = await agent.turn("A-17", Conversation.from_json(first.conversation.to_json()))
+    assert (second.status, log) == ("done", [(300, "A-17")])

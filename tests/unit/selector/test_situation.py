@@ -1,5 +1,6 @@
 """Choosing in the middle of a conversation: what is shown, and what may be answered."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,7 +12,7 @@ from jazz_select.selector.prompt import SYSTEM_PROMPT, Situation, UnderWay, buil
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Tier
-from tests.unit.selector.shop import CANCEL, EXCHANGE, REFUND, candidates, guarded, metadata, shop
+from tests.unit.selector.shop import CANCEL, EXCHANGE, NAMES, REFUND, candidates, guarded, metadata, shop
 
 SAID = (
     Message(role="user", content="swap my shoes"),
@@ -272,7 +273,9 @@ class ByWords:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def recall(self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10) -> list[dict[str, Any]]:
+    async def recall(
+        self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10, *, exclude: Collection[str] = ()
+    ) -> list[dict[str, Any]]:
         self.asked.append(query)
         near = [name for name in NAMES if set(name.split("_")) & set(query.casefold().replace("?", "").split())]
         return metadata(*near)[:top_k] if near else []
