@@ -17,17 +17,13 @@ from rapidfuzz.distance import OSA
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import spoken_name
-from jazz_select.text import beginning, nfkc
+from jazz_select.text import beginning, nfkc, word_list
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_FILLING = frozenset(
-    word
-    for line in (
-        "please pls plz hi hello hey thanks thank you thx kindly just ok okay",
-        "so well now um uh bitte hallo danke",
-    )
-    for word in line.split(" ")
-)
+_FILLING = word_list("""
+    please pls plz hi hello hey thanks thank you thx kindly just ok okay
+    so well now um uh bitte hallo danke
+""")
 """Words that are no part of what is asked for."""
 _LEAST_SLIPPED, _LEAST_WORDS = 5, 3
 """Letters of a word that may hide a slip, and words of a text that may have one."""
@@ -106,18 +102,14 @@ _UNWRITTEN = re.compile(
     r"|(?:the |a )?(?:description|condition|effect)(?: (?:goes )?here)?)\W*)"
 )
 """A whole text that is none."""
-EMPTY_WORDS = frozenset(
-    word
-    for line in (
-        "a an the this that these those it its is are be was to of for in on at by with about as and or if",
-        "when where whenever request requests user users customer customers caller person people someone",
-        "wants want wanted needs need would like asks ask asking says say related relating regarding",
-        "concerning concerns flow use used should run choose right one fits applies matches case anything",
-        "something their his her their they he she do does can has have topic question questions help intent",
-        "me my you your",
-    )
-    for word in line.split(" ")
-)
+EMPTY_WORDS = word_list("""
+    a an the this that these those it its is are be was to of for in on at by with about as and or if
+    when where whenever request requests user users customer customers caller person people someone
+    wants want wanted needs need would like asks ask asking says say related relating regarding
+    concerning concerns flow use used should run choose right one fits applies matches case anything
+    something their his her their they he she do does can has have topic question questions help intent
+    me my you your
+""")
 """Words that a condition is put together with: what is left is what it says."""
 _FEW_WORDS = 3
 """Words of a condition that say something of their own, were they not the name's or the description's."""
