@@ -100,7 +100,6 @@ def _alike(one: _Fields, other: _Fields) -> float:
 
 _BANDS = ((0.98, "sure"), (0.8, "likely"), (0.5, "open"), (0.0, "unlikely"))
 """Lowest confidence of each class, P(the first candidate is right). `sure` is what `skip_llm_above` mostly is."""
-_RIGHT = 2
 _DRIFT = 0.02
 """How far a confidence has to move, class or not, to be more than the drift of any refit."""
 
@@ -449,7 +448,7 @@ def _change(told: _Told, flows: FlowChanges) -> RouteChange | None:
     effect = _effect(_rightness(before, had), _rightness(after, has))
     if gone:
         effect = Effect.GONE
-    elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and _is_misled(after, has):
+    elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and _rightness(after, has) in {0, 1}:
         effect = Effect.SURER if (after.confidence or 0) > (before.confidence or 0) else effect
     entered, left = _moved(before, after, flows)
     return RouteChange(
@@ -476,7 +475,8 @@ def _kinds(before: Route, after: Route, flows: FlowChanges) -> tuple[ChangeKind,
     if before.outcome is not after.outcome:
         kinds.append(ChangeKind.OUTCOME)
     old, new = before.confidence, after.confidence
-    if not _drifted(old, new) and confidence_class(old) != confidence_class(new):
+    drifted = old is not None and new is not None and abs(old - new) < _DRIFT
+    if not drifted and confidence_class(old) != confidence_class(new):
         kinds.append(ChangeKind.CONFIDENCE)
     return tuple(kinds)
 
@@ -487,10 +487,6 @@ def _moved(before: Route, after: Route, flows: FlowChanges) -> tuple[tuple[str, 
     kept = frozenset(after.candidates)
     entered = tuple(each for each in after.candidates if each not in offered)
     return entered, tuple(each for name, each in offered.items() if name not in kept)
-
-
-def _drifted(one: float | None, other: float | None) -> bool:
-    return one is not None and other is not None and abs(one - other) < _DRIFT
 
 
 def labels(
@@ -514,7 +510,7 @@ def _there(name: str, flows: Mapping[str, Mapping[str, Any]], names: Mapping[str
 
 
 def _rightness(route: Route, right: tuple[str, ...] | None) -> int | None:
-    """`_RIGHT` where the first is, 1 where it is a candidate, 0 where it is not; None where that is unknown."""
+    """2 where the first is, 1 where it is a candidate, 0 where it is not; None where that is unknown."""
     if right is None:
         return None
     if not right:  # nothing fits: right is what chooses nothing, and a model may say so yet
@@ -522,11 +518,6 @@ def _rightness(route: Route, right: tuple[str, ...] | None) -> int | None:
     if route.first in right:
         return 2
     return int(bool(set(right) & set(route.candidates)))
-
-
-def _is_misled(route: Route, right: tuple[str, ...] | None) -> bool:
-    rightness = _rightness(route, right)
-    return rightness is not None and rightness < _RIGHT
 
 
 def _effect(before: int | None, after: int | None) -> Effect:
@@ -710,21 +701,20 @@ class Gates:
 
     def failures(self, found: Difference) -> tuple[GateFailure, ...]:
         """Those that this change does not pass, in the order of their names here."""
+        broken, moved = ([each.request for each in some] for some in (found.broken, found.moved))
+        pairs = [f"{each.expected} → {each.first}" for each in found.confusions]
+        labelled, asked = max(found.before.labelled, found.after.labelled), found.after.requests
+        more = found.after.asked - found.before.asked
         checked = (
-            self._broken(found),
+            self._over("max_broken_cases", len(broken), labelled, "cases are broken", broken),
             self._recall(found),
-            self._moved(found),
-            self._confusions(found),
-            self._calls(found),
+            self._over("max_changed_first", len(moved), asked, "requests have another first candidate", moved),
+            self._over("max_new_confusions", len(pairs), 0, "pairs of flows are confused more often", pairs),
+            self._over("max_extra_model_calls", more, asked, "more requests ask a model"),
             self._tokens(found),
             self._removed(found),
         )
         return tuple(each for each in checked if each is not None)
-
-    def _broken(self, found: Difference) -> GateFailure | None:
-        broken = [each.request for each in found.broken]
-        labelled = max(found.before.labelled, found.after.labelled)
-        return _over("max_broken_cases", self.max_broken_cases, len(broken), labelled, "cases are broken", broken)
 
     def _recall(self, found: Difference) -> GateFailure | None:
         least, now = self.min_recall_at_1, found.after.recall_at_1
@@ -735,27 +725,12 @@ class Gates:
         value = "unknown" if now is None else f"{now:.4f}"
         return GateFailure(gate="min_recall_at_1", allowed=str(least), found=value, message=message)
 
-    def _moved(self, found: Difference) -> GateFailure | None:
-        moved = [each.request for each in found.moved]
-        what = "requests have another first candidate"
-        return _over("max_changed_first", self.max_changed_first, len(moved), found.after.requests, what, moved)
-
-    def _confusions(self, found: Difference) -> GateFailure | None:
-        pairs = [f"{each.expected} → {each.first}" for each in found.confusions]
-        what = "pairs of flows are confused more often"
-        return _over("max_new_confusions", self.max_new_confusions, len(pairs), 0, what, pairs)
-
-    def _calls(self, found: Difference) -> GateFailure | None:
-        more = found.after.asked - found.before.asked
-        what = "more requests ask a model"
-        return _over("max_extra_model_calls", self.max_extra_model_calls, more, found.after.requests, what)
-
     def _tokens(self, found: Difference) -> GateFailure | None:
         if found.before.flows and found.after.flows and found.before.counted != found.after.counted:
             return None  # of one side they are not known, which its notes say
         before, more = found.before.prompt_tokens, found.after.prompt_tokens - found.before.prompt_tokens
         what = f"more tokens are in the prompts of {found.after.counted} requests"
-        return _over("max_extra_tokens", self.max_extra_tokens, more, before, what)
+        return self._over("max_extra_tokens", more, before, what)
 
     def _removed(self, found: Difference) -> GateFailure | None:
         gone = found.flows.removed
@@ -764,22 +739,20 @@ class Gates:
         message = f"allow_removed_flows: {_some(gone)} removed, and none may be"
         return GateFailure(gate="allow_removed_flows", allowed="false", found=str(len(gone)), message=message)
 
-
-def _over(
-    gate: str, limit: Limit, found: int, of: int, what: str, which: list[str] | None = None
-) -> GateFailure | None:
-    if limit is None:
-        return None
-    share = float(limit.replace("%", "")) / 100 if isinstance(limit, str) else None
-    most = float(limit) if share is None else share * of
-    if found <= most:
-        return None
-    allowed = str(limit) if share is None else f"{limit} of {of:,}"
-    named = f": {_some(tuple(which))}" if which else ""
-    message = f"{gate}: {found:,} {what}, and {allowed} may{named}"
-    return GateFailure(gate=gate, allowed=str(limit), found=str(found), message=message)
+    def _over(self, gate: str, found: int, of: int, what: str, which: Sequence[str] = ()) -> GateFailure | None:
+        limit: Limit = getattr(self, gate)
+        if limit is None:
+            return None
+        share = float(limit.replace("%", "")) / 100 if isinstance(limit, str) else None
+        most = float(limit) if share is None else share * of
+        if found <= most:
+            return None
+        allowed = str(limit) if share is None else f"{limit} of {of:,}"
+        named = f": {_some(which)}" if which else ""
+        message = f"{gate}: {found:,} {what}, and {allowed} may{named}"
+        return GateFailure(gate=gate, allowed=str(limit), found=str(found), message=message)
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f"{name:.80}" for name in names[:_MOST_NAMED])
     return f"{shown} and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else shown
