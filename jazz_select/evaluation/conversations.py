@@ -502,11 +502,10 @@ def _refuse(wrong: list[tuple[str, str]]) -> None:
     places: dict[str, list[str]] = {}
     for where, problem in wrong:
         places.setdefault(problem, []).append(where)
-    told = [f"{_places(several)}: {problem}" for problem, several in places.items()]
+    told = [
+        f"{where[0]}{f' and {len(where) - 1} more' if len(where) > 1 else ''}: {problem}"
+        for problem, where in places.items()
+    ]
     if told:
         rest = f"; and {len(told) - _MOST_PROBLEMS} more" if len(told) > _MOST_PROBLEMS else ""
         raise ConfigError("; ".join(told[:_MOST_PROBLEMS]) + rest)
-
-
-def _places(several: list[str]) -> str:
-    return several[0] if len(several) == 1 else f"{several[0]} and {len(several) - 1} more"

@@ -628,15 +628,13 @@ def _stale(base: Snapshot, head: Snapshot, asked: Sequence[Question], flows: Flo
             if name not in head.flows and flows.now(name) not in head.flows:
                 (gone if name in base.flows else unknown)[name] += 1
     told = [(gone, "the earlier version alone has"), (unknown, "nobody has")]
-    return [f"{_labels_of(counts)} flows that {what}: {_named(counts)}" for counts, what in told if counts]
-
-
-def _labels_of(counts: Counter[str]) -> str:
-    return f"{counts.total()} labels of cases name" if counts.total() > 1 else "a label of a case names"
-
-
-def _named(counts: Counter[str]) -> str:
-    return f"{', '.join(sorted(counts)[:_SHOWN])}{' …' if len(counts) > _SHOWN else ''}"
+    lines: list[str] = []
+    for counts, what in told:
+        if many := counts.total():
+            which = f"{', '.join(sorted(counts)[:_SHOWN])}{' …' if len(counts) > _SHOWN else ''}"
+            labels = f"{many} labels of cases name" if many > 1 else "a label of a case names"
+            lines.append(f"{labels} flows that {what}: {which}")
+    return lines
 
 
 _Count = Annotated[int, Constraint("a count, such as 0", ge=0)]

@@ -148,10 +148,6 @@ class RouteBook:
             return
         with suppress(OSError):
             write_whole(file, dumps(told), private=True)
-            self._make_room(file.parent)
-
-    @staticmethod
-    def _make_room(folder: Path) -> None:
-        every = [(each.stat().st_mtime, each) for each in folder.iterdir()]
-        for _, old in sorted(every, reverse=True)[_KEPT:]:
-            old.unlink(missing_ok=True)
+            every = sorted(file.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
+            for old in every[_KEPT:]:
+                old.unlink(missing_ok=True)

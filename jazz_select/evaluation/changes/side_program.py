@@ -110,7 +110,8 @@ async def _as_written(job: Job, answer: _Answer) -> None:
     try:
         load_flows(job.flows, registry)
     except FlowLoadError as error:
-        if (root / job.flows).exists() or (_is_name(job.flows) and error.problem != NOT_THERE):
+        is_name = all(part.isidentifier() for part in job.flows.split("."))
+        if (root / job.flows).exists() or (is_name and error.problem != NOT_THERE):
             raise
     _check_homes(job, registry)
     notes: tuple[str, ...] = ()
@@ -125,10 +126,6 @@ async def _as_written(job: Job, answer: _Answer) -> None:
         how = {"embedder": job.embedder, "language": job.language}
         async with indexed(registry, **how, cache=cache, beside=beside) as memory:
             answer(await _routed(job, registry, memory, AGENT, loads(line)))
-
-
-def _is_name(flows: str) -> bool:
-    return all(part.isidentifier() for part in flows.split("."))
 
 
 def _check_homes(job: Job, registry: FlowRegistry) -> None:

@@ -119,7 +119,8 @@ def _index_side(spec: str, here: Path) -> Side:
 def _folder_side(spec: str, path: Path, *, flows: str) -> Side:
     if path.is_file() or not (path / flows).exists():
         is_package = path.is_dir() and all(part.isidentifier() for part in flows.split(".")) and "." in flows
-        if not is_package and (path.is_file() or (spec != "." and _holds_flows(path))):
+        holds_flows = path.is_dir() and any(each.suffix.lower() in {".py", *SUFFIXES} for each in path.iterdir())
+        if not is_package and (path.is_file() or (spec != "." and holds_flows)):
             return _plain(spec, path.parent, path.name)
     return _plain(spec, path, flows)
 
@@ -176,11 +177,6 @@ def _is_data(commit: Commit, path: str) -> bool:
 def _joined(below: str, flows: str) -> str:
     joined = Path(below, flows).as_posix()
     return "" if joined == "." else joined
-
-
-def _holds_flows(folder: Path) -> bool:
-    suffixes = {".py", *SUFFIXES}
-    return any(each.suffix.lower() in suffixes for each in folder.iterdir())
 
 
 def _content(place: Path) -> str:

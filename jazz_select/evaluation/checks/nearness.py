@@ -270,7 +270,8 @@ def _apart(one: BaseFlow, other: BaseFlow) -> str:
 
 
 _USUAL = 0.95
-"""Of all examples, the share whose likeness to the nearest of their flow counts as usual."""
+"""Of all examples, the share whose likeness to the nearest of their flow counts as usual: a new one may be as like as
+halfway from there to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,13 +299,14 @@ class Field:
         if not any(flow.examples for flow in flows):
             return None
         examples, catalogue = _embedded(flows, encoder)
+        found = to_the_nearest(examples.values())
         return cls(
             known=Sames((text for flow in flows for text in flow.examples), numbers=True),
             _flows=flows,
             _encoder=encoder,
             _catalogue=catalogue,
             _examples=examples,
-            _usual=_nearest_usual(list(examples.values())),
+            _usual=(1 + max(float(np.quantile(found, _USUAL)), 0.0)) / 2 if found else 1.0,
         )
 
     def holds(self, flow: str) -> bool:
@@ -362,9 +364,3 @@ class Field:
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
         return self._encoder.of_stage(0, self._encoder.embed([printable(text) for text in texts]))
-
-
-def _nearest_usual(examples: Sequence[Vectors]) -> float:
-    """How like its nearest neighbour a new example may be: halfway from what most are to 1."""
-    found = to_the_nearest(examples)
-    return (1 + max(float(np.quantile(found, _USUAL)), 0.0)) / 2 if found else 1.0

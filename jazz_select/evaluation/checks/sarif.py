@@ -80,7 +80,9 @@ def _result(finding: Finding, rules: Sequence[str], *, accepted: bool) -> dict[s
         "properties": {"flows": [_said(name) for name in finding.flows], "key": _said(finding.key)},
     }
     if finding.at.file:
-        physical: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.at.file), "uriBaseId": "SRCROOT"}}
+        # A relative reference: what is no path is quoted until it can be none that leads elsewhere.
+        uri = quote(as_text(finding.at.file).lstrip("/"), safe="/._-~")
+        physical: dict[str, Any] = {"artifactLocation": {"uri": uri, "uriBaseId": "SRCROOT"}}
         if finding.at.line:
             physical["region"] = {"startLine": finding.at.line}
         result["locations"] = [{"physicalLocation": physical}]
@@ -89,11 +91,6 @@ def _result(finding: Finding, rules: Sequence[str], *, accepted: bool) -> dict[s
     if accepted:
         result["suppressions"] = [{"kind": "external", "justification": "accepted by `ignore`"}]
     return result
-
-
-def _uri(file: str) -> str:
-    """A relative reference: what is no path is quoted until it can be none that leads elsewhere."""
-    return quote(as_text(file).lstrip("/"), safe="/._-~")
 
 
 def _said(text: str) -> str:

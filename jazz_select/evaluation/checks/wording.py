@@ -251,11 +251,7 @@ def _one_wording(said: Sequence[set[str]]) -> bool:
         return False
     pairs = list(combinations(said[:_COMPARED], 2))
     shared = fmean(len(everywhere) / len(words) for words in said)
-    return shared >= _SAME_SHARE and fmean(_alike(*pair) for pair in pairs) >= _MOST_ALIKE
-
-
-def _alike(one: set[str], other: set[str]) -> float:
-    return len(one & other) / max(len(one | other), 1)
+    return shared >= _SAME_SHARE and fmean(len(one & other) / len(one | other) for one, other in pairs) >= _MOST_ALIKE
 
 
 def _copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
@@ -300,11 +296,11 @@ def _shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 def related(one: BaseFlow, other: BaseFlow) -> bool:
     """Whether one is a part of the other, at first hand."""
-    return any(_is_part(part, whole) for part, whole in ((one, other), (other, one)))
-
-
-def _is_part(part: BaseFlow, whole: BaseFlow) -> bool:
-    return any(each == part.name or each is part or each is type(part) for _, each in whole.links())
+    return any(
+        each == part.name or each is part or each is type(part)
+        for part, whole in ((one, other), (other, one))
+        for _, each in whole.links()
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
