@@ -225,10 +225,6 @@ class FlowStore(Protocol):
         """The key of this flow, whether it is stored or not."""
         ...
 
-    async def fingerprints(self, agent_id: str) -> dict[str, str]:
-        """Flow id to fingerprint, for all flows of this agent in this layout."""
-        ...
-
     async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
         """The payloads of all flows of this agent in this layout by key, in no particular order, as they are stored."""
         ...
@@ -269,12 +265,8 @@ class FlowStore(Protocol):
         """Keep a JSON value for this agent beside its flows; it is never found by a search or listed."""
         ...
 
-    async def other_layouts(self, agent_id: str) -> dict[str, int]:
-        """Layout to number of flows, for flows of this agent that were indexed with other settings."""
-        ...
-
     async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
-        """The payloads of this agent's flows in all other layouts."""
+        """The payloads of this agent's flows in all other layouts; each says which, as its `layout`."""
         ...
 
     async def forget_other_layouts(self, agent_id: str) -> None:

@@ -347,8 +347,6 @@ class Decision:
     """How many candidates there are and why, where their number was left to recall (`top_k="auto"`)."""
     recalled_by: str = ""
     """Which embedder of a cascade found the candidates, and why that one; empty where there is one alone."""
-    ambiguous: tuple[Candidate, ...] = ()
-    """The top candidate and those that are about as likely, where there are any: what an agent may ask about."""
     latency: Latency = Latency()
     usage: Usage | None = None
     model: str = ""
@@ -370,8 +368,7 @@ class Decision:
     def told(self) -> dict[str, Any]:
         """What `to_dict` makes plain values of."""
         told = {name: getattr(self, name) for name in _OF_A_DECISION}
-        told |= {name: [each.as_metadata() for each in getattr(self, name)] for name in ("ambiguous", "candidates")}
-        return told
+        return told | {"candidates": [each.as_metadata() for each in self.candidates]}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Decision":

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder, TermCounts
-from jazz_select.memory.engines.points import SYNCED, fault_at
+from jazz_select.memory.engines.points import FINGERPRINT, LAYOUT, SYNCED, fault_at
 from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.memory.recall import Retriever, nothing_indexed
 from jazz_select.memory.requests import RecallScope, check_texts
@@ -145,7 +145,8 @@ class Agents:
     async def _read(self, agent_id: str) -> AgentState:
         """The note is the last thing that a sync writes, so without one a move to this layout may be under way."""
         note = await self._store.read_note(agent_id)
-        elsewhere = () if note is not None else tuple(await self._store.other_layouts(agent_id))
+        moving = [] if note is not None else await self._store.elsewhere(agent_id)
+        elsewhere = tuple(dict.fromkeys(str(each.get(LAYOUT, "an unknown embedder")) for each in moving))
         model = RecallModel.from_note(note, dims=self._dims).by_key(lambda flow: self._store.key(agent_id, flow))
         flows = await self._store.count(agent_id)
         notes = [UNREAD] if model.caveat == UNREAD else []
@@ -406,10 +407,10 @@ class ProceduralMemory:
         await self._state(agent_id)
         card = _card(flow)
         async with self._agents.writing(agent_id):
-            stored = await self._store.fingerprints(agent_id)
-            if card.id not in stored:
+            stored = await self._stored(agent_id, card.id)
+            if stored is None:
                 raise UnknownFlowError(agent_id, card.name)
-            if stored[card.id] == self._encoder.fingerprint(card):
+            if stored.get(FINGERPRINT) == self._encoder.fingerprint(card):
                 return False
             await self._writer.write_one(agent_id, card)
             self._agents.forget(agent_id)
@@ -419,7 +420,7 @@ class ProceduralMemory:
         """Forget a flow; returns False where there was none of this id."""
         await self._state(agent_id)
         async with self._agents.writing(agent_id):
-            known = flow_id in await self._store.fingerprints(agent_id)
+            known = await self._stored(agent_id, flow_id) is not None
             await self._store.delete(agent_id, [flow_id])
             await self._writer.outdate(agent_id, without=flow_id)
             self._agents.forget(agent_id)
@@ -479,6 +480,12 @@ class ProceduralMemory:
                 )
             finally:
                 self._agents.forget(agent_id)
+
+    async def _stored(self, agent_id: str, flow_id: str) -> dict[str, Any] | None:
+        """What the index has of a flow that can be read."""
+        key = self._store.key(agent_id, flow_id)
+        found = (await self._store.retrieve([key])).get(key)
+        return None if found is None or fault_at(self._store, agent_id, key, found) else found
 
     async def _state(self, agent_id: str) -> AgentState:
         checked_agent(agent_id)

@@ -207,8 +207,7 @@ class IndexWriter:
             await self._store.discard(agent_id, broken)
             rows = await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
             self._last.keep(agent_id, {wanted[each]: vectors for each, vectors in rows.items()})
-            if await self._store.other_layouts(agent_id):
-                await self._store.forget_other_layouts(agent_id)
+            await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
         return _report(replace(plan, delete=gone), names, dry_run=dry_run, notes=notes)
 

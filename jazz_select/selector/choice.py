@@ -188,7 +188,6 @@ class Settling:
     coverage: float = 0.98
     skip_llm_above: float | None = None
     abstain_below: float | None = None
-    ambiguous_within: float | None = None
 
     def reason(self, known: Known) -> Reason | None:
         """Why it is settled: `none`, `single`, `semantic` or `confident`; None where a model is to be asked."""
@@ -227,19 +226,10 @@ class Settling:
             return False
         return known.in_scope is None or known.in_scope < self.coverage
 
-    def ambiguous(self, candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-        """The candidates about as likely as the top one, where there are at least two."""
-        top = candidates[0].confidence if candidates else None
-        if self.ambiguous_within is None or top is None:
-            return ()
-        floor = top - self.ambiguous_within
-        near = tuple(each for each in candidates if each.confidence is not None and each.confidence >= floor)
-        return near if len(near) > 1 else ()
-
     @property
     def need_confidence(self) -> bool:
         """Is any threshold set?"""
-        return (self.skip_llm_above, self.abstain_below, self.ambiguous_within) != (None, None, None)
+        return (self.skip_llm_above, self.abstain_below) != (None, None)
 
 
 def _once(*ids: str) -> tuple[str, ...]:

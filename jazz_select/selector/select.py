@@ -105,7 +105,6 @@ class FlowSelector:
         fallback_candidates: Sequence[Mapping[str, Any]] = (),
         skip_llm_above: Probability | None = None,
         abstain_below: Probability | None = None,
-        ambiguous_within: Probability | None = None,
         examples_shown: ExamplesShown = None,
         prompt_tokens: Positive = PROMPT_TOKENS,
         max_reasks: Count = 1,
@@ -139,8 +138,6 @@ class FlowSelector:
             skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such
                 as .98 (reason `confident`); with `on_empty="none"` P(some flow is right) has to be as high.
             abstain_below: Choose nothing where P(some flow is right) is below this, such as .3 (reason `none`).
-            ambiguous_within: Report candidates whose confidence is this close to the top one's as
-                `decision.ambiguous`, so that an agent can ask which is meant.
             examples_shown: How many examples of each candidate the model is shown, 0 to 3: those most like the request.
                 None for up to three, as far as `prompt_tokens` allow.
             prompt_tokens: How many tokens the candidates may take in the prompt, by estimate; what is too much is
@@ -189,7 +186,6 @@ class FlowSelector:
             coverage=coverage,
             skip_llm_above=skip_llm_above,
             abstain_below=abstain_below,
-            ambiguous_within=ambiguous_within,
         )
         asked: ModelChoice | None = None
         self._client: ChatClient | None = None
@@ -470,7 +466,6 @@ class FlowSelector:
             in_scope=narrowed.in_scope,
             sized=narrowed.sized,
             recalled_by=narrowed.recalled_by,
-            ambiguous=self._settling.ambiguous(narrowed.candidates),
             latency=latency,
             usage=choice.answer.usage,
             model=choice.answer.model,

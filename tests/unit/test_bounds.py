@@ -412,8 +412,8 @@ class _Notes:
     async def count(self, agent_id: str) -> int:
         return 0
 
-    async def other_layouts(self, agent_id: str) -> dict[str, int]:
-        return {}
+    async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
+        return []
 
 
 async def test_the_agents_asked_for_longest_ago_are_let_go() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from threading import Condition, Lock, RLock
 from typing import Any, NamedTuple, cast
@@ -25,7 +26,6 @@ from jazz_select.memory.engines.points import (
     Layout,
     Payloads,
     dense_vectors,
-    fault_at,
     leg,
     note_in,
     note_key,
@@ -204,31 +204,24 @@ class Shard:
 
     def scroll(self, agent_id: str) -> dict[Key, dict[str, Any]]:
         """All payloads of this agent, by key."""
-        payloads: dict[Key, dict[str, Any]] = {}
-        offset: Any = None
-        with self._door, self._errors:
-            while True:
-                request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=agent_filter(agent_id), with_payload=True)
-                records, offset = self._shard.scroll(request)
-                payloads |= {cast("Key", record.id): record.payload or {} for record in records}
-                if offset is None:
-                    return payloads
+        found = self._records(agent_id, with_payload=True)
+        return {cast("Key", record.id): record.payload or {} for record in found}
 
     def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
         """The token ids of each of this agent's flows, of those that come first."""
-        found: list[tuple[int, ...]] = []
-        offset: Any = None
-        mine = agent_filter(agent_id)
+        found = self._records(agent_id, with_payload=False, with_vector=[SPARSE])
+        return [_terms_of(record.vector) for record in islice(found, limit)]
+
+    def _records(self, agent_id: str, **held: Any) -> Iterator[qe.Record]:
+        """All of this agent's flows, those of the lowest keys first, with so much of each."""
+        mine, offset = agent_filter(agent_id), None
         with self._door, self._errors:
             while True:
-                wanted = min(_PAGE, limit - len(found))
-                request = qe.ScrollRequest(
-                    offset=offset, limit=wanted, filter=mine, with_payload=False, with_vector=[SPARSE]
-                )
+                request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=mine, **held)
                 records, offset = self._shard.scroll(request)
-                found += [_terms_of(record.vector) for record in records]
-                if offset is None or len(found) >= limit:
-                    return found
+                yield from records
+                if offset is None:
+                    return
 
     def count(self, agent_id: str) -> int:
         """How many flows of this agent there are."""
@@ -371,7 +364,7 @@ class EdgeStore:
         self._door = Door(str(path))
         self._making = Lock()
         self._moving = Lock()
-        self._elsewhere: dict[str, dict[str, int]] = {}
+        self._settled = set[str]()  # agents of whom nothing lies in other layouts
         self._payloads = Payloads()
         home = self._folder.layout(layout.key)
         try:
@@ -383,12 +376,6 @@ class EdgeStore:
     def key(self, agent_id: str, flow_id: str) -> Key:
         """A number that follows from both."""
         return point_key(agent_id, flow_id)
-
-    async def fingerprints(self, agent_id: str) -> dict[str, str]:
-        """Flow id to fingerprint."""
-        found = (await self.payloads(agent_id)).items()
-        readable = (each for key, each in found if not fault_at(self, agent_id, key, each))
-        return {each["flow_id"]: str(each.get(FINGERPRINT)) for each in readable}
 
     async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
         """All payloads of this agent."""
@@ -454,15 +441,9 @@ class EdgeStore:
         point = qe.Point(note_key(agent_id), {}, {NOTE_OF: agent_id, NOTE: dict(note)})
         await in_thread(self._write, qe.UpdateOperation.upsert_points([point]), size=len(repr(note)))
 
-    async def other_layouts(self, agent_id: str) -> dict[str, int]:
-        """Layouts in the same folder that hold flows of this agent."""
-        return await in_thread(self._other_layouts, agent_id)
-
     async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
-        """What they hold."""
-        if not await self.other_layouts(agent_id):
-            return []
-        return await in_thread(self._elsewhere_of, agent_id)
+        """What other layouts in the same folder hold of this agent."""
+        return await in_thread(self._elsewhere, agent_id)
 
     async def forget_other_layouts(self, agent_id: str) -> None:
         """Remove this agent's flows from them, and those that are empty then."""
@@ -497,39 +478,30 @@ class EdgeStore:
             finally:
                 self._payloads.forget()
 
-    def _other_layouts(self, agent_id: str) -> dict[str, int]:
-        """Nobody else writes here, so what was found once stays true until this object moves it."""
+    def _elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
+        """Nobody else writes here, so where nothing was found once there is nothing."""
+        found: list[dict[str, Any]] = []
         with self._door, self._moving:
-            known = self._elsewhere.get(agent_id)
-            if known is None:
-                known = dict[str, int]()
-                for payloads in self._scrolled_elsewhere(agent_id):
-                    if payloads:
-                        name = str(next(iter(payloads)).get(LAYOUT, "an unknown embedder"))
-                        known[name] = known.get(name, 0) + len(payloads)
-                self._remember(agent_id, known)
-            return dict(known)
+            if agent_id in self._settled:
+                return found
+            for key in self._other_keys():
+                shard = self._load(self._folder.layout(key))
+                try:
+                    found += shard.scroll(agent_id).values()
+                finally:
+                    shard.close()
+            if not found:
+                self._settle(agent_id)
+        return found
 
-    def _elsewhere_of(self, agent_id: str) -> list[dict[str, Any]]:
-        with self._door, self._moving:
-            return [payload for payloads in self._scrolled_elsewhere(agent_id) for payload in payloads]
-
-    def _scrolled_elsewhere(self, agent_id: str) -> Iterator[list[dict[str, Any]]]:
-        for key in self._other_keys():
-            shard = self._load(self._folder.layout(key))
-            try:
-                yield list(shard.scroll(agent_id).values())
-            finally:
-                shard.close()
-
-    def _remember(self, agent_id: str, found: dict[str, int]) -> None:
-        if len(self._elsewhere) >= _KEPT_AGENTS:
-            self._elsewhere.clear()
-        self._elsewhere[agent_id] = found
+    def _settle(self, agent_id: str) -> None:
+        if len(self._settled) >= _KEPT_AGENTS:
+            self._settled.clear()
+        self._settled.add(agent_id)
 
     def _forget_other_layouts(self, agent_id: str) -> None:
         with self._door, self._moving:
-            if self._elsewhere.get(agent_id) == {}:
+            if agent_id in self._settled:
                 return
             for key in self._other_keys():
                 self._folder.require_room(ROOM_TO_WRITE)
@@ -542,7 +514,7 @@ class EdgeStore:
                 shard.close()
                 if is_empty:
                     shutil.rmtree(self._folder.layout(key), ignore_errors=True)
-            self._remember(agent_id, {})
+            self._settle(agent_id)
 
     def _other_keys(self) -> list[str]:
         return [key for key in self._folder.layouts() if key != self._layout.key]

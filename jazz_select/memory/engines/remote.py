@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 import httpx
@@ -26,7 +27,6 @@ from jazz_select.memory.engines.points import (
     Layout,
     Payloads,
     dense_vectors,
-    fault_at,
     key_of,
     note_in,
     note_key,
@@ -165,12 +165,6 @@ class RemoteStore:
         """A number that follows from both."""
         return point_key(agent_id, flow_id)
 
-    async def fingerprints(self, agent_id: str) -> dict[str, str]:
-        """Flow id to fingerprint."""
-        found = (await self.payloads(agent_id)).items()
-        readable = (each for key, each in found if not fault_at(self, agent_id, key, each))
-        return {each["flow_id"]: str(each.get(FINGERPRINT)) for each in readable}
-
     async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
         """All payloads of this agent."""
         if not await self._has_collection():
@@ -194,14 +188,8 @@ class RemoteStore:
             return []
 
         async def ask() -> list[tuple[int, ...]]:
-            found: list[tuple[int, ...]] = []
-            offset: Any = None
-            while True:
-                wanted = min(_PAGE, limit - len(found))
-                records, offset = await self._page(self._collection, agent_id, offset, wanted, vectors=True)
-                found += [_terms_of(record) for record in records]
-                if offset is None or len(found) >= limit:
-                    return found
+            found = await self._records(self._collection, agent_id, limit, vectors=True)
+            return [_terms_of(record) for record in found[:limit]]
 
         return await self._or_gone(ask, gone=list[tuple[int, ...]])
 
@@ -250,19 +238,17 @@ class RemoteStore:
         if not keys or not await self._has_collection():
             return {}
         kept = self._payloads.kept()
-        if self._wire and await self._wire.works(self._collection):
-            ask = partial(self._wire.retrieve, self._collection, keys)
-            found = await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
-        else:
-            ask = partial(self._retrieve, self._collection, keys)
-            found = await self._or_gone(ask, gone=dict[Key, dict[str, Any]])
+        wired = self._wire and await self._wire.works(self._collection)
+        retrieve = self._wire.retrieve if self._wire and wired else self._retrieve
+        ask = partial(retrieve, self._collection, keys)
+        found = await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
         if self._where != IN_MEMORY:
             kept.add(found)
         return found
 
     async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         ids: list[Any] = [point_id(each) for each in keys]
-        found = await self._call(lambda: self._client.retrieve(collection, ids=ids, with_payload=True))
+        found = await self._client.retrieve(collection, ids=ids, with_payload=True)
         return {key_of(record.id): record.payload or {} for record in found}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
@@ -275,18 +261,8 @@ class RemoteStore:
         payload = {NOTE_OF: agent_id, NOTE: dict(note)}
         await self._write([qm.PointStruct(id=note_key(agent_id), vector={}, payload=payload)])
 
-    async def other_layouts(self, agent_id: str) -> dict[str, int]:
-        """Other collections of ours that hold flows of this agent."""
-        found: dict[str, int] = {}
-        for name in await self._other_collections():
-            payloads = [*(await self._scroll(name, agent_id)).values()]
-            if payloads:
-                layout = str(payloads[0].get(LAYOUT, "an unknown embedder"))
-                found[layout] = found.get(layout, 0) + len(payloads)
-        return found
-
     async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
-        """What they hold."""
+        """What other collections of ours hold of this agent."""
         return [
             payload
             for name in await self._other_collections()
@@ -298,7 +274,7 @@ class RemoteStore:
         for name in await self._other_collections():
             if await self._scroll(name, agent_id):
                 await self._delete(name, qm.FilterSelector(filter=agent_filter(agent_id)))
-                notes = await self._retrieve(name, note_keys(agent_id))
+                notes = await self._call(partial(self._retrieve, name, note_keys(agent_id)))
                 own: list[Any] = [key for key, each in notes.items() if note_in(each, agent_id) is not None]
                 if own:
                     await self._delete(name, qm.PointIdsList(points=own))
@@ -359,29 +335,29 @@ class RemoteStore:
         return sorted(each.name for each in found if each.name.startswith(_PREFIX) and each.name != self._collection)
 
     async def _scroll(self, collection: str, agent_id: str) -> dict[Key, dict[str, Any]]:
-        payloads: dict[Key, dict[str, Any]] = {}
+        return {key_of(record.id): record.payload or {} for record in await self._records(collection, agent_id)}
+
+    async def _records(
+        self, collection: str, agent_id: str, most: float = inf, *, vectors: bool = False
+    ) -> list[qm.Record]:
+        """Those of the lowest keys, in pages until there are so many: their payloads, or their lexical vectors."""
+        mine = agent_filter(agent_id)
+        found: list[qm.Record] = []
         offset: Any = None
         while True:
-            records, offset = await self._page(collection, agent_id, offset)
-            payloads |= {key_of(record.id): record.payload or {} for record in records}
-            if offset is None:
-                return payloads
-
-    async def _page(
-        self, collection: str, agent_id: str, offset: Any, limit: int = _PAGE, *, vectors: bool = False
-    ) -> tuple[list[qm.Record], Any]:
-        """Payloads, or the lexical vectors."""
-        mine = agent_filter(agent_id)
-        return await self._call(
-            lambda: self._client.scroll(
+            page = partial(
+                self._client.scroll,
                 collection,
                 scroll_filter=mine,
-                limit=limit,
+                limit=_PAGE,
                 offset=offset,
                 with_payload=not vectors,
                 with_vectors=[SPARSE] if vectors else False,
             )
-        )
+            records, offset = await self._call(page)
+            found += records
+            if offset is None or len(found) >= most:
+                return found
 
     async def _or_gone(self, ask: Callable[[], Awaitable[_T]], *, gone: Callable[[], _T]) -> _T:
         """A collection that somebody removed meanwhile holds nothing."""

@@ -82,4 +82,4 @@ async def test_it_is_moved_by_a_sync_and_by_nothing_else(engine: str, tmp_path: 
         assert len(await memory.list_flows("note")) == 2
         assert (await memory.recall("money back", "support"))[0]["flow_name"] == CARDS[0].name
         store = memory._store  # pyright: ignore[reportPrivateUsage]
-        assert await store.other_layouts("support") == await store.other_layouts("note") == {}
+        assert await store.elsewhere("support") == await store.elsewhere("note") == []

@@ -46,7 +46,7 @@ async def test_moving_one_agent_removes_no_collection() -> None:
     await new.upsert([POINT])
     await new.forget_other_layouts("a")
     assert len((await client.get_collections()).collections) == 2, "another agent may be about to write there"
-    assert await old.fingerprints("a") == {}
+    assert await old.payloads("a") == {}
     await new.close()
 
 

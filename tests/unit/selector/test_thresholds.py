@@ -91,18 +91,7 @@ async def test_a_catalogue_that_cannot_tell_says_so_where_it_was_asked() -> None
     assert (await _selector(memory, None).select("x")).decision.notes == ()
 
 
-@pytest.mark.parametrize(
-    ("chances", "near"),
-    [((0.5, 0.45), 2), ((0.5, 0.3), 0), ((None, None), 0)],
-    ids=["close", "clear", "not known"],
-)
-async def test_candidates_within_a_margin_are_reported(chances: tuple[float | None, ...], near: int) -> None:
-    result = await _selector(_Sure(*chances), None, ambiguous_within=0.1).select("money back")
-    assert len(result.decision.ambiguous) == near
-    assert result.chosen_flows, "it is information, not an abstention"
-
-
-@pytest.mark.parametrize("name", ["skip_llm_above", "abstain_below", "ambiguous_within"])
+@pytest.mark.parametrize("name", ["skip_llm_above", "abstain_below"])
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "high", True])
 def test_thresholds_are_probabilities(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=name):

@@ -241,7 +241,6 @@ decisions = st.builds(
     in_scope=perhaps,
     sized=texts,
     recalled_by=texts,
-    ambiguous=st.lists(offered, max_size=2).map(tuple),
     latency=st.builds(Latency, recall_s=seconds, choose_s=seconds, total_s=seconds),
     usage=st.none() | st.builds(Usage, input_tokens=counts, output_tokens=counts, cached_tokens=counts),
     model=texts,
