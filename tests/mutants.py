@@ -42,9 +42,10 @@ ROUTING = (
     *("tests/unit/routing", "tests/property/test_tool_names.py", "tests/unit/agent/test_claims.py"),
     *("tests/unit/agent/test_approving.py", "tests/unit/agent/test_wrong_kinds.py"),
 )
-MEMORY = tuple(
-    f"tests/unit/memory/test_{name}.py"
-    for name in ("recall", "sync", "deleting", "cascade", "near_misses", "sets", "under_way", "confidence")
+_OF_MEMORY = "recall sync deleting memorize shared_index cascade near_misses sets under_way confidence"
+MEMORY = (
+    *(f"tests/unit/memory/test_{name}.py" for name in _OF_MEMORY.split()),
+    "tests/property/test_sync_plan.py",
 )
 TESTS: dict[str, tuple[str, ...]] = {
     "routing/tool_call.py": ROUTING,

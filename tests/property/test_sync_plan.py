@@ -17,7 +17,9 @@ def _applied(plan: SyncPlan, wanted: Mapping[str, str], stored: Mapping[str, str
 
 @given(MARKS, MARKS)
 def test_after_a_plan_nothing_is_left_to_do(wanted: dict[str, str], stored: dict[str, str]) -> None:
-    after = _applied(plan_sync(wanted, stored), wanted, stored)
+    plan = plan_sync(wanted, stored)
+    assert plan.is_empty == (wanted == stored)
+    after = _applied(plan, wanted, stored)
     assert after == wanted
     assert plan_sync(wanted, after).is_empty
 

@@ -75,6 +75,39 @@ def test_recall_of_no_cases_is_not_good_enough() -> None:
 
 
 @pytest.mark.parametrize(
+    ("counted", "passes"),
+    [
+        pytest.param((True, True), False, id="of both"),
+        pytest.param((True, False), True, id="of one side alone"),
+        pytest.param((False, True), True, id="of the other side alone"),
+    ],
+)
+def test_tokens_are_compared_only_where_they_are_counted_on_both_sides(
+    counted: tuple[bool, bool], passes: bool
+) -> None:
+    asked = [Question(asked=Asked(request="x"), source=Source.LOGGED)]
+    route = Route(request="", ranking=("a", "b"), offered=2, outcome=Outcome.TAKEN)
+    base, head = (
+        Snapshot(
+            label="x",
+            flows=FLOWS,
+            routes={asked[0].key: route},
+            tokens={asked[0].key: tokens} if is_counted else {},
+        )
+        for is_counted, tokens in zip(counted, (100, 200), strict=True)
+    )
+    assert Difference.between(base, head, asked, Gates(max_extra_tokens=0)).passed == passes
+
+
+def test_tokens_of_the_first_flows_are_all_more_than_before() -> None:
+    asked = [Question(asked=Asked(request="x"), source=Source.LOGGED)]
+    route = Route(request="", ranking=("a", "b"), offered=2, outcome=Outcome.ASKED)
+    head = Snapshot(label="x", flows=FLOWS, routes={asked[0].key: route}, tokens={asked[0].key: 200})
+    first = Difference.between(Snapshot(label="none", flows={}), head, asked, Gates(max_extra_tokens=199))
+    assert [each.gate for each in first.failures] == ["max_extra_tokens"]
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         pytest.param(

@@ -82,6 +82,7 @@ def test_what_may_mean_several_runs_none_and_lists_them(name: str, tools: list[s
     found = resolve(name, listed(*tools))
     assert found.tool is None
     assert found.suggestions == tuple(tools[:meant])
+    assert found.reason == f"it may mean any of {len(tools)} tools"
 
 
 @pytest.mark.parametrize("form", ["{}", "functions.{}", "{}s", "{}_tool"])
@@ -164,6 +165,7 @@ def test_names_that_only_look_alike_are_ambiguous_and_not_equal(asked: str, othe
     assert [resolve(each.name, both).tool for each in both] == both
     loose = resolve(other.upper().replace("_", "-"), both)
     assert (loose.tool, set(loose.suggestions)) == (None, {asked, other})
+    assert loose.reason == "it may mean any of 2 tools"
     assert resolve(other.upper().replace("_", "-"), listed(other)).tool is not None
 
 

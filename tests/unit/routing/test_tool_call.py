@@ -19,6 +19,8 @@ from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.tool_call import CallOutcome, call_tool, may_repeat
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.telemetry import Trace
+from jazz_select.testing import MemoryClaims
+from jazz_select.threads import Deadline, time_budget
 
 TWICE = AsyncRetrying(stop=stop_after_attempt(2), wait=wait_none())
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"value": {}}, "required": ["value"]}
@@ -259,6 +261,28 @@ async def test_a_hook_that_hangs_is_ended_by_its_caller_and_nothing_is_called(do
     with pytest.raises(asyncio.CancelledError):
         await run
     assert tool.calls == []
+
+
+@pytest.mark.parametrize("spent", ["before it", "while the hook thinks"])
+async def test_once_no_time_is_left_nobody_is_asked_and_nothing_is_claimed_or_called(spent: str) -> None:
+    tool, claims, asked = Recorder(), MemoryClaims(), list[str]()
+    with time_budget(60.0) as budget:
+
+        async def hook(call: ToolCall) -> Allow:
+            asked.append(call.id)
+            budget.deadline = Deadline.after(0.0)
+            return Allow()
+
+        if spent == "before it":
+            budget.deadline = Deadline.after(0.0)
+        called = {"value": 1}
+        found = await call_tool(
+            made(tool), called, door="plan", timeout_s=5, approve=hook, call_id="one", claims=claims
+        )
+    assert found.error is not None
+    assert (found.error.fault, found.called, tool.calls) == ("timeout", False, [])
+    assert asked == ([] if spent == "before it" else ["one"])
+    assert await claims.claim("one", "mine") is None, "nobody has claimed it"
 
 
 async def test_in_a_chain_the_older_hook_goes_first_and_only_what_both_allow_is_told_as_called() -> None:
