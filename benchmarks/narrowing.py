@@ -7,7 +7,6 @@ import numpy as np
 
 from benchmarks.datasets.schemas import Catalogue, GoldCall
 from benchmarks.metrics import percentile
-from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.compatibility import (
     CompatibilityIndex,
     Field,
@@ -18,6 +17,7 @@ from jazz_select.routing.schemas.compatibility import (
 )
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.words import folded_name
 
 Scorer = Callable[[Sequence[Field]], Scores]
 """What is there, to a score for every tool."""

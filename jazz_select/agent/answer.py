@@ -19,13 +19,13 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
-from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, beginning, in_words, json_line, titled
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
+from jazz_select.words import folded_name
 
 _LONGEST_VALUE: Final = 300
 _MOST_TITLES: Final = 40

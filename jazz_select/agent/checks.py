@@ -13,12 +13,12 @@ from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.approval import Approve
-from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import did_you_mean
 from jazz_select.threads import is_async, run_with_timeout
 from jazz_select.values import is_number
+from jazz_select.words import folded_name
 
 _log = logging.getLogger(__name__)
 _FACT_S: Final = 5.0

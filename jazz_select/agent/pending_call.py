@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jazz_select.agent.reading.consent import Asked
+from jazz_select.consent import Asked
 from jazz_select.json_values import plain, plain_bytes, storable
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.text import as_text, cut, in_one_line, in_words, json_line, one_line, titled

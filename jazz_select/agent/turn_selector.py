@@ -12,16 +12,15 @@ from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.reading.bare_answer import bare_answer, is_value, plain_answer
-from jazz_select.agent.reading.consent import Asked, read_consent
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, shown_inputs
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import Decider
+from jazz_select.consent import Asked, read_consent
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
-from jazz_select.routing.names.words import stems
 from jazz_select.selector.prompt import WITHIN, Situation
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import candidate_of
@@ -30,6 +29,7 @@ from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error
 from jazz_select.threads import in_thread, run_within_budget, spent_budget
 from jazz_select.values import Decision, Reason, flow_id
+from jazz_select.words import stems
 
 _AT_ONCE: Final = 4_000
 """Characters of what was said in which values are looked for in a moment."""

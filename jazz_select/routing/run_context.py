@@ -8,13 +8,13 @@ from jazz_select.errors import ConfigError, FlowValidationError, ToolError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall
 from jazz_select.routing.schemas.compatibility import Field, available_fields
 from jazz_select.routing.schemas.fields import RESULT, Reading, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import verdicts
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import describe_error, meant
+from jazz_select.words import folded_name
 
 
 class Choose:

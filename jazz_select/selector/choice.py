@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Final, Literal
 
 from jazz_select.chat.client import ChatClient, ChatReply, Question, total_usage, why_unusable
+from jazz_select.consent import is_courtesy
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.requests import is_several
 from jazz_select.selector.asking import (
@@ -19,7 +20,6 @@ from jazz_select.selector.asking import (
     NO_QUESTION,
     again,
     in_question,
-    is_courtesy,
     named_in,
     question_in,
     question_of,

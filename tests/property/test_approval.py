@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
 from jazz_select.agent import Agent, Conversation, run_chain
-from jazz_select.agent.reading.consent import read_consent
+from jazz_select.consent import read_consent
 from jazz_select.routing import (
     CHOOSE,
     Allow,

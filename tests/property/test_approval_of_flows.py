@@ -15,7 +15,7 @@ from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlo
 from jazz_select.agent import Agent, Conversation, respond, run_chain
 from jazz_select.agent.chain.options import Strategy
 from jazz_select.agent.chain.transcript import ToolRequest, ToolResult
-from jazz_select.agent.reading.consent import read_consent
+from jazz_select.consent import read_consent
 from jazz_select.errors import FormatError
 from jazz_select.routing import CHOOSE, Allow, FlowExecutor, ToolAsker, run_plan
 from jazz_select.testing import ListMemory, ScriptedModel

@@ -10,7 +10,7 @@ import pytest
 
 from jazz_select.agent import Conversation
 from jazz_select.agent.pending_call import PendingCall
-from jazz_select.agent.reading.consent import read_consent
+from jazz_select.consent import read_consent
 from jazz_select.values import Message, Reply
 from tests.unit.agent.talks import BEGINNINGS, FLOWS, shop_agent
 

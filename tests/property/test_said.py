@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select.agent.reading.bare_answer import Wanted, bare_answer, plain_answer
-from jazz_select.agent.reading.consent import Asked, read_consent
 from jazz_select.agent.reading.grounding import EDGES, dates, folded, numbers, was_said
+from jazz_select.consent import Asked, read_consent
 from tests.depth import examples
 
 CASES = settings(max_examples=examples(300), deadline=None)

@@ -17,8 +17,8 @@ from jazz_select.agent import Conversation
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.conversation import heard
 from jazz_select.agent.graph.planner import read_decision
-from jazz_select.agent.reading.consent import read_consent
 from jazz_select.chat.json_reader import embedded, outside_thoughts, repaired, unquoted, values_in
+from jazz_select.consent import read_consent
 from jazz_select.errors import JazzSelectError
 from jazz_select.memory.encoder import folded_alias, printable
 from jazz_select.memory.requests import clauses

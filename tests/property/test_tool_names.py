@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from benchmarks.names import read
 from jazz_select.routing.names.resolution import NameIndex, resolve
-from jazz_select.routing.names.words import ACTING, LOOKING, OPPOSITE, are_opposites, words
+from jazz_select.words import ACTING, LOOKING, OPPOSITE, are_opposites, words
 from tests.depth import examples
 from tests.unit.routing.listed import listed
 

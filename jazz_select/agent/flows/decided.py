@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from jazz_select.agent.pending_call import PendingCall
-from jazz_select.agent.reading.consent import NEITHER, Consent, read_consent
 from jazz_select.agent.reading.grounding import Wanted
 from jazz_select.chat.decisions import Decided, Decider
+from jazz_select.consent import NEITHER, Consent, read_consent
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.telemetry import span

@@ -17,7 +17,6 @@ from jazz_select.json_values import shorter_text, storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint
 from jazz_select.routing.executor import FlowExecutor
-from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.records import StepRecord
 from jazz_select.routing.run_context import Deciding, Step, arguments_of, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
@@ -26,6 +25,7 @@ from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error
+from jazz_select.words import folded_name
 
 FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, "failed": 5}

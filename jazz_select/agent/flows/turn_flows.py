@@ -23,7 +23,6 @@ from jazz_select.json_values import storable_fields
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Chosen, DecisionCallback, ToolCandidate
 from jazz_select.routing.executor import FlowExecutor
-from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
@@ -35,6 +34,7 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error, name_shown, one_line
 from jazz_select.threads import run_within_budget, spent_budget
 from jazz_select.values import Decision, Reason
+from jazz_select.words import folded_name
 
 _SURE: Final = 0.5
 """How sure recall has to be of a branch, alone or with a decision model, where no chat model chooses."""

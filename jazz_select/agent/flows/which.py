@@ -5,8 +5,8 @@ from typing import Final, Literal
 
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.pending_call import PendingCall
-from jazz_select.agent.reading.consent import is_courtesy, read_consent
 from jazz_select.agent.turn import SelectedFlows, TurnRequest
+from jazz_select.consent import is_courtesy, read_consent
 from jazz_select.selector.asking import again, ends, named_in
 from jazz_select.stages import UserQuestion
 from jazz_select.values import Decision, Reason

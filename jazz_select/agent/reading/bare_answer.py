@@ -7,7 +7,6 @@ from decimal import Decimal
 from functools import cache
 from typing import Any, Final, cast
 
-from jazz_select.agent.reading.consent import is_refusal, phrases, read_consent
 from jazz_select.agent.reading.grounding import (
     EDGES,
     Wanted,
@@ -19,9 +18,10 @@ from jazz_select.agent.reading.grounding import (
     number_in_words,
     word_list,
 )
-from jazz_select.routing.names.words import words as name_words
+from jazz_select.consent import is_refusal, phrases, read_consent
 from jazz_select.routing.schemas.fields import Schema, alternatives
 from jazz_select.text import nfkc
+from jazz_select.words import words as name_words
 
 _IDENTIFIER: Final = re.compile(r"(?<!\S)(?=\S*\d|\S+@\S)\S+")
 _NUMERIC: Final = frozenset({"integer", "number"})

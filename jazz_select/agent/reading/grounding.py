@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, cast
 from unicodedata import category, normalize
 
-from jazz_select.agent.reading.consent import LONGEST_READ
+from jazz_select.consent import LONGEST_READ
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 
 from jazz_select.errors import ToolError
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, outputs
 from jazz_select.routing.schemas.fields import MOST_PARTS, Reading, fields, type_text
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.words import folded_name
 
 MIN_COMPATIBILITY = 0.5
 _SLACK = 1e-9

@@ -6,7 +6,10 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal
 
-from jazz_select.routing.names.words import (
+from jazz_select.routing.tools.sources import ToolsLike, tools_of
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import beginning
+from jazz_select.words import (
     ACTING,
     BEFORE,
     BEHIND,
@@ -25,9 +28,6 @@ from jazz_select.routing.names.words import (
     stems,
     words,
 )
-from jazz_select.routing.tools.sources import ToolsLike, tools_of
-from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning
 
 SLIP: Final = 85
 """Words match from this `rapidfuzz.fuzz.ratio` on."""

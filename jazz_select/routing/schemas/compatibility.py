@@ -12,10 +12,10 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from jazz_select.routing.names.words import folded_name
 from jazz_select.routing.schemas.assignability import Effort, assignable, is_possible
 from jazz_select.routing.schemas.fields import RESULT, Schema, fields, refers, shape, written
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.words import folded_name
 
 FOLDED: Final = 0.9
 """What a name is worth that is the same but for case and separators."""

@@ -9,8 +9,8 @@ from textwrap import dedent
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
-from jazz_select.routing.names.words import ACTING, LOOKING, READING, stems, words
 from jazz_select.text import titled
+from jazz_select.words import ACTING, LOOKING, READING, stems, words
 
 CALL_ID: Final = "call_id"
 """The parameter of a function that gets the id of the call, and of which no model is told."""

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jazz_select import Agent, FlowSelector
-from jazz_select.agent.reading.consent import Asked, is_courtesy, phrases, read_consent
+from jazz_select.consent import Asked, is_courtesy, phrases, read_consent
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel

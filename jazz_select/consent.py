@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from jazz_select.routing.names.words import stem, stems
 from jazz_select.text import nfkc
+from jazz_select.words import stem, stems
 
 Answer = Literal["yes", "no", "neither"]
 LONGEST_READ: Final = 4_000
@@ -90,6 +90,10 @@ class _Table(NamedTuple):
     adds: frozenset[str]
     points: frozenset[str]
     between: frozenset[str]
+    none: frozenset[str]
+    chooses: frozenset[str]
+    unsure: frozenset[str]
+    common: frozenset[str]
 
 
 @cache
