@@ -87,6 +87,10 @@ def split_name(name: str) -> str:
     return " ".join(word for word in _WORD_BREAK.split(name) if word)
 
 
+_SENTENCES = (
+    ("description", "What the flow does."),
+    ("condition", "When this flow is the right one; it decides the choice."),
+)
 _LISTS = (
     ("desired_effects", "effect", "What is true once the flow has run; breaks ties between similar flows."),
     ("tools", "tool", "The tools that the steps may call."),
@@ -117,30 +121,26 @@ def render(definition: Definition, *, notes: Sequence[str] | None = None) -> str
 
 def _element(definition: Definition, *, verbose: bool) -> ET.Element:
     node = ET.Element("flow", name=clean(definition.name), type=clean(definition.type))
-    if verbose and definition.examples:
-        node.append(_comment("Requests that mean this flow:\n" + "\n".join(f"- {e}" for e in definition.examples)))
-    _text(node, "description", definition.description, "What the flow does." if verbose else "")
-    _text(
-        node,
-        "condition",
-        definition.condition,
-        "When this flow is the right one; it decides the choice." if verbose else "",
-    )
-    for field, tag, purpose in _LISTS:
-        items: tuple[str, ...] = getattr(definition, field)
-        if not items:
-            continue
+
+    def add(field: str, purpose: str) -> ET.Element:
         if verbose:
             node.append(_comment(purpose))
-        section = ET.SubElement(node, field)
-        for item in items:
-            ET.SubElement(section, tag).text = clean(item)
+        return ET.SubElement(node, field)
+
+    if verbose and definition.examples:
+        node.append(_comment("Requests that mean this flow:\n" + "\n".join(f"- {e}" for e in definition.examples)))
+    for field, purpose in _SENTENCES:
+        if text := getattr(definition, field):
+            add(field, purpose).text = clean(text)
+    for field, tag, purpose in _LISTS:
+        if items := getattr(definition, field):
+            section = add(field, purpose)
+            for item in items:
+                ET.SubElement(section, tag).text = clean(item)
     if definition.parts:
-        if verbose:
-            node.append(_comment(_PARTS.get(definition.type, "The sub flows.")))
-        section = ET.SubElement(node, "subflows")
-        for part in definition.parts:
-            section.append(_part(part, conditional=definition.type == "conditional", verbose=verbose))
+        is_choice = definition.type == "conditional"
+        section = add("subflows", _PARTS.get(definition.type, "The sub flows."))
+        section.extend(_part(part, conditional=is_choice, verbose=verbose) for part in definition.parts)
     return node
 
 
@@ -151,14 +151,6 @@ def _part(part: SubflowDefinition, *, conditional: bool, verbose: bool) -> ET.El
     branch = ET.Element("branch", when=clean(part.when)) if part.when else ET.Element("otherwise")
     branch.append(flow)
     return branch
-
-
-def _text(node: ET.Element, tag: str, text: str, purpose: str) -> None:
-    if not text:
-        return
-    if purpose:
-        node.append(_comment(purpose))
-    ET.SubElement(node, tag).text = clean(text)
 
 
 def _comment(text: str) -> "ET.Element[Any]":

@@ -284,14 +284,7 @@ def _files(path: Path) -> list[Path | FlowLoadError]:
 
 def _each(files: Iterable[Path | FlowLoadError]) -> Iterator[BaseFlow | FlowError]:
     for file in files:
-        if isinstance(file, FlowLoadError):
-            yield file
-        else:
-            yield from _caught(lambda file=file: list(_in_file(file, read_each)))
-
-
-def _caught(read: Callable[[], list[BaseFlow | FlowError]]) -> list[BaseFlow | FlowError]:
-    try:
-        return read()
-    except (FlowLoadError, FlowValidationError) as error:
-        return [error]
+        try:
+            yield from [file] if isinstance(file, FlowLoadError) else list(_in_file(file, read_each))
+        except (FlowLoadError, FlowValidationError) as error:
+            yield error

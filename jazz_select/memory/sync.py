@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from jazz_select.errors import ConfigError, SyncDeletesError
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, payload, printable
 from jazz_select.memory.engines.points import FINGERPRINT, fault_at, fault_in
-from jazz_select.memory.fit.learning import catalogue_digest, fit, sample
+from jazz_select.memory.fit.learning import catalogue_digest, fit_stages, sample
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import FlowStore, Key, Vectors
 from jazz_select.text import one_line
@@ -303,31 +303,18 @@ class IndexWriter:
         cases: Cases,
         terms: TermCounts,
     ) -> RecallModel:
-        vectors = self._encoder.embed([printable(text) for text, _ in cases])
+        encoder = self._encoder
+        vectors = encoder.embed([printable(text) for text, _ in cases])
+        stages = [
+            (
+                {flow: encoder.of_stage(stage, each) for flow, each in rows.items()},
+                [(*case, vector) for case, vector in zip(cases, encoder.of_stage(stage, vectors), strict=True)],
+            )
+            for stage in range(len(encoder.stages))
+        ]
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):
-            if len(self._encoder.stages) > 1:
-                return self._fitted_cascade(chosen, rows, vectors, digest, cases, terms)
-            labelled = [(text, flow, vector) for (text, flow), vector in zip(cases, vectors, strict=True)]
-            return fit(chosen, rows, self._encoder.lexical, digest=digest, cases=labelled, terms=terms).model
-
-    def _fitted_cascade(
-        self,
-        chosen: Sequence[FlowCard],
-        rows: Mapping[str, Vectors],
-        vectors: Vectors,
-        digest: str,
-        cases: Cases,
-        terms: TermCounts,
-    ) -> RecallModel:
-        from jazz_select.memory.fit.learning import fit_cascade
-
-        first, second = (
-            {flow: self._encoder.of_stage(stage, each) for flow, each in rows.items()} for stage in range(2)
-        )
-        apart = zip(*(self._encoder.of_stage(stage, vectors) for stage in range(2)), strict=True)
-        labelled = [(text, flow, both) for (text, flow), both in zip(cases, apart, strict=True)]
-        return fit_cascade(chosen, (first, second), self._encoder.lexical, digest=digest, cases=labelled, terms=terms)
+            return fit_stages(chosen, stages, encoder.lexical, digest=digest, terms=terms)
 
 
 class _LastRead:

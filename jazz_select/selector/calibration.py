@@ -22,7 +22,6 @@ _log = logging.getLogger(__name__)
 _PRECISION = (1_000.0, 4.0)
 """How firmly the slope and the shift are held to 1 and 0. A hundred requests say how often all is right, and nothing of
 those few that are surest: a slope learned from them would put a budget into the hands of chance."""
-_STEPS, _SMALL = 50, 1e-9
 _EDGE = 1e-6
 SPREAD = 1.25
 """How many errors of its budget an answer of recall and decision model may be worth: those that are at least so sure
@@ -111,27 +110,19 @@ class Calibration:
 def fitted(answers: Sequence[tuple[float, bool]]) -> Line:
     """The line under which what was claimed, and whether it was right, is likeliest; drawn towards what is claimed.
 
-    Newton's method on two numbers; a line that would not rise stays as steep as it was.
+    A line that would not rise stays as steep as it was.
     """
-    slope, shift = 1.0, 0.0
-    told = [(log_odds(chance), float(right)) for chance, right in answers]
-    for _ in range(_STEPS):
-        found = [(at, 1 / (1 + exp(-max(-50.0, min(50.0, shift + slope * at)))), right) for at, right in told]
-        down_slope = sum((p - right) * at for at, p, right in found) + _PRECISION[0] * (slope - 1)
-        down_shift = sum(p - right for _, p, right in found) + _PRECISION[1] * shift
-        bend = [p * (1 - p) for _, p, _ in found]
-        aa = sum(each * at * at for each, (at, _, _) in zip(bend, found, strict=True)) + _PRECISION[0]
-        ab = sum(each * at for each, (at, _, _) in zip(bend, found, strict=True))
-        bb = sum(bend) + _PRECISION[1]
-        scale = aa * bb - ab * ab
-        by_slope = (bb * down_slope - ab * down_shift) / scale
-        by_shift = (aa * down_shift - ab * down_slope) / scale
-        longest = max(abs(by_slope), abs(by_shift))
-        damped = min(1.0, 1.0 / longest) if longest else 1.0
-        slope, shift = slope - damped * by_slope, shift - damped * by_shift
-        if longest < _SMALL:
-            break
-    return Line(slope=max(slope, 0.05), shift=shift, cases=len(told))
+    if not answers:
+        return Line()
+    import numpy as np
+
+    from jazz_select.memory.fit.sureness import newton
+
+    claimed = np.array([[log_odds(chance)] for chance, _ in answers])
+    right = np.array([float(right) for _, right in answers])
+    counts = np.ones(len(answers))
+    slope, shift = newton(claimed, right, counts=counts, expected=(1.0, 0.0), held=_PRECISION).tolist()
+    return Line(slope=max(slope, 0.05), shift=shift, cases=len(answers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,37 +265,25 @@ _PRIOR_ERRORS, _PRIOR_LOST = 4.0, 0.3
 a catalogue shows: a small one shows hardly any."""
 
 
-def fit_cascade(
+def fit_stages(
     cards: Sequence[FlowCard],
-    rows: tuple[Mapping[str, Vectors], Mapping[str, Vectors]],
+    stages: Sequence[tuple[Mapping[str, Vectors], Sequence[tuple[str, str, Vectors]]]],
     lexical: Lexical,
     *,
     digest: str = "",
-    cases: Sequence[tuple[str, str, tuple[Vectors, Vectors]]] = (),
     terms: TermCounts | None = None,
 ) -> RecallModel:
-    """The model of this catalogue for the first embedder, with that for the second, as `learning.fit` makes each.
+    """The model of this catalogue for the first embedder, with that for the second where there is one.
 
     Args:
         cards: The flows.
-        rows: As for `fit`, for each embedder.
+        stages: The rows and the cases of each embedder, as for `fit`.
         lexical: The lexical settings of the index.
         digest: What to call the catalogue.
-        cases: As for `fit`, with a vector of each embedder.
         terms: As for `fit`.
     """
-    first, second = (
-        fit(
-            cards,
-            rows[stage],
-            lexical,
-            digest=digest,
-            cases=[(text, flow, vectors[stage]) for text, flow, vectors in cases],
-            terms=terms,
-        )
-        for stage in range(2)
-    )
-    return replace(first.model, second=second.model, sure=_sure_from(first, second))
+    first, *rest = (fit(cards, rows, lexical, digest=digest, cases=cases, terms=terms) for rows, cases in stages)
+    return replace(first.model, second=rest[0].model, sure=_sure_from(first, rest[0])) if rest else first.model
 
 
 def _sure_from(first: Fitted, second: Fitted) -> float | None:

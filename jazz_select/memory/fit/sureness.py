@@ -46,7 +46,7 @@ _DRAWN = 5
 _JUDGED = 3
 """Candidates of each asked example that confidence learns from."""
 _LOW, _STEEP = 0.1, 2.0
-_TINY, _SMALL_STEP = 1e-9, 1e-7
+_STEPS, _TINY, _SMALL_STEP = 50, 1e-9, 1e-7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +228,8 @@ def fit_logistic(
     kept = [int(column) for column in np.flatnonzero(spread > _TINY)]
     while True:
         scaled = (features[:, kept] - mean[kept]) / spread[kept]
-        solution = _newton(scaled, labels, counts, expected[kept])
+        held = [_PRECISION] * len(kept) + [1e-6]  # which keeps the bias finite where all labels are alike
+        solution = newton(scaled, labels, counts=counts, expected=(*expected[kept], 0.0), held=held)
         negative = [column for column, weight in zip(kept, solution, strict=False) if weight < 0]
         if not negative:
             break
@@ -238,11 +239,12 @@ def fit_logistic(
     return Logistic(weights=tuple(weights.tolist()), bias=float(solution[-1] - weights @ mean))
 
 
-def _newton(features: Matrix, labels: Matrix, counts: Matrix, expected: Matrix, *, steps: int = 50) -> Matrix:
-    """The weights, and the bias; no step that would make things worse is taken whole."""
+def newton(
+    features: Matrix, labels: Matrix, *, counts: Matrix, expected: Sequence[float], held: Sequence[float]
+) -> Matrix:
+    """The weights, and the bias, held so firmly to what is expected; no step that would make things worse is whole."""
     design = np.column_stack([features, np.ones(len(features))])
-    prior = np.append(expected, 0.0)
-    penalty = np.append(np.full(len(expected), _PRECISION), 1e-6)  # keeps the bias finite where all labels are alike
+    prior, penalty = np.array(expected), np.array(held)
 
     def loss(solution: Matrix) -> float:
         logits = design @ solution
@@ -250,9 +252,9 @@ def _newton(features: Matrix, labels: Matrix, counts: Matrix, expected: Matrix, 
         return float(surprise.sum() + 0.5 * (penalty * (solution - prior) ** 2).sum())
 
     share = float(np.clip((counts * labels).sum() / counts.sum(), 1e-3, 1 - 1e-3))
-    solution: Matrix = np.append(expected, np.log(share / (1.0 - share)))
+    solution: Matrix = np.append(prior[:-1], np.log(share / (1.0 - share)))
     before = loss(solution)
-    for _ in range(steps):
+    for _ in range(_STEPS):
         chance = 1.0 / (1.0 + np.exp(-np.clip(design @ solution, -500, 500)))
         gradient = design.T @ (counts * (chance - labels)) + penalty * (solution - prior)
         curvature = (design * (counts * chance * (1 - chance) + 1e-9)[:, None]).T @ design + np.diag(penalty)
