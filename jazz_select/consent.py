@@ -94,6 +94,7 @@ class _Table(NamedTuple):
     chooses: frozenset[str]
     unsure: frozenset[str]
     common: frozenset[str]
+    sighs: frozenset[str]
 
 
 @cache

@@ -25,13 +25,8 @@ from jazz_select.words import words as name_words
 
 _IDENTIFIER: Final = re.compile(r"(?<!\S)(?=\S*\d|\S+@\S)\S+")
 _NUMERIC: Final = frozenset({"integer", "number"})
-_LEADING: Final = word_list(
-    """
-    my the a it its it's is that's this yes sure so ok okay here here's use under hi hello
-    mein meine der die das es ist lautet hier ja mi el la es mon ma le c'est il mio la mia è
-    """
-)
-"""Words before a value that only lead to it."""
+_LEADING: Final = word_list("is its that's here here's hier use so ist lautet es è")
+"""Words before a value that only lead to it, beside those of the table."""
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "email": ("mail", "e-mail", "address", "adresse", "mailadresse", "e-mail-adresse", "correo"),
     "number": ("no", "nr", "nummer", "número", "numéro", "numero"),
@@ -60,28 +55,6 @@ _SHAPED: Final = word_list(
     """
 )
 """Words in the name of what has a form of its own: no plain word is one."""
-_SAYING_NOTHING: Final = word_list(
-    """
-    actually cancelled change changed either except instead mistake neither nope rather undo unless
-    a again agent aha ah already an and any anything back but bot bye cool done else er fine for from good goodbye
-    great haha hallo hello help her hey hi him his hm hmm hmmm how huh human i i'll i'm i've idk it its just later lol
-    maybe me menu mine more my next nice none not nothing now of on oh operator or other our pardon perfect person
-    restart so some something soon sorry start status support test that the their them then these they this those to
-    uh um undo us we what whatever when where which who whose why with wow you your aber ach äh auch das der die du
-    ein eine einen er es gut hä hilfe ich jetzt man mein meine meinen mensch mir nichts noch oder prima sie später
-    super tschüss und warum was wann weiß welche wer wie wieso wir wo zurück adiós ahora algo ayuda bien bueno cómo
-    cuándo dónde el ella eso esto hola humano lo los luego mi mis nada otra otro para perdón persona por qué quién
-    quiero tu un una yo aide aider attends attendez aussi autre bien bonjour ce c'est cela ça comment donc elle encore
-    et il ils je j'ai le les ma mais mes mon nous où ou pardon pourquoi quand que quel quelle qui quoi rien salut tard
-    tu une veux vous aiuto altro anche bene boh che chi ciao come cosa dopo dove e ho il io niente perché più poi
-    quale qualcosa quando questo scusa un uno voglio а вы где да его ещё и или как какой когда кто меня мне можно мой
-    моя мы но ничего оператор пока помоги помогите помощь потом почему привет сейчас там то ты хочу что это я こんにちは
-    ヘルプ 助けて 何 なに なぜ どうして わからない わかりません えっと ありがとう
-    """
-)
-"""Words that a name is not made of, but another wish, a question or a sigh."""
-
-
 _SPACED_NUMBER: Final = re.compile(r"\+?\(?\d[\d ()/.-]{3,30}")
 """Such as a phone's."""
 _ANY_VALUE: Final = {"value": Wanted({"anyOf": [{"type": "number"}, {"type": "string"}]}, {})}
@@ -123,8 +96,9 @@ def _without_its_name(text: str, name: str, kind: str) -> str:
     Of "7 days" for `days` it is the 7.
     """
     own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
-    said, courtesies = text.split(), phrases().courtesy
-    while len(said) > 1 and said[0].strip(EDGES).casefold() in _LEADING | own:
+    said, table = text.split(), phrases()
+    courtesies, leading = table.courtesy, (table.courtesy | table.yes | table.chooses | _LEADING | own) - table.adds
+    while len(said) > 1 and said[0].strip(EDGES).casefold() in leading:
         said.pop(0)
     while len(said) > 1 and said[-1].strip(EDGES).casefold() in (courtesies | own if kind in _NUMERIC else courtesies):
         said.pop()
@@ -169,7 +143,9 @@ def identifiers(message: str) -> list[str]:
 def _no_names() -> frozenset[str]:
     """Words that a name is not made of: of another wish, a question, a sigh, a yes or a no."""
     table = phrases()
-    return _SAYING_NOTHING | {word for each in table.yes | table.no | table.courtesy for word in each.split()}
+    kinds = (table.yes, table.no, table.courtesy, table.stops, table.denies, table.adds, table.points, table.between)
+    listed = frozenset[str]().union(*kinds, table.chooses, table.unsure, table.common, table.sighs)
+    return frozenset(word for each in listed for word in each.split())
 
 
 def _answer(message: str) -> str:

@@ -215,7 +215,7 @@ async def test_two_things_are_asked_for_and_given_one_by_one() -> None:
         ("129.00", 129.0, True),
         ("it is 1,500", 1500, True),
         ("12,90 please", 12.9, True),
-        ("it is 5", -5, False),
+        ("I would say 5", -5, False),
         ("-5", -5, True),
     ],
 )
