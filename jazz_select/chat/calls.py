@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Hashable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import monotonic
@@ -102,40 +102,6 @@ class Limiter:
             yield
 
 
-class _SingleFlight(Generic[T]):
-    """Calls that are under way, by what they ask; a second caller of the same joins instead of asking again.
-
-    A call goes on while anyone waits for it: one caller's cancellation is no other's. When the last has gone, the
-    call is cancelled too.
-    """
-
-    def __init__(self) -> None:
-        self._calls: dict[Hashable, tuple[asyncio.Task[T], list[int]]] = {}
-
-    async def join(self, key: Hashable, start: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """The result of the call for `key`, which `start` makes where none is under way."""
-        place = (asyncio.get_running_loop(), key)
-        known = self._calls.get(place)
-        if known is None or known[0].done():
-            task = asyncio.ensure_future(start())
-            known = self._calls[place] = (task, [0])
-            task.add_done_callback(lambda done: self._forget(place, done))
-        task, waiting = known
-        waiting[0] += 1
-        try:
-            return await asyncio.shield(task)
-        finally:
-            waiting[0] -= 1
-            if not waiting[0] and not task.done():
-                task.cancel()
-
-    def _forget(self, place: Hashable, task: "asyncio.Task[T]") -> None:
-        if self._calls.get(place, (None,))[0] is task:
-            del self._calls[place]
-        if not task.cancelled():
-            task.exception()  # whoever still waits gets it; where nobody does, it was looked at
-
-
 class BoundedCalls(Generic[T]):
     """The calls of one model for those who share it: its breaker and its places are theirs together.
 
@@ -155,17 +121,13 @@ class BoundedCalls(Generic[T]):
         self._max_retries = max_retries
         self._limiter = Limiter(max_concurrency)
         self._breaker = Breaker()
-        self._in_flight: _SingleFlight[tuple[T, int]] = _SingleFlight()
 
-    async def run(
-        self, once: Callable[[], Awaitable[T]], deadline: Deadline, *, key: Hashable | None = None
-    ) -> tuple[T, int]:
+    async def run(self, once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
         """What one call gives within the deadline, queueing and retries included, and how many calls it took.
 
         Args:
             once: Makes one call; called when its turn comes, and again where it failed for a passing reason.
             deadline: When the answer has to be there.
-            key: Those who give the same at the same time share one call; None shares none.
 
         Raises:
             ModelTimeoutError: The deadline passed.
@@ -174,9 +136,13 @@ class BoundedCalls(Generic[T]):
         Whatever else a call raises passes as it is, once retries are used up or make no sense; what is no `Exception`
         comes as a ModelError, but for what has to end a task, a program or a process.
         """
-        place = object() if key is None else key
         async with self.within(deadline) as call:
-            return await self._in_flight.join(place, lambda: self._admitted_and_retried(call, once, deadline))
+            task = asyncio.ensure_future(self._admitted_and_retried(call, once, deadline))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # where nobody waits any more
+            try:
+                return await asyncio.shield(task)
+            finally:
+                task.cancel()
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
     @asynccontextmanager

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, TypeVar
 
-import orjson
-
 from jazz_select.chat.calls import BoundedCalls, Call
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
@@ -34,11 +32,6 @@ class Question:
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
     wanted: str = ""
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The same for those who ask the same."""
-        return (self.messages, orjson.dumps(self.schema))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +116,6 @@ class ChatClient:
         *,
         max_retries: int = 2,
         max_concurrency: int = 64,
-        share_identical: bool = False,
         owned: bool = False,
     ) -> None:
         """Set the bounds.
@@ -132,7 +124,6 @@ class ChatClient:
             model: Whom to ask.
             max_retries: How often a call that failed for a passing reason is made again.
             max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
-            share_identical: Whether those who ask word for word the same at the same time share one call.
             owned: Whether nobody else has the model, so that `aclose` closes it.
         """
         self.name = str(getattr(model, "name", "") or type(model).__name__)
@@ -140,7 +131,6 @@ class ChatClient:
         self._calls: BoundedCalls[ChatReply] = BoundedCalls(
             self.name, max_retries=max_retries, max_concurrency=max_concurrency
         )
-        self._share_identical = share_identical
         self._owned = owned
 
     @property
@@ -168,8 +158,7 @@ class ChatClient:
         Whatever else a model raises passes as it is, once retries are used up or make no sense.
         """
         asked = cache(question)
-        key = asked().key if self._share_identical else None
-        answer, attempts = await self._calls.run(lambda: self._once(asked()), deadline, key=key)
+        answer, attempts = await self._calls.run(lambda: self._once(asked()), deadline)
         return replace(answer, attempts=attempts)
 
     async def ask_until_usable(

@@ -161,7 +161,7 @@ class FlowDoor:
 
         Raises:
             ConfigError: An argument is of the wrong kind.
-            StoreError: The memory failed, and there are no fallback candidates.
+            StoreError: The memory failed.
             EmbeddingError: Likewise.
         """
         every = [said] if isinstance(said, str) else said

@@ -27,7 +27,7 @@ from jazz_select.selector.asking import (
 from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Labelled, calibrated
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, at_most, share_of, together
 from jazz_select.selector.growing import growing_prompt
-from jazz_select.selector.options import MOST_EXAMPLES, OnEmpty
+from jazz_select.selector.options import OnEmpty
 from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import CandidateSet, LiveFlow, Request, SelectRequest, candidate_of
@@ -39,6 +39,8 @@ from jazz_select.values import Candidate, Reason, Tier
 _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w+")
 BLANK = "nothing was asked: request and summaries are blank"
+_MOST_EXAMPLES = 3
+"""Of each candidate, as far as there is room: three gave a model nearly all that more would."""
 _LONG_LIST = 100
 """Candidates from which on the prompt is written in a thread: each takes some 50 µs."""
 _USUAL_ERROR = 0.02
@@ -242,7 +244,6 @@ class ChoiceOptions:
 
     on_empty: OnEmpty = "top1"
     max_reasks: int = 1
-    examples_shown: int | None = None
     prompt_tokens: int = PROMPT_TOKENS
 
 
@@ -327,7 +328,6 @@ class ModelChoice:
                 request.situation,
                 flows=self._flows,
                 examples=self._examples(request, shown),
-                with_examples=self._options.examples_shown != 0,
                 tokens=self._options.prompt_tokens,
             )
         return build_prompt(
@@ -335,7 +335,6 @@ class ModelChoice:
             request.summaries,
             shown,
             examples=self._examples(request, shown),
-            all_examples=self._options.examples_shown is not None,
             tokens=self._options.prompt_tokens,
             structured=self._client.takes_schema,
             situation=request.situation,
@@ -343,13 +342,9 @@ class ModelChoice:
 
     def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:
         """Of each flow the examples that share most words with the request."""
-        asked = self._options.examples_shown
-        count = MOST_EXAMPLES if asked is None else asked
-        if not count:
-            return {}
         wanted = _words(request.text)
         return {
-            each.flow_id: nlargest(count, flow.examples, key=lambda example: _overlap(wanted, example))
+            each.flow_id: nlargest(_MOST_EXAMPLES, flow.examples, key=lambda example: _overlap(wanted, example))
             for each in shown
             if (flow := self._flows.get(each.flow_id)) is not None
         }

@@ -148,22 +148,13 @@ class _Kept(NamedTuple):
         return {flow.id: card for flow, card in zip(self.flows, self.cards, strict=True)}
 
 
-class _Look(NamedTuple):
-    """How flows are told: what those of one turn may take, with how many examples, and whether a name is a number."""
-
-    tokens: int
-    examples: int
-    taken: bool = False
-
-
-def growing_prompt(  # noqa: PLR0913 - options with a name
+def growing_prompt(
     request: str,
     candidates: Sequence[Candidate],
     situation: Situation,
     *,
     flows: Mapping[str, LiveFlow],
     examples: Mapping[str, Sequence[str]] | None = None,
-    with_examples: bool = True,
     tokens: int = PROMPT_TOKENS,
 ) -> Prompt:
     """The question which of `candidates` fit `request`, behind all that was shown and said before. Pure.
@@ -174,13 +165,11 @@ def growing_prompt(  # noqa: PLR0913 - options with a name
         situation: Where in the conversation it is asked, and what was shown in it.
         flows: The live flows: what is not among them cannot run, and is not shown.
         examples: Flow id to requests that mean this flow, those most like this one first.
-        with_examples: Whether flows are shown with an example, which stays the same.
         tokens: How many tokens what is first shown in one turn may take; all that was shown may take four times that.
     """
     notes: list[str] = []
     growing = situation.growing or Growing(turn=1, said_in=(0,) * len(situation.said))
-    look = _Look(tokens=tokens, examples=_EXAMPLES if with_examples else 0)
-    kept = _kept(candidates, growing, flows, look, notes)
+    kept = _kept(candidates, growing, flows, tokens, notes)
     called = {each: card.id for each, card in kept.by_id.items()}
     root = ET.Element("selection")
     add_text(root, "facts", situation.facts)
@@ -200,22 +189,22 @@ def growing_prompt(  # noqa: PLR0913 - options with a name
 
 
 def _kept(
-    candidates: Sequence[Candidate], growing: Growing, flows: Mapping[str, LiveFlow], look: _Look, notes: list[str]
+    candidates: Sequence[Candidate], growing: Growing, flows: Mapping[str, LiveFlow], tokens: int, notes: list[str]
 ) -> _Kept:
     """What was shown with the candidates behind it; afresh, with a note, where that is too much or not there."""
     now: list[tuple[Literal["flow"], str]]
     now = [("flow", flows[each.flow_id].name) for each in candidates if each.flow_id in flows]
     gone = [each.name for each in growing.shown if flow_id(each.name) not in flows]
-    look = look._replace(taken=any(goes_by_number(flow.name) for flow in flows.values()))
+    taken = any(goes_by_number(flow.name) for flow in flows.values())
 
     def made(before: Sequence[FirstShown]) -> tuple[_Kept, list[str]]:
         shown, told = shown_with(before, now, growing.turn), list[str]()
         live = tuple(flows[flow_id(each.name)] for each in shown)
-        return _Kept(shown, live, tuple(_cards(shown, live, look, growing.turn, told))), told
+        return _Kept(shown, live, tuple(_cards(shown, live, growing.turn, told, tokens=tokens, taken=taken))), told
 
     kept, told = made(() if gone else growing.shown)
     took = sum(card.tokens(estimate_tokens) for card in kept.cards)
-    most = TIMES * look.tokens
+    most = TIMES * tokens
     if gone:
         notes.append(f"a flow that was shown is gone, so the flows are shown afresh: {', '.join(gone[:3])}")
     elif len(kept.shown) > len(now) and (took > most or len(kept.shown) > _MOST_EACH):
@@ -226,16 +215,16 @@ def _kept(
 
 
 def _cards(
-    shown: Sequence[FirstShown], live: Sequence[LiveFlow], look: _Look, turn: int, notes: list[str]
+    shown: Sequence[FirstShown], live: Sequence[LiveFlow], turn: int, notes: list[str], *, tokens: int, taken: bool
 ) -> Iterator[CandidateCard]:
     """The cards, each as it was when it was first shown: fitted with those of the same turn alone."""
     number = 0
     for first, group in groupby(zip(shown, live, strict=True), key=lambda pair: pair[0].turn):
         told = notes if first == turn else list[str]()
-        cards = [CandidateCard.of(candidate_of(flow), flow.examples[: look.examples], told) for _, flow in group]
-        for card in fitted(cards, look.tokens, told, all_examples=False):
+        cards = [CandidateCard.of(candidate_of(flow), flow.examples[:_EXAMPLES], told) for _, flow in group]
+        for card in fitted(cards, tokens, told):
             number += 1
-            yield replace(card, id=numbered(number, taken=look.taken))
+            yield replace(card, id=numbered(number, taken=taken))
 
 
 def _offered(

@@ -5,8 +5,6 @@ from typing import Annotated, Final, Literal, TypeAlias, TypedDict
 from jazz_select.arguments import Constraint, Positive, Seconds
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE
 
-MOST_EXAMPLES: Final = 3
-"""Of each candidate: three gave a model nearly all that more would."""
 AUTO: Final = "auto"
 TopK: TypeAlias = Positive | Literal["auto"]
 """How many candidates are recalled: so many, or as few as hold the right one with a wished probability."""
@@ -17,10 +15,6 @@ Coverage: TypeAlias = Annotated[
     Constraint(f"a probability from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}", ge=LEAST_COVERAGE, le=MOST_COVERAGE),
 ]
 TimeLimit: TypeAlias = Annotated[Seconds | None, Constraint("a number of seconds above 0, or None for no limit")]
-ExamplesShown: TypeAlias = Annotated[
-    Annotated[int, Constraint("", ge=0, le=MOST_EXAMPLES)] | None,
-    Constraint(f"a whole number from 0 to {MOST_EXAMPLES}, or None for as many as there is room for"),
-]
 
 
 class SelectorOptions(TypedDict, total=False):

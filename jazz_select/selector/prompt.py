@@ -277,19 +277,13 @@ Count = Callable[[str], int]
 """About how many tokens a text takes."""
 
 
-def fitted(
-    cards: Sequence[CandidateCard], tokens: int, notes: list[str], *, all_examples: bool = True
-) -> list[CandidateCard]:
+def fitted(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
     """The candidates within so many tokens together, as far as that can be done without losing what decides.
 
     Examples are a help: of each candidate as many as there is room for, the first of each before the second of any.
-    Where `all_examples` were asked for, and not what there is room for, it is noted that some were left out.
     """
-    whole = _numbered(list(cards))
     count = cache(estimate_tokens)  # each text once: the same conditions are counted after each step
-    kept = _exemplified(whole, tokens, count)
-    if all_examples and kept != whole:
-        notes.append(f"examples were left out, so that the candidates take about {tokens} tokens in the prompt")
+    kept = _exemplified(_numbered(list(cards)), tokens, count)
     for note, step in _STEPS:
         if _total(kept, count) <= tokens:
             break
@@ -428,7 +422,6 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     candidates: Sequence[Candidate],
     *,
     examples: Mapping[str, Sequence[str]] | None = None,
-    all_examples: bool = True,
     tokens: int = PROMPT_TOKENS,
     structured: bool = False,
     situation: Situation | None = None,
@@ -440,7 +433,6 @@ def build_prompt(  # noqa: PLR0913 - options with a name
         summaries: What was said before.
         candidates: In the order in which they are to be shown.
         examples: Flow id to requests that mean this flow, to be shown with it, as many as there is room for.
-        all_examples: Whether to note that there was no room for some.
         tokens: How many tokens the candidates may take. What is too much goes in this order: examples go,
             descriptions and then effects are shortened. Conditions and the names of parameters stay as they are.
         structured: The answer will be held to `Prompt.schema`.
@@ -463,7 +455,6 @@ def build_prompt(  # noqa: PLR0913 - options with a name
         ],
         tokens,
         notes,
-        all_examples=all_examples,
     )
     root = ET.Element("selection")
     if situation is not None and situation.facts:

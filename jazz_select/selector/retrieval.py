@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 from jazz_select.arguments import Constraint, checked
-from jazz_select.errors import EmbeddingError, StoreError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.options import AUTO, TopK
@@ -383,7 +382,6 @@ class CandidateSource:
         top_k: How many, or "auto".
         coverage: What "auto" promises.
         rrf_k: The constant of the rank fusion.
-        fallback: Metadata dicts to choose from while the memory cannot answer.
         guards: Which flows may not be offered in a context.
     """
 
@@ -392,7 +390,6 @@ class CandidateSource:
     top_k: TopK
     coverage: float
     rrf_k: int
-    fallback: tuple[Mapping[str, Any], ...]
     guards: Availability
 
     async def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> CandidateSet:
@@ -406,28 +403,19 @@ class CandidateSource:
         """What is recalled for requests that share a context, in their order; `only` among flows of these ids.
 
         Raises:
-            StoreError: The memory failed, and there are no fallback candidates.
+            StoreError: The memory failed.
             EmbeddingError: Likewise.
         """
         closed = await self.guards.closed(context, only=only)
         if self.memory is None or not self.agent_id:
             missing = "no candidates were given, and without a memory and an agent_id none are recalled"
             return [CandidateSet(notes=(*closed.notes, missing)) for _ in requests]
-        try:
-            with span("recall", "recall") as traced:
-                if traced is not None:
-                    traced.note({"data_source": self.agent_id, "top_k": None if self.top_k == AUTO else self.top_k})
-                found = await self._ask(self.memory, requests, closed)
-                if traced is not None and len(found) == 1:
-                    note_recall(traced, list(found[0]), reader_of(found[0]))
-        except (StoreError, EmbeddingError) as error:
-            if not self.fallback:
-                raise
-            _log.warning(
-                "agent_id=<%s>, error=<%s> | recall failed, using the fallback candidates", self.agent_id, in_log(error)
-            )
-            note = f"recall failed, so the choice is among the fallback candidates: {error}"
-            return [usable_candidates(self.fallback, closed=closed.ids, notes=(*closed.notes, note)) for _ in requests]
+        with span("recall", "recall") as traced:
+            if traced is not None:
+                traced.note({"data_source": self.agent_id, "top_k": None if self.top_k == AUTO else self.top_k})
+            found = await self._ask(self.memory, requests, closed)
+            if traced is not None and len(found) == 1:
+                note_recall(traced, list(found[0]), reader_of(found[0]))
         return [
             usable_candidates(each, closed=closed.ids, notes=(*closed.notes, *self._notes_on(each))) for each in found
         ]

@@ -27,7 +27,7 @@ from jazz_select.selector.choice import (
     warn_of,
 )
 from jazz_select.selector.decider import Deciding
-from jazz_select.selector.options import Coverage, ExamplesShown, OnEmpty, TimeLimit, TopK
+from jazz_select.selector.options import Coverage, OnEmpty, TimeLimit, TopK
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
 from jazz_select.selector.retrieval import (
@@ -102,15 +102,12 @@ class FlowSelector:
         coverage: Coverage = COVERAGE,
         on_empty: OnEmpty = "top1",
         timeout_s: TimeLimit = 20.0,
-        fallback_candidates: Sequence[Mapping[str, Any]] = (),
         skip_llm_above: Probability | None = None,
         abstain_below: Probability | None = None,
-        examples_shown: ExamplesShown = None,
         prompt_tokens: Positive = PROMPT_TOKENS,
         max_reasks: Count = 1,
         max_retries: Count = 2,
         max_concurrency: Positive = 64,
-        share_identical: bool = False,
         log: "outcomes.OutcomeLog | str | PathLike[str] | None" = None,
         decider: DeciderLike | None = None,
         max_error: Probability | None = None,
@@ -134,18 +131,14 @@ class FlowSelector:
             on_empty: What the model's "none fits" leads to: the top candidate, or nothing.
             timeout_s: How long the model may take for one selection, in seconds, queueing, retries and asking again
                 included; None for as long as it likes.
-            fallback_candidates: Metadata dicts to choose from while the memory cannot answer.
             skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such
                 as .98 (reason `confident`); with `on_empty="none"` P(some flow is right) has to be as high.
             abstain_below: Choose nothing where P(some flow is right) is below this, such as .3 (reason `none`).
-            examples_shown: How many examples of each candidate the model is shown, 0 to 3: those most like the request.
-                None for up to three, as far as `prompt_tokens` allow.
             prompt_tokens: How many tokens the candidates may take in the prompt, by estimate; what is too much is
                 shortened, conditions never.
             max_reasks: How often the model is told that its reply could not be used.
             max_retries: How often a call that failed for a passing reason is made again.
             max_concurrency: How many calls to each model may be in flight at once; more wait in order of arrival.
-            share_identical: One call for all who ask word for word the same at the same time.
             log: Where each selection is kept, and what was right where somebody says so: an `OutcomeLog`, or a path.
                 It holds what users asked; nothing is kept where None.
             decider: A decision model, asked before `llm` where recall is not sure enough: an object with `async
@@ -175,7 +168,6 @@ class FlowSelector:
             top_k=top_k,
             coverage=coverage,
             rrf_k=rrf_k,
-            fallback=tuple(fallback_candidates),
             guards=self._guards,
         )
         model = as_chat_model(llm)
@@ -195,13 +187,11 @@ class FlowSelector:
                 model,
                 max_retries=max_retries,
                 max_concurrency=max_concurrency,
-                share_identical=share_identical,
                 owned=isinstance(llm, str),
             )
             options = ChoiceOptions(
                 on_empty=on_empty,
                 max_reasks=max_reasks,
-                examples_shown=examples_shown,
                 prompt_tokens=prompt_tokens,
             )
             asked = ModelChoice(client, options, flow_registry)
@@ -279,7 +269,7 @@ class FlowSelector:
 
         Raises:
             ConfigError: An argument is of the wrong kind.
-            StoreError: The memory failed, and there are no fallback candidates.
+            StoreError: The memory failed.
             EmbeddingError: Likewise.
             FlowValidationError: A chosen flow has a part that cannot be found.
         """
@@ -326,7 +316,7 @@ class FlowSelector:
 
         Raises:
             ConfigError: An argument is of the wrong kind.
-            StoreError: The memory failed, and there are no fallback candidates.
+            StoreError: The memory failed.
             EmbeddingError: Likewise.
         """
         asked = [each if isinstance(each, SelectRequest) else SelectRequest(each) for each in requests]

@@ -12,7 +12,7 @@ from jazz_select import FlowSelector, ProceduralMemory
 from jazz_select.errors import DiskFullError
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import CARDS, card
-from tests.unit.selector.shop import NAMES, metadata, shop
+from tests.unit.selector.shop import shop
 
 
 class Usage(NamedTuple):
@@ -92,12 +92,10 @@ async def test_a_disk_that_takes_nothing_at_all_is_full(tmp_path: Path, monkeypa
         await ProceduralMemory.open(tmp_path / "index", embedder=HashEmbedder())
 
 
-async def test_a_selector_goes_on_with_its_fallback_candidates(tmp_path: Path, disk: Disk) -> None:
+async def test_a_selection_tells_that_there_is_no_room(tmp_path: Path, disk: Disk) -> None:
     async with await ProceduralMemory.open(tmp_path / "index", embedder=HashEmbedder(64)) as memory:
         await memory.sync("a", CARDS)
     async with await ProceduralMemory.open(tmp_path / "index", embedder=HashEmbedder(32)) as memory:
         disk(1_000)  # where the flows of the other embedder lie cannot be looked at
-        selector = FlowSelector(None, shop(), memory, "a", fallback_candidates=metadata())
-        result = await selector.select("money back")
-        assert result.names == [NAMES[0]]
-        assert "there is no room" in result.decision.notes[0]
+        with pytest.raises(DiskFullError, match="there is no room"):
+            await FlowSelector(None, shop(), memory, "a").select("money back")

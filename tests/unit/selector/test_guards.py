@@ -57,14 +57,6 @@ async def test_given_candidates_are_filtered_too() -> None:
     assert result.candidates == given[1:]
 
 
-async def test_fallback_candidates_are_filtered_too() -> None:
-    from jazz_select.errors import StoreUnavailableError
-
-    memory = ListMemory(error=StoreUnavailableError("http://nowhere", "refused"))
-    selector = FlowSelector(None, members_shop(), memory, "support", fallback_candidates=metadata())
-    assert (await selector.select("x", context=GUEST)).names == ["exchange_order"]
-
-
 async def test_a_memory_that_ignores_the_exclusion_changes_nothing() -> None:
     class Stubborn(ListMemory):
         async def recall(self, *args: Any, **options: Any) -> Any:

@@ -166,13 +166,12 @@ class HangingAt:
         return reply
 
 
-@pytest.mark.parametrize("share", [False, True], ids=["alone", "shared"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(
     ("call", "reason"), [(1, Reason.FALLBACK_ERROR), (2, Reason.FALLBACK_INVALID), (3, Reason.FALLBACK_INVALID)]
 )
-def test_wherever_it_hangs_the_deadline_holds(call: int, reason: Reason, *, late: bool, share: bool) -> None:
-    selector = FlowSelector(HangingAt(call, late=late), shop(), timeout_s=0.2, share_identical=share)
+def test_wherever_it_hangs_the_deadline_holds(call: int, reason: Reason, *, late: bool) -> None:
+    selector = FlowSelector(HangingAt(call, late=late), shop(), timeout_s=0.2)
     result, took_s = timed(selector.select("x", metadata()))
     assert took_s < 0.3
     if not (late and call == 2):  # its second call fails before it could hang
@@ -251,30 +250,20 @@ async def test_those_who_wait_in_the_queue_are_not_held_against_the_model() -> N
     await asyncio.sleep(0.2)
 
 
-async def test_the_same_question_at_the_same_time_is_asked_once_where_that_is_wanted() -> None:
-    model = Counting()
-    selector = FlowSelector(model, shop(), share_identical=True)
-    results = await asyncio.gather(*(selector.select("the same", metadata()) for _ in range(20)))
-    assert model.order == ["the same"]
-    assert [result.names for result in results] == [["cancel_order"]] * 20
-    await selector.select("the same", metadata())
-    assert len(model.order) == 2, "an answer is shared while it is awaited, and not kept"
-
-
-async def test_one_who_leaves_takes_nobody_with_him_and_the_last_one_ends_the_call() -> None:
+async def test_one_who_leaves_takes_nobody_with_him_and_ends_his_own_call() -> None:
     model = Counting(delay_s=0.1)
-    selector = FlowSelector(model, shop(), share_identical=True)
+    selector = FlowSelector(model, shop())
     first, second = (asyncio.ensure_future(selector.select("the same", metadata())) for _ in range(2))
     await asyncio.sleep(0.03)
     first.cancel()
     assert (await second).names == ["cancel_order"]
-    assert model.cancelled == 0
+    assert model.cancelled == 1
     alone = asyncio.ensure_future(selector.select("the same", metadata()))
     await asyncio.sleep(0.03)
     alone.cancel()
     await asyncio.gather(alone, return_exceptions=True)
     await asyncio.sleep(0)
-    assert (model.cancelled, model.now) == (1, 0)
+    assert (model.cancelled, model.now) == (2, 0)
 
 
 # --- cancellation --------------------------------------------------------------
@@ -301,14 +290,11 @@ class Halting:
         return await self._script.complete(messages)
 
 
-@pytest.mark.parametrize("share", [False, True], ids=["alone", "shared"])
-async def test_cancelled_at_any_point_it_passes_and_leaves_nothing_broken(*, share: bool) -> None:
+async def test_cancelled_at_any_point_it_passes_and_leaves_nothing_broken() -> None:
     throttled = ModelError("m", "busy", retryable=True, retry_after=0)
     cancelled = 0
     for count in range(40):
-        selector = FlowSelector(
-            Halting("Hm.", throttled, CHOICE), shop(), max_concurrency=1, share_identical=share, timeout_s=5
-        )
+        selector = FlowSelector(Halting("Hm.", throttled, CHOICE), shop(), max_concurrency=1, timeout_s=5)
         selection = asyncio.ensure_future(selector.select("x", metadata()))
         await _steps(selection, count)
         selection.cancel()

@@ -196,7 +196,7 @@ def test_what_gives_way_and_in_which_order() -> None:
     assert not any(node.get("examples") for node in nodes)
     assert all((node.get("description") or "").endswith(" […]") for node in nodes)
     assert [node.get("condition") for node in nodes] == [candidate.condition for candidate in many(8)]
-    assert [note.split(",")[0] for note in prompt.notes] == ["examples were left out", "descriptions were shortened"]
+    assert [note.split(",")[0] for note in prompt.notes] == ["descriptions were shortened"]
 
 
 @pytest.mark.spec("006.7")
@@ -205,10 +205,10 @@ def test_of_each_candidate_as_many_examples_as_there_is_room_for() -> None:
     examples = {each.flow_id: [f"please do thing {each.flow_name} {n}" for n in range(3)] for each in cards}
     shown: list[list[int]] = []
     for tokens in (240, 290, 340, 700):
-        prompt = build_prompt("x", (), cards, examples=examples, all_examples=False, tokens=tokens)
+        prompt = build_prompt("x", (), cards, examples=examples, tokens=tokens)
         told = [node.get("examples", "") for node in flows_in(prompt)]
         shown.append([len(each.split(" | ")) if each else 0 for each in told])
-        assert prompt.notes == (), "nobody asked for all of them"
+        assert prompt.notes == ()
     assert all(max(each) - min(each) <= 1 for each in shown), "one has its second before another has its first"
     assert all(sum(fewer) <= sum(more) for fewer, more in pairwise(shown))
     assert (shown[0] != shown[-1], shown[-1]) == (True, [3] * 4)
