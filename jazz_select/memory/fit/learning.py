@@ -1,6 +1,7 @@
 """Fits recall to a catalogue, from the flows' own examples alone. Pure: the same catalogue gives the same model."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from jazz_select.memory.encoder import Lexical, TermCounts, folded_alias
-from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, Lessons, repeated
+from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, Lessons
 from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
     REFERENCE_K,
@@ -21,7 +22,7 @@ from jazz_select.memory.fit.model import (
     RecallModel,
     soft_scores,
 )
-from jazz_select.memory.fit.sureness import FIT_DEPTH, fit_sureness
+from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard
 
@@ -114,33 +115,19 @@ def fit(
     legs = [each.legs(FIT_DEPTH) for each in asked]
     scales = _weighted(_widths(legs), legs, asked)
     flows = len({each.flow for each in asked})
+    caveat = f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
+    model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
-        caveat = (
-            f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
-        )
-        model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
         return Fitted(model=model, asked=asked, legs=legs)
-    sure = fit_sureness(catalogue, asked, legs, scales, cases=labelled)
-    model = RecallModel(
-        digest=digest,
-        scales=scales,
-        transform=transform,
-        confidence=sure.confidence,
-        scope=sure.scope,
-        sets=sure.sets,
-        answers=sure.answers,
-        usual=sure.usual,
-        names=names,
-        caveat="",
-    )
-    return Fitted(model=model, asked=asked, legs=legs, confidence=sure.asked)
+    model, confidence = calibrated(model, catalogue, asked, legs, cases=labelled)
+    return Fitted(model=model, asked=asked, legs=legs, confidence=confidence)
 
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
     """Names and aliases, without those that stand for two flows."""
     pairs = {(folded_alias(name), card.id) for card in cards for name in (card.name, *card.aliases)}
-    twice = repeated([name for name, _ in pairs])
-    return {name: flow for name, flow in sorted(pairs) if name and name not in twice}
+    flows = Counter(name for name, _ in pairs)
+    return {name: flow for name, flow in sorted(pairs) if name and flows[name] == 1}
 
 
 def _transforms(catalogue: LeaveOneOut) -> list[Vectors | None]:
@@ -240,15 +227,17 @@ def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Seque
 
     A small catalogue says little, so the default weight counts as `_PRIOR` requests (geometric mean of the two).
     """
-    tried = [{**scales, "bm25": ArmScale(width=scales["bm25"].width, weight=weight)} for weight in _WEIGHTS]
-    quality = {
-        weight: float(np.mean([_reciprocal_rank(found, own, one.flow) for found, one in zip(legs, asked, strict=True)]))
-        for weight, own in zip(_WEIGHTS, tried, strict=True)
-    }
-    best = max(_WEIGHTS, key=quality.__getitem__)
+
+    def with_weight(weight: float) -> dict[str, ArmScale]:
+        return {**scales, "bm25": replace(scales["bm25"], weight=weight)}
+
+    def quality(weight: float) -> float:
+        own = with_weight(weight)
+        return fmean(_reciprocal_rank(found, own, one.flow) for found, one in zip(legs, asked, strict=True))
+
+    best = max(_WEIGHTS, key=quality)
     share = len(asked) / (len(asked) + _PRIOR)
-    weight = float(best**share * DEFAULT_SCALES["bm25"].weight ** (1 - share))
-    return {"dense": scales["dense"], "bm25": ArmScale(width=scales["bm25"].width, weight=weight)}
+    return with_weight(best**share * DEFAULT_SCALES["bm25"].weight ** (1 - share))
 
 
 def _reciprocal_rank(legs: Legs, scales: Mapping[str, ArmScale], flow: int) -> float:
@@ -316,11 +305,10 @@ def _answers(fitted: Fitted) -> Matrix | None:
         return None
     answers: list[tuple[bool, float, float]] = []
     for legs, one in zip(fitted.legs, fitted.asked, strict=True):
-        fused = soft_scores(legs, model.scales, REFERENCE_K)
-        if fused:
-            top = max(fused, key=fused.__getitem__)
-            told = Evidence(legs, fused, one.terms, model.usual).candidate(top)
-            answers.append((top == one.flow, asked(told), model.confidence(told)))
-        else:
-            answers.append((False, 0.0, 0.0))
+        evidence = Evidence(legs, soft_scores(legs, model.scales, REFERENCE_K), one.terms, model.usual)
+        answer = (False, 0.0, 0.0)
+        for top in evidence.best(1):
+            told = evidence.candidate(top)
+            answer = (top == one.flow, asked(told), model.confidence(told))
+        answers.append(answer)
     return np.array(answers, dtype=float)

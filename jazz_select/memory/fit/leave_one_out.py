@@ -1,6 +1,5 @@
 """Leave one out: every example asked as if it were not in its flow, against the whole catalogue. Pure."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, isfinite
@@ -71,14 +70,10 @@ class Lessons:
     def without(self, fold: int) -> "Lessons":
         """Those of the other folds."""
         kept = self.folds != fold
-        return replace(
-            self,
-            requests=self.requests[kept],
-            right=self.right[kept],
-            wrong=self.wrong[kept],
-            allowed=self.allowed[kept],
-            folds=self.folds[kept],
-        )
+        return replace(self, **{each: getattr(self, each)[kept] for each in _OF_EACH})
+
+
+_OF_EACH = ("requests", "right", "wrong", "allowed", "folds")
 
 
 class LeaveOneOut:
@@ -187,7 +182,8 @@ class LeaveOneOut:
         Terms are counted part by part, so those of the example are taken off, and the rest is not read again.
         """
         card = self.cards[flow]
-        rest = _with_examples(card, tuple(text for number, text in enumerate(card.examples) if number != example))
+        others = tuple(text for number, text in enumerate(card.examples) if number != example)
+        rest = replace(card, examples=others, text="")
         stop_words = reads_stop_words(card)
         if reads_stop_words(rest) != stop_words:
             left = document(rest, self._lexical)
@@ -256,20 +252,3 @@ def _top(scores: Vectors, depth: int) -> list[int]:
         found = np.argpartition(-scores, depth)[:depth]
         return [int(key) for key in found[np.argsort(-scores[found], kind="stable")]]
     return [int(key) for key in np.argsort(-scores, kind="stable")]
-
-
-def _with_examples(card: FlowCard, examples: tuple[str, ...]) -> FlowCard:
-    return FlowCard(
-        id=card.id,
-        name=card.name,
-        description=card.description,
-        condition=card.condition,
-        desired_effects=card.desired_effects,
-        aliases=card.aliases,
-        examples=examples,
-    )
-
-
-def repeated(names: Sequence[str]) -> set[str]:
-    """Those that stand for more than one."""
-    return {name for name, count in Counter(names).items() if count > 1}

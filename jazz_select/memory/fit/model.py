@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
 from math import ceil, exp, log, log1p, sqrt
-from typing import Any, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from jazz_select.arguments import Constraint
 from jazz_select.memory.encoder import TermCounts
 from jazz_select.ports import Key, Legs, Vectors
 from jazz_select.stages import OwnAnswers
+from jazz_select.travel import value_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +47,6 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
 }
 """Before a catalogue has spoken: the medians of several tool catalogues, rounded."""
 _VERSION = 4
-_CANDIDATE, _SCOPE = 7, 6
-"""How many numbers `Evidence.candidate` and `Evidence.scope` give."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
 
 
@@ -151,8 +151,8 @@ class Evidence:
             )
         return self._known_rivals
 
-    def best(self, count: int) -> Sequence[Key]:
-        """The `count` best of the fusion; of equal ones those that the dense arm found before others."""
+    def best(self, count: int | None = None) -> Sequence[Key]:
+        """The `count` best of the fusion, or all; of equal ones those that the dense arm found before others."""
         if self._order is None:
             self._order = in_order(self._fused)
         return self._order[:count]
@@ -367,43 +367,62 @@ class RecallModel:
 
     @classmethod
     def _read(cls, note: Mapping[str, Any], dim: int | None = None, second_dim: int | None = None) -> "RecallModel":
-        _must(note["version"] == _VERSION, "version")
-        for field_, kind in (("digest", str), ("caveat", str), ("names", dict), ("scales", dict)):
-            _must(isinstance(note[field_], kind), field_)
-        names = cast("dict[object, object]", note["names"])
-        _must(all(isinstance(each, str) for pair in names.items() for each in pair), "names")
-        scales = {
-            arm: ArmScale(width=_positive(width), weight=_finite(weight))
-            for arm, (width, weight) in note["scales"].items()
-        }
+        said = value_of(_Note, note)
+        mean, low, usual = said.usual
+        scales = {arm: ArmScale(width=width, weight=weight) for arm, (width, weight) in said.scales.items()}
         _must(scales.keys() == DEFAULT_SCALES.keys(), "scales")
-        flows = cast("list[str] | None", note["flows"])
-        _must(flows is None or (type(flows) is list and all(type(each) is str for each in flows)), "flows")
-        known = None if flows is None else frozenset(flows)
-        labelled = note.get("labelled", 0)  # earlier versions did not count them
-        _must(type(labelled) is int and labelled >= 0, "labelled")
-        second = None if note.get("second") is None else cls._read(note["second"], second_dim)
+        second = None if said.second is None else cls._read(said.second, second_dim)
         _must(second is None or second.second is None, "second")
-        sure = note.get("sure")
-        _must(sure is None or 0 <= _finite(sure) <= 1, "sure")
-        terms = None if note["terms"] is None else TermCounts.from_note(note["terms"])
+        flows = None if said.flows is None else frozenset(said.flows)
+        terms = None if said.terms is None else TermCounts.from_note(said.terms)
         return cls(
-            digest=note["digest"],
+            digest=said.digest,
             scales=scales,
-            transform=None if note["transform"] is None else _unpacked(note["transform"], dim),
-            confidence=_logistic(note["confidence"], _CANDIDATE),
-            scope=_logistic(note["scope"], _SCOPE),
-            sets=_sets(note["sets"]),
-            answers=_answers(note.get("answers"), note.get("errors")),
-            usual=_usual(note["usual"]),
-            names=note["names"],
-            flows=known,
+            transform=None if said.transform is None else _unpacked(said.transform, dim),
+            confidence=_logistic(said.confidence),
+            scope=_logistic(said.scope),
+            sets=None if said.sets is None else Sets(strangeness=_in_order(said.sets)),
+            answers=_answers(said.answers, said.errors),
+            usual=Usual(flows=usual, mean=mean, low=low),
+            names=said.names,
+            flows=flows,
             terms=terms,
-            caveat=note["caveat"],
-            labelled=labelled,
-            second=None if second is None else replace(second, names=note["names"], flows=known, terms=terms),
-            sure=sure,
+            caveat=said.caveat,
+            labelled=said.labelled,
+            second=None if second is None else replace(second, names=said.names, flows=flows, terms=terms),
+            sure=said.sure,
         )
+
+
+_FINITE: Mapping[str, Any] = {"allow_inf_nan": False, "strict": True}
+_Number = Annotated[float, Constraint("a number", ge=-_LARGEST, le=_LARGEST, **_FINITE)]
+_Width = Annotated[float, Constraint("a number above 0", gt=0, le=_LARGEST, **_FINITE)]
+_Cosine = Annotated[float, Constraint("a cosine", ge=-_LONGEST_COSINE, le=_LONGEST_COSINE, **_FINITE)]
+_Chance = Annotated[float, Constraint("a probability", ge=0, le=1, **_FINITE)]
+_Chances = Annotated[list[_Chance], Constraint("answers", max_length=_MOST_SIZES)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Note:
+    """What `as_note` writes; what has a default is not in the notes of earlier versions."""
+
+    version: Literal[4]
+    digest: str
+    scales: dict[str, tuple[_Width, _Number]]
+    transform: dict[str, Any] | None
+    confidence: Annotated[list[_Number], Constraint("weights", min_length=8, max_length=8)] | None
+    scope: Annotated[list[_Number], Constraint("weights", min_length=7, max_length=7)] | None
+    sets: Annotated[list[_Number], Constraint("sets", min_length=1, max_length=_MOST_SIZES)] | None
+    answers: tuple[_Chances, _Chances] | None = None
+    errors: tuple[_Chances, _Chances] | None = None
+    usual: tuple[_Cosine, _Cosine, dict[str, _Cosine]]
+    names: dict[str, str]
+    flows: list[str] | None
+    terms: dict[str, Any] | None
+    caveat: str
+    labelled: Annotated[int, Constraint("a count", ge=0, strict=True)] = 0
+    second: dict[str, Any] | None = None
+    sure: _Chance | None = None
 
 
 def _packed(matrix: Vectors) -> dict[str, Any]:
@@ -423,68 +442,30 @@ def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
         raise ValueError(what)
 
 
-def _finite(number: Any) -> float:
-    _must(isinstance(number, int | float) and abs(number) <= _LARGEST, "a number")
-    return float(number)
-
-
-def _positive(number: Any) -> float:
-    _must(_finite(number) > 0, "a number above 0")
-    return float(number)
+def _in_order(numbers: Sequence[float]) -> tuple[float, ...]:
+    _must(all(before <= after for before, after in pairwise(numbers)), "an order")
+    return tuple(numbers)
 
 
 def _logistic_as_list(model: Logistic | None) -> list[float] | None:
     return None if model is None else [model.bias, *model.weights]
 
 
-def _logistic(numbers: list[float] | None, features: int) -> Logistic | None:
-    if numbers is None:
-        return None
-    _must(len(numbers) == 1 + features, "weights")
-    bias, *weights = map(_finite, numbers)
-    return Logistic(bias=bias, weights=tuple(weights))
+def _logistic(numbers: list[float] | None) -> Logistic | None:
+    return None if numbers is None else Logistic(bias=numbers[0], weights=tuple(numbers[1:]))
 
 
-def _sets(strangeness: list[float] | None) -> Sets | None:
-    if strangeness is None:
-        return None
-    _must(len(strangeness) <= _MOST_SIZES, "sets")
-    read = tuple(map(_finite, strangeness))
-    _must(bool(read) and all(before <= after for before, after in pairwise(read)), "sets")
-    return Sets(strangeness=read)
-
-
-def _answers(noted: list[list[float]] | None, errors: list[list[float]] | None) -> OwnAnswers | None:
+def _answers(
+    noted: tuple[list[float], list[float]] | None, errors: tuple[list[float], list[float]] | None
+) -> OwnAnswers | None:
     if noted is None:
         return None
-    first, scoped = map(_chances, noted)
-    for each in (first, scoped):
-        _must(all(before >= after for before, after in pairwise(each)), "answers")
+    first, scoped = (_in_order(each[::-1])[::-1] for each in noted)
     if errors is None:
         return OwnAnswers(first, scoped)
-    own, own_scoped = map(_chances, errors)
+    own, own_scoped = map(tuple, errors)
     _must((len(own), len(own_scoped)) == (len(first), len(scoped)), "errors")
     return OwnAnswers(first, scoped, (own, own_scoped))
-
-
-def _chances(noted: list[float]) -> tuple[float, ...]:
-    read = tuple(map(_finite, noted))
-    _must(len(read) <= _MOST_SIZES and all(0 <= each <= 1 for each in read), "answers")
-    return read
-
-
-def _usual(numbers: list[Any]) -> Usual:
-    mean, low, flows = numbers
-    _must(isinstance(flows, dict), "usual")
-    named = cast("dict[object, Any]", flows)
-    _must(all(isinstance(flow, str) for flow in named), "usual")
-    read = {str(flow): _cosine(cosine) for flow, cosine in named.items()}
-    return Usual(flows=read, mean=_cosine(mean), low=_cosine(low))
-
-
-def _cosine(number: Any) -> float:
-    _must(abs(_finite(number)) <= _LONGEST_COSINE, "a cosine")
-    return float(number)
 
 
 class Reading(NamedTuple):

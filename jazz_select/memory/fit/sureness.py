@@ -13,6 +13,7 @@ from jazz_select.memory.fit.model import (
     Evidence,
     Logistic,
     Matrix,
+    RecallModel,
     Sets,
     Usual,
     soft_scores,
@@ -49,74 +50,46 @@ _LOW, _STEEP = 0.1, 2.0
 _STEPS, _TINY, _SMALL_STEP = 50, 1e-9, 1e-7
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sureness:
-    """What is learned; see `jazz_select.memory.fit.model.RecallModel`."""
+def calibrated(
+    model: RecallModel, catalogue: LeaveOneOut, asked: Sequence[HeldOut], legs: Sequence[Legs], *, cases: int = 0
+) -> tuple[RecallModel, Logistic]:
+    """The model with what the answers to requests whose right flow is known tell; the last `cases` are no examples.
 
-    confidence: Logistic
-    asked: Logistic
-    """The confidence of the answers to examples, each asked as if it were none."""
-    scope: Logistic
-    sets: Sets
-    answers: OwnAnswers
-    usual: Usual
-
-
-def fit_sureness(
-    catalogue: LeaveOneOut,
-    asked: Sequence[HeldOut],
-    legs: Sequence[Legs],
-    scales: Mapping[str, ArmScale],
-    *,
-    cases: int = 0,
-) -> Sureness:
-    """Learn from the answers to requests whose right flow is known; the last `cases` of them are no examples.
-
-    `legs` are those of `asked`, `FIT_DEPTH` deep.
+    `legs` are those of `asked`, `FIT_DEPTH` deep. Beside it the confidence of the answers to examples, each asked as if
+    it were none.
     """
+    scales = model.scales
     examples = len(asked) - cases
-    weights = np.array([1.0] * examples + [float(CASE)] * cases)
     usual, without_itself = _usual(catalogue, asked[:examples])
     requests = [
-        _Request(one, replace(usual, keyed={**usual.keyed, one.flow: without_itself[number]}))
-        if number < examples
-        else _Request(one, usual)
-        for number, one in enumerate(asked)
+        _Request(one, replace(usual, keyed={**usual.keyed, one.flow: own}))
+        for one, own in zip(asked, without_itself, strict=False)
     ]
+    requests += [_Request(one, usual, CASE) for one in asked[examples:]]
+    weights = np.array([float(request.times) for request in requests])
     inside = [request.answered(found, scales) for request, found in zip(requests, legs, strict=True)]
     asked_alone = _fit_confidence(requests, inside, weights)
     confidence = _of_whole_flows(asked_alone, examples / float(weights.sum()))
     scope = _fit_scope(catalogue, requests, inside, scales, weights, usual)
-    return Sureness(
-        confidence=confidence,
-        asked=asked_alone,
-        scope=scope,
-        sets=_fit_sets(requests, inside, confidence, examples),
-        answers=_own_answers(inside, confidence, asked_alone, scope, examples),
-        usual=usual,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    evidence: Evidence
-    best: Sequence[int]
-    """What was found, best first."""
+    sets = _fit_sets(requests, inside, confidence)
+    answers = _own_answers(requests, inside, confidence, asked_alone, scope)
+    told = replace(model, confidence=confidence, scope=scope, sets=sets, answers=answers, usual=usual, caveat="")
+    return told, asked_alone
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
     held_out: HeldOut
     usual: Usual
+    times: int = 1
+    """As many examples as it counts."""
 
-    def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> _Answer:
+    def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> Evidence:
         """The answer as if these flows were not in the catalogue."""
         return self.answered(self.held_out.legs(FIT_DEPTH, without=flows), scales)
 
-    def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> _Answer:
-        fused = soft_scores(legs, scales, REFERENCE_K)
-        evidence = Evidence(legs, fused, self.held_out.terms, self.usual)
-        return _Answer(evidence, sorted(fused, key=fused.__getitem__, reverse=True))
+    def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> Evidence:
+        return Evidence(legs, soft_scores(legs, scales, REFERENCE_K), self.held_out.terms, self.usual)
 
 
 def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, list[float]]:
@@ -137,13 +110,13 @@ def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, lis
     ), without_itself.tolist()
 
 
-def _fit_confidence(requests: Sequence[_Request], inside: Sequence[_Answer], weights: Matrix) -> Logistic:
+def _fit_confidence(requests: Sequence[_Request], inside: Sequence[Evidence], weights: Matrix) -> Logistic:
     features: list[tuple[float, ...]] = []
     right: list[float] = []
     counts: list[float] = []
     for request, answer, weight in zip(requests, inside, weights.tolist(), strict=True):
-        for key in answer.best[:_JUDGED]:
-            features.append(answer.evidence.candidate(key))
+        for key in answer.best(_JUDGED):
+            features.append(answer.candidate(key))
             right.append(float(key == request.held_out.flow))
             counts.append(weight)
     return fit_logistic(np.array(features), np.array(right), counts=np.array(counts), prior=CANDIDATE_PRIOR)
@@ -158,7 +131,7 @@ def _of_whole_flows(asked: Logistic, share: float) -> Logistic:
 def _fit_scope(
     catalogue: LeaveOneOut,
     requests: Sequence[_Request],
-    inside: Sequence[_Answer],
+    inside: Sequence[Evidence],
     scales: Mapping[str, ArmScale],
     weights: Matrix,
     usual: Usual,
@@ -172,7 +145,7 @@ def _fit_scope(
     neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in flows}
     near = [request.without([request.held_out.flow], scales) for request in requests]
     far = [request.without(neighbourhoods[request.held_out.flow], scales) for request in requests]
-    told: Matrix = np.array([each.evidence.scope() for each in (*inside, *near, *far)])
+    told: Matrix = np.array([each.scope() for each in (*inside, *near, *far)])
     labels = np.repeat([1.0, 0.0, 0.0], len(requests))
     counts = np.concatenate([weights, weights / 2, weights / 2])
     learned = fit_logistic(told[:, :-1], labels, counts=counts, prior=SCOPE_PRIOR)
@@ -180,29 +153,28 @@ def _fit_scope(
     return Logistic(weights=(*learned.weights, slope), bias=learned.bias - slope * usual.low)
 
 
-def _fit_sets(requests: Sequence[_Request], inside: Sequence[_Answer], confidence: Logistic, examples: int) -> Sets:
-    """How far down the right flow lies, in doubt (see `Sets`); a labelled request counts as elsewhere."""
+def _fit_sets(requests: Sequence[_Request], inside: Sequence[Evidence], confidence: Logistic) -> Sets:
+    """How far down the right flow lies, in doubt (see `Sets`)."""
     strangeness: list[float] = []
-    for number, (request, answer) in enumerate(zip(requests, inside, strict=True)):
-        flow, doubt = request.held_out.flow, NOT_FOUND
-        if flow in answer.best:
-            before = answer.best[: answer.best.index(flow) + 1]
-            doubt = round(Sets.doubts([confidence(answer.evidence.candidate(key)) for key in before])[-1], 6)
-        strangeness += [doubt] * (1 if number < examples else CASE)
+    for request, answer in zip(requests, inside, strict=True):
+        best, flow, doubt = answer.best(), request.held_out.flow, NOT_FOUND
+        if flow in best:
+            before = best[: best.index(flow) + 1]
+            doubt = round(Sets.doubts([confidence(answer.candidate(key)) for key in before])[-1], 6)
+        strangeness += [doubt] * request.times
     return Sets(strangeness=tuple(sorted(strangeness)))
 
 
 def _own_answers(
-    inside: Sequence[_Answer], confidence: Logistic, asked: Logistic, scope: Logistic, examples: int
+    requests: Sequence[_Request], inside: Sequence[Evidence], confidence: Logistic, asked: Logistic, scope: Logistic
 ) -> OwnAnswers:
-    """How sure each answer is, and was as it was asked; a labelled request counts as elsewhere."""
+    """How sure each answer is, and was as it was asked."""
     pairs: list[tuple[float, float]] = []
     before: list[float] = []
-    for number, answer in enumerate(inside):
-        told = answer.evidence.candidate(answer.best[0]) if answer.best else None
-        times = 1 if number < examples else CASE
-        pairs += [(confidence(told) if told else 0.0, scope(answer.evidence.scope()))] * times
-        before += [asked(told) if told else 0.0] * times
+    for request, answer in zip(requests, inside, strict=True):
+        told = next(map(answer.candidate, answer.best(1)), None)
+        pairs += [(confidence(told) if told else 0.0, scope(answer.scope()))] * request.times
+        before += [asked(told) if told else 0.0] * request.times
     return own_answers(pairs, before)
 
 
