@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError
-from jazz_select.flow.base import BaseFlow, FlowRegistry
-from jazz_select.flow.checks import check_connected
+from jazz_select.flow.base import BaseFlow, FlowRegistry, check_connected
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import SURE, Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
-from jazz_select.flow.checks import check_connected
+from jazz_select.flow.base import check_connected
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision

@@ -15,8 +15,7 @@ from uuid import uuid4
 
 import jazz_select
 from jazz_select.errors import IndexLockedError, IndexUnusableError
-from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.definition import digest_of
+from jazz_select.flow.base import BaseFlow, digest_of
 from jazz_select.ports import Embedder
 
 if TYPE_CHECKING:

@@ -4,20 +4,33 @@ A flow knows its registry and a registry holds flows, so they live together. A f
 as a class, or built from data with `Flow(...)`.
 """
 
-from collections.abc import Container, Generator, ItemsView, Iterator, Mapping, Sequence, ValuesView
+import sys
+from collections.abc import (
+    Collection,
+    Container,
+    Generator,
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    ValuesView,
+)
 from contextlib import contextmanager
 from contextvars import ContextVar
+from hashlib import sha256
 from inspect import cleandoc
 from itertools import count
 from threading import RLock
+from types import ModuleType
 from typing import Any, ClassVar, TypeAlias
 from weakref import ref
 
 from jazz_select.arguments import Count, checked
-from jazz_select.errors import DuplicateFlowError, FlowValidationError
+from jazz_select.errors import DuplicateFlowError, FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.checks import FIELDS, TOLD, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
-from jazz_select.flow.origin import Origin, is_ours, locate, remember
+from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.text import titled
 from jazz_select.values import FlowCard, flow_id
 
@@ -273,7 +286,7 @@ class BaseFlow:
         inherited = type(self).registry
         self._pinned = registry if registry is not None else None if inherited is BaseFlow.registry else inherited
         self.home.register(self, replace=replace)
-        remember(self)
+        _remember(self)
 
     @classmethod
     def declared(cls) -> "BaseFlow | None":
@@ -486,3 +499,43 @@ def _docstring(kind: type[BaseFlow]) -> str:
 
 class Flow(BaseFlow):
     """A flow built from data: `Flow(name=…, description=…, condition=…, desired_effects=[…], examples=[…])`."""
+
+
+def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> None:
+    """See that there is every tool that flows name, but for `optional_tools`, and for flows that are `manual`.
+
+    Raises:
+        UnconnectedToolsError: There is not.
+    """
+    lacking = {flow.name: names for flow in flows if (names := flow.lacks(connected))}
+    if lacking:
+        raise UnconnectedToolsError(lacking, connected=connected)
+
+
+def digest_of(flows: Iterable[BaseFlow]) -> str:
+    """Of all that a catalogue says, whatever the order of flows and files: equal where nothing that counts changed.
+
+    Raises:
+        FlowValidationError: A part of a composite cannot be found.
+    """
+    told = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in flows)
+    return sha256("\n".join(told).encode(errors="surrogatepass")).hexdigest()
+
+
+_KEPT = "__jazz_select_flows__"
+"""Where a module keeps its flows: they live as long as it does, and go with it though they refer to it."""
+
+
+def _remember(flow: BaseFlow) -> None:
+    """Note that the module being executed defined `flow`. A later flow of the same name takes its place."""
+    name = flow.origin.module
+    # Everything a script does happens while `__main__` is executed, and nobody loads it.
+    if name and name != "__main__":
+        flows = vars(sys.modules[name]).setdefault(_KEPT, [])
+        flows[:] = [each for each in flows if each.name != flow.name or each.home is not flow.home]
+        flows.append(flow)
+
+
+def defined_in(module: ModuleType) -> list[BaseFlow]:
+    """The flows that executing `module` defined, in order."""
+    return list(vars(module).get(_KEPT, ()))

@@ -2,14 +2,14 @@
 
 import re
 import reprlib
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
 from string import Formatter
-from typing import Protocol, cast
+from typing import cast
 from unicodedata import category
 
-from jazz_select.errors import FlowValidationError, UnconnectedToolsError
+from jazz_select.errors import FlowValidationError
 from jazz_select.flow.origin import locate
 from jazz_select.text import beginning, describe_value, did_you_mean, near
 
@@ -110,30 +110,6 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
         missing = least - len(places)
         problem = f"has {len(places)}, and at least {least} different ones are needed; add {missing} more"
         raise subject.error("examples", f"{problem} {'request' if missing == 1 else 'requests'} in a user's words")
-
-
-class NamesTools(Protocol):
-    """What is asked of a flow about its tools."""
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        ...
-
-    def lacks(self, connected: Container[str]) -> Sequence[str]:
-        """The tools that it cannot do without and that are not among these."""
-        ...
-
-
-def check_connected(flows: Iterable[NamesTools], connected: Collection[str]) -> None:
-    """See that there is every tool that flows name, but for `optional_tools`, and for flows that are `manual`.
-
-    Raises:
-        UnconnectedToolsError: There is not.
-    """
-    lacking = {flow.name: names for flow in flows if (names := flow.lacks(connected))}
-    if lacking:
-        raise UnconnectedToolsError(lacking, connected=connected)
 
 
 def check_text(subject: Subject, field: str, value: object) -> None:

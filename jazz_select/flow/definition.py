@@ -1,10 +1,10 @@
 """What a flow says, as a frozen value: comparable, the source of checksum and embedding text, and XML for a prompt."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import orjson
@@ -52,34 +52,6 @@ class Definition:
         aliases = (f"{alias} {split_name(alias)}" if split_name(alias) != alias else alias for alias in self.aliases)
         lines = (name, self.description, self.condition, *self.desired_effects, *aliases, *self.examples)
         return "\n".join(line for line in lines if line.strip())
-
-
-class Defined(Protocol):
-    """What has a definition: every flow."""
-
-    @property
-    def id(self) -> str:
-        """Follows from its name."""
-        ...
-
-    @property
-    def aliases(self) -> Sequence[str]:
-        """Other names that it goes by."""
-        ...
-
-    def compute_checksum(self) -> str:
-        """Changes when what it says does."""
-        ...
-
-
-def digest_of(flows: Iterable[Defined]) -> str:
-    """Of all that a catalogue says, whatever the order of flows and files: equal where nothing that counts changed.
-
-    Raises:
-        FlowValidationError: A part of a composite cannot be found.
-    """
-    told = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in flows)
-    return sha256("\n".join(told).encode(errors="surrogatepass")).hexdigest()
 
 
 def split_name(name: str) -> str:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
-from jazz_select.flow.base import BaseFlow, FlowRegistry, current_scope
+from jazz_select.flow.base import BaseFlow, FlowRegistry, current_scope, defined_in
 from jazz_select.flow.checks import Subject, check_bars
 from jazz_select.flow.data import SUFFIXES, read_each, read_flows
 from jazz_select.flow.imports import data_folders, import_file, import_folder, import_name, is_package
-from jazz_select.flow.origin import defined_in, short_path
+from jazz_select.flow.origin import short_path
 from jazz_select.text import beginning
 
 R = TypeVar("R")
@@ -110,7 +110,7 @@ def _in_file(file: Path, read: Callable[[Path], Iterable[R]]) -> Iterator[BaseFl
     if file.exists() and not file.is_file():
         raise FlowLoadError(short_path(str(file)), "it is no plain file, so reading it might never end")
     if suffix == ".py":
-        yield from defined_in(sys.modules[import_file(file)], BaseFlow)
+        yield from defined_in(sys.modules[import_file(file)])
     elif suffix in SUFFIXES:
         yield from read(file)
     else:
@@ -120,7 +120,7 @@ def _in_file(file: Path, read: Callable[[Path], Iterable[R]]) -> Iterator[BaseFl
 
 def _in_modules(names: list[str]) -> Iterator[BaseFlow]:
     for name in names:
-        yield from defined_in(sys.modules[name], BaseFlow)
+        yield from defined_in(sys.modules[name])
     for folder in data_folders(names[0]):
         for file in sorted(folder.rglob("*")):
             hidden = any(part.startswith((".", "__")) for part in file.relative_to(folder).parts)
@@ -245,7 +245,7 @@ def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
         yield from _each(_files(Path(folders[0]).resolve()))
         return
     import_name(name)
-    yield from defined_in(sys.modules[name], BaseFlow)
+    yield from defined_in(sys.modules[name])
 
 
 def _files(path: Path) -> list[Path | FlowLoadError]:

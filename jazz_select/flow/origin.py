@@ -8,8 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import currentframe
 from pathlib import Path
-from types import FrameType, ModuleType
-from typing import Protocol, TypeVar
+from types import FrameType
 
 _PART = __name__.rpartition(".")[0]
 PRIVATE = "_jazz_flows_"
@@ -104,44 +103,3 @@ def _executing(frame: FrameType | None) -> str:
         frame = frame.f_back
     name: str = frame.f_globals.get("__name__", "") if frame is not None else ""
     return name if name in sys.modules else ""
-
-
-class Defined(Protocol):
-    """A flow, as far as this module knows it."""
-
-    name: str
-
-    @property
-    def origin(self) -> Origin:
-        """Where it was defined."""
-        ...
-
-    @property
-    def home(self) -> object:
-        """Where it registers."""
-        ...
-
-
-FlowT = TypeVar("FlowT")
-_KEPT = "__jazz_select_flows__"
-"""Where a module keeps its flows: they live as long as it does, and go with it though they refer to it."""
-
-
-def remember(flow: Defined) -> None:
-    """Note that the module being executed defined `flow`. A later flow of the same name takes its place."""
-    name = flow.origin.module
-    # Everything a script does happens while `__main__` is executed, and nobody loads it.
-    if not name or name == "__main__":
-        return
-    flows: list[Defined] = vars(sys.modules[name]).setdefault(_KEPT, [])
-    flows[:] = [earlier for earlier in flows if not _supersedes(flow, earlier)]
-    flows.append(flow)
-
-
-def defined_in(module: ModuleType, kind: type[FlowT]) -> list[FlowT]:
-    """The flows of this kind that executing `module` defined, in order."""
-    return [flow for flow in vars(module).get(_KEPT, ()) if isinstance(flow, kind)]
-
-
-def _supersedes(flow: Defined, earlier: Defined) -> bool:
-    return flow.name == earlier.name and flow.home is earlier.home

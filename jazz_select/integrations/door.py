@@ -14,8 +14,7 @@ from uuid import uuid4
 
 from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError
-from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.checks import check_connected
+from jazz_select.flow.base import BaseFlow, check_connected
 from jazz_select.json_values import plain, storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import (

@@ -8,8 +8,7 @@ from os import PathLike
 from pathlib import Path
 
 from jazz_select.errors import ConfigError, FlowError
-from jazz_select.flow.base import BaseFlow, FlowRegistry
-from jazz_select.flow.definition import digest_of
+from jazz_select.flow.base import BaseFlow, FlowRegistry, digest_of
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
-from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.definition import digest_of
+from jazz_select.flow.base import BaseFlow, digest_of
 from jazz_select.json_values import plain
 from jazz_select.ports import Embedder
 from jazz_select.selector.select import FlowSelector
