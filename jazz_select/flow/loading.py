@@ -58,51 +58,69 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
 
 
 def _found(source: str | Path) -> Iterator[BaseFlow]:
+    place = _place(source)
+    if isinstance(place, str):
+        yield from _in_modules(import_name(place))
+        return
+    for each in _files(place, whole=True):
+        if isinstance(each, FlowLoadError):
+            raise each
+        yield from _in_modules(import_folder(each)) if each.is_dir() else _in_file(each, read_flows)
+
+
+def _place(source: str | Path) -> Path | str:
+    """The file or folder that is meant, else the name of a module.
+
+    Raises:
+        FlowLoadError: It can be neither.
+    """
     if not str(source).strip():
         raise FlowLoadError(repr(source), "the source is empty; name a package, a folder or a file")
     try:
         path = Path(source)
+        if path.exists():
+            return path.resolve()
     except TypeError as error:
         given, problem = f"{source!r:.80}", "a source is one name or path; load each of several by itself"
         raise FlowLoadError(given, problem) from error
-    try:
-        is_folder, is_file = path.is_dir(), path.is_file()
     except OSError as error:  # a name that is too long for any file
         raise FlowLoadError(beginning(str(source), _LONGEST), error.strerror or str(error)) from error
-    if is_folder:
-        yield from _in_folder(path.resolve())
-    elif is_file:
-        yield from _in_file(path.resolve(), read_flows)
-    elif isinstance(source, str) and all(part.isidentifier() for part in source.split(".")):
-        yield from _in_modules(import_name(source))
-    else:
-        problem = f"there is no such file or folder, seen from {Path.cwd()}"
-        raise FlowLoadError(str(source), problem)
+    if isinstance(source, str) and all(part.isidentifier() for part in source.split(".")):
+        return source
+    raise FlowLoadError(str(source), f"there is no such file or folder, seen from {Path.cwd()}")
 
 
-def _in_folder(folder: Path, seen: set[Path] | None = None) -> Iterator[BaseFlow]:
-    seen = set() if seen is None else seen
-    real = folder.resolve()
-    if real in seen:  # by links, a folder may lie in itself, or in many places
-        return
-    seen.add(real)
-    if len(seen) > _MOST_FOLDERS:
-        problem = f"there are more than {_MOST_FOLDERS} folders in it, by links perhaps; name the one with the flows"
-        raise FlowLoadError(short_path(str(folder)), problem)
-    if is_package(folder):
-        yield from _in_modules(import_folder(folder))
-        return
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise FlowLoadError(short_path(str(folder)), error.strerror or str(error)) from error
-    for entry in entries:
-        if entry.name.startswith(".") or entry.name == "__pycache__":
+def _files(top: Path, *, whole: bool = False) -> Iterator[Path | FlowLoadError]:
+    """The files that flows are read from, by folder and name, and what is wrong with folders.
+
+    Of a package what is imported with it, or the package itself where it is to be read as a `whole`.
+    """
+    waiting, seen = [top], set[Path]()
+    while waiting:
+        place = waiting.pop()
+        if not place.is_dir() or (whole and is_package(place)):
+            yield place
             continue
-        if entry.is_dir():
-            yield from _in_folder(entry, seen)
-        elif entry.suffix.lower() in {".py", *SUFFIXES}:
-            yield from _in_file(entry, read_flows)
+        if place.resolve() in seen:  # by links, a folder may lie in itself, or in many places
+            continue
+        seen.add(place.resolve())
+        if len(seen) > _MOST_FOLDERS:
+            problem = (
+                f"there are more than {_MOST_FOLDERS} folders in it, by links perhaps; name the one with the flows"
+            )
+            yield FlowLoadError(short_path(str(top)), problem)
+            return
+        try:
+            entries = sorted(place.iterdir(), reverse=True)
+        except OSError as error:
+            yield FlowLoadError(short_path(str(place)), error.strerror or str(error))
+            continue
+        # A folder in a package without `__init__.py` holds data at most, and `__main__` is a program.
+        runs = is_package(place) or not is_package(place.parent) or place == top
+        suffixes = {".py", *SUFFIXES} if runs else {*SUFFIXES}
+        passed = {"__pycache__", "__main__.py"} if is_package(place) else {"__pycache__"}
+        shown = (each for each in entries if not each.name.startswith(".") and each.name not in passed)
+        waiting += [each for each in shown if each.is_dir() or each.suffix.lower() in suffixes]
 
 
 def _in_file(file: Path, read: Callable[[Path], Iterable[R]]) -> Iterator[BaseFlow | R]:
@@ -151,10 +169,6 @@ def _settle(found: list[BaseFlow], registry: FlowRegistry | None) -> list[BaseFl
     return [flow for flow, place in places if place.get(flow.id) is flow]
 
 
-_MOST_FILES = 10_000
-"""A folder may hold a link to anywhere."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     """What there is of a source.
@@ -183,7 +197,8 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
     registry = _Lenient(min_examples)
     found: list[BaseFlow] = []
     with registry.scope():
-        for each in _readable(source):
+        place = _place(source)
+        for each in _in_package(place) if isinstance(place, str) else _each(_files(place)):
             if isinstance(each, FlowError):
                 registry.faults.append(each)
             else:
@@ -219,21 +234,6 @@ class _Lenient(FlowRegistry):
             self.faults.append(error)
 
 
-def _readable(source: str | Path) -> Iterator[BaseFlow | FlowError]:
-    path = Path(source)
-    try:
-        there = path.resolve() if str(source).strip() and path.exists() else None
-    except OSError:
-        there = None
-    if there is not None:
-        yield from _each(_files(there))
-        return
-    name = str(source)
-    if not (isinstance(source, str) and name and all(part.isidentifier() for part in name.split("."))):
-        raise FlowLoadError(repr(name), f"there is no such file, folder or package, seen from {Path.cwd()}")
-    yield from _in_package(name)
-
-
 def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
     """By its files, so that one which cannot be imported hides no other."""
     try:
@@ -246,40 +246,6 @@ def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
         return
     import_name(name)
     yield from defined_in(sys.modules[name])
-
-
-def _files(path: Path) -> list[Path | FlowLoadError]:
-    """The files that `load_flows` would read, by folder and name, and the folders that cannot be read."""
-    if not path.is_dir():
-        return [path]
-    found: list[Path] = []
-    wrong: list[Path | FlowLoadError] = []
-    waiting, seen = [path], set[Path]()
-    while waiting:
-        folder = waiting.pop()
-        if folder.resolve() in seen:
-            continue
-        seen.add(folder.resolve())
-        if len(found) > _MOST_FILES or len(seen) > _MOST_FILES:
-            problem = (
-                f"there are more than {_MOST_FILES} files or folders in it, by links perhaps; the rest was not read"
-            )
-            return [FlowLoadError(short_path(str(path)), problem), *wrong, *sorted(found)]
-        try:
-            entries = sorted(folder.iterdir())
-        except OSError as error:
-            wrong.append(FlowLoadError(short_path(str(folder)), error.strerror or str(error)))
-            continue
-        # Of a package, only what is imported with it: a folder in it without `__init__.py` holds data at most.
-        runs = is_package(folder) or not is_package(folder.parent) or folder == path
-        for entry in entries:
-            if entry.name.startswith(".") or entry.name in {"__pycache__", "__main__.py"}:
-                continue
-            if entry.is_dir():
-                waiting.append(entry)
-            elif entry.suffix.lower() in SUFFIXES or (entry.suffix.lower() == ".py" and runs):
-                found.append(entry)
-    return [*wrong, *sorted(found)]
 
 
 def _each(files: Iterable[Path | FlowLoadError]) -> Iterator[BaseFlow | FlowError]:
