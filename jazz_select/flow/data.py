@@ -133,41 +133,21 @@ def read_each(file: Path) -> Iterator[BaseFlow | FlowError]:
 
 def _read(file: Path, number: int, entry: object) -> BaseFlow:
     data = _validated(file, number, entry)
+    subject = Subject(name=data.name, place=_place(file, number))
     with read_from(file, number):
-        flow = _build(data, place=_place(file, number))
+        flow = _build(data, subject)
     if data.chain:
-        flow.chain = _chain(data, place=_place(file, number))
-    _check_running(Subject(name=data.name, place=_place(file, number)), data)
+        flow.chain = _chain(data, subject)
+    for field, said in data.model_dump(include={"reply", "chain"}).items():
+        check_text(subject, field, json.dumps(said, ensure_ascii=False))
+    if fault := fault_in_reply(data.reply):
+        raise subject.error("reply", fault)
     if data.reply:
         flow.reply = data.reply
     return flow
 
 
-def _check_running(subject: Subject, data: FlowData) -> None:
-    """What no flow checks, since it is read by whoever runs one.
-
-    Raises:
-        FlowValidationError: It cannot be written down, or the reply cannot be filled.
-    """
-    for field in ("reply", "chain"):
-        for text in _texts_in(getattr(data, field)):
-            check_text(subject, field, text)
-    if fault := fault_in_reply(data.reply):
-        raise subject.error("reply", fault)
-
-
-def _texts_in(value: object) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for each in cast("list[object]", value):
-            yield from _texts_in(each)
-    elif isinstance(value, BaseModel):
-        for each in value.model_dump().values():
-            yield from _texts_in(each)
-
-
-def _chain(data: FlowData, *, place: str) -> tuple[str | dict[str, Any], ...]:
+def _chain(data: FlowData, subject: Subject) -> tuple[str | dict[str, Any], ...]:
     """The steps as an executor reads them.
 
     Raises:
@@ -182,17 +162,15 @@ def _chain(data: FlowData, *, place: str) -> tuple[str | dict[str, Any], ...]:
             names = [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
             if step.after_step in step.candidate_tools:
                 after = beginning(step.after_step, _LONGEST_FIELD)
-                problem = f"a tool never follows itself: take {after!r} out of candidate_tools"
-                raise FlowValidationError(data.name, where, problem, place=place)
-        for name in names:
-            if name not in tools:
-                advice = did_you_mean(name, data.tools) or "add it to the flow's `tools:`, or take the step out"
-                problem = f"{beginning(name, _LONGEST_FIELD)!r} is not among the flow's tools; {advice}"
-                raise FlowValidationError(data.name, where, problem, place=place)
+                raise subject.error(where, f"a tool never follows itself: take {after!r} out of candidate_tools")
+        for name in (each for each in names if each not in tools):
+            advice = did_you_mean(name, data.tools) or "add it to the flow's `tools:`, or take the step out"
+            problem = f"{beginning(name, _LONGEST_FIELD)!r} is not among the flow's tools; {advice}"
+            raise subject.error(where, problem)
     return tuple(step if isinstance(step, str) else step.model_dump() for step in data.chain)
 
 
-def _build(data: FlowData, *, place: str) -> BaseFlow:
+def _build(data: FlowData, subject: Subject) -> BaseFlow:
     common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise", "chain", "reply"})
     common["priority"] = (data.priority[0], data.priority[1])
     if data.type == "conditional":
@@ -200,13 +178,13 @@ def _build(data: FlowData, *, place: str) -> BaseFlow:
         return ConditionalFlow(**common, branches=branches, flows=data.flows, otherwise=data.otherwise)
     for field in ("branches", "otherwise"):
         if getattr(data, field):
-            raise FlowValidationError(data.name, field, "is for flows of `type: conditional` only", place=place)
-    if data.type == "flow":
-        if data.flows:
-            problem = "is for composites; add `type: sequential`, `type: parallel` or `type: conditional`"
-            raise FlowValidationError(data.name, "flows", problem, place=place)
-        return Flow(**common)
-    return _PLAIN[data.type](**common, flows=data.flows)
+            raise subject.error(field, "is for flows of `type: conditional` only")
+    if data.type != "flow":
+        return _PLAIN[data.type](**common, flows=data.flows)
+    if data.flows:
+        problem = "is for composites; add `type: sequential`, `type: parallel` or `type: conditional`"
+        raise subject.error("flows", problem)
+    return Flow(**common)
 
 
 def _entries(file: Path) -> Iterator[object]:
