@@ -202,7 +202,7 @@ def read_as(kind: type[T], data: object, place: str) -> T:
     from pydantic import ValidationError
 
     try:
-        return _reader(kind).validate_python(data)
+        return adapter_of(kind).validate_python(data)
     except ValidationError as error:
         config = cast("Mapping[str, object]", getattr(kind, "model_config", {}))
         is_secret = bool(config.get("hide_input_in_errors"))
@@ -214,7 +214,8 @@ def read_as(kind: type[T], data: object, place: str) -> T:
 
 
 @lru_cache(64)
-def _reader(kind: type[T]) -> "TypeAdapter[T]":
+def adapter_of(kind: type[T]) -> "TypeAdapter[T]":
+    """What pydantic reads such a value with, made once."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)

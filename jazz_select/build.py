@@ -1,7 +1,6 @@
 """The composition root: where flows, memory, models and settings meet."""
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -176,44 +175,18 @@ def load_registry(source: str | Path) -> FlowRegistry:
 
 def selector_options(settings: "Settings") -> "SelectorOptions":
     """How the settings have a selector select. Whom it asks, and what it keeps, is for whoever makes it to say."""
-    return {
-        "top_k": settings.top_k,
-        "rrf_k": settings.rrf_k,
-        "coverage": settings.coverage,
-        "on_empty": settings.on_empty,
-        "timeout_s": settings.timeout_s,
-        "skip_llm_above": settings.skip_llm_above,
-        "abstain_below": settings.abstain_below,
-        "max_error": settings.max_error,
-        "ask_user": settings.ask_user,
-    }
+    from jazz_select.selector.options import SelectorOptions
+
+    return SelectorOptions(**settings.model_dump(include={*SelectorOptions.__annotations__}))
 
 
-@asynccontextmanager
-async def open_selector(
-    settings: "Settings", memory: "ProceduralMemory", registry: Mapping[str, BaseFlow]
-) -> AsyncGenerator["FlowSelector"]:
-    """The selector that the settings describe; the connections of its model are closed at the end.
+def open_selector(settings: "Settings", memory: "ProceduralMemory", registry: Mapping[str, BaseFlow]) -> "FlowSelector":
+    """The selector that the settings describe; to be closed, as it has the connections of its models.
 
     Raises:
         ConfigError: The model that the settings name cannot be used.
     """
-    from jazz_select.chat.models import as_chat_model, as_decision_model
     from jazz_select.selector.select import FlowSelector
 
-    decider = as_decision_model(settings.decider)
-    model = as_chat_model(settings.llm)
-    try:
-        yield FlowSelector(
-            model,
-            registry,
-            memory,
-            settings.agent_id,
-            decider=decider,
-            **selector_options(settings),
-        )
-    finally:
-        for each in (model, decider):
-            close = getattr(each, "aclose", None)
-            if close is not None:
-                await close()
+    options = selector_options(settings)
+    return FlowSelector(settings.llm, registry, memory, settings.agent_id, decider=settings.decider, **options)

@@ -13,12 +13,11 @@ said, and the texts of errors, which may quote it; a `redact` hook may take any 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from time import perf_counter
-from types import TracebackType
 from typing import Any, Final, Literal, Protocol, Self
 
 import orjson
@@ -231,43 +230,24 @@ _NOWHERE = _Place()
 _place: ContextVar[_Place] = ContextVar("jazz_select_trace", default=_NOWHERE)
 
 
-class _Scope(AbstractContextManager[Span | None]):
-    """Opens a span and closes it."""
-
-    __slots__ = ("_span", "_token", "_trace")
-
-    def __init__(self, trace: Trace, span: Span) -> None:
-        self._trace = trace
-        self._span = span
-        self._token: Token[_Place] | None = None
-
-    def __enter__(self) -> Span:
-        self._token = _place.set(_Place(self._trace, self._span))
-        self._trace.started(self._span)
-        return self._span
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is not None and not self._span.error:
-            self._span.error = type(error).__name__
-            self._span.hold({"error": describe_error(error)})
-        self._trace.ended(self._span)
-        if self._token is not None:
-            _place.reset(self._token)
+@contextmanager
+def _open(trace: Trace, span: Span) -> Generator[Span]:
+    """A span that is the current one as long as the block lasts."""
+    token = _place.set(_Place(trace, span))
+    try:
+        trace.started(span)
+        yield span
+    except BaseException as error:
+        if not span.error:
+            span.error = type(error).__name__
+            span.hold({"error": describe_error(error)})
+        raise
+    finally:
+        trace.ended(span)
+        _place.reset(token)
 
 
-class _Nobody(AbstractContextManager[None]):
-    """Where nobody listens."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-
-_NOBODY = _Nobody()
+_NOBODY = nullcontext()
 
 
 def span(name: str, kind: Kind) -> AbstractContextManager[Span | None]:
@@ -279,7 +259,7 @@ def span(name: str, kind: Kind) -> AbstractContextManager[Span | None]:
             return _NOBODY
         trace = Trace()
     depth = 0 if here.span is None else here.span.depth + 1
-    return _Scope(trace, Span(name=name, kind=kind, depth=depth, parent=here.span))
+    return _open(trace, Span(name=name, kind=kind, depth=depth, parent=here.span))
 
 
 class LoggingHook:

@@ -6,17 +6,15 @@ was in somebody else's hands. Errors travel as their class's name, their text an
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 import orjson
 
 from jazz_select import errors
+from jazz_select.arguments import adapter_of
 from jazz_select.errors import ConfigError, JazzSelectError, ToldError
+from jazz_select.json_values import plain
 from jazz_select.text import beginning, describe_error, wrong_fields
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 LONGEST_READ: Final = 64_000_000
@@ -42,7 +40,7 @@ def value_of(kind: type[T], data: object, what: str = "", *, sparse: bool = Fals
     from pydantic import ValidationError
 
     try:
-        return _adapter(kind).validate_python(_said(data) if sparse else data)
+        return adapter_of(kind).validate_python(_said(data) if sparse else data)
     except ValidationError as error:
         count = error.error_count()
         problem = f"{count} things in it are wrong" if count > _MOST_ERRORS else wrong_fields(error, "the whole")[0]
@@ -58,13 +56,6 @@ def _said(value: object) -> Any:
         items = cast("Mapping[object, object]", value).items()
         return {key: _said(each) for key, each in items if each is not None}
     return [_said(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
-
-
-@lru_cache(64)
-def _adapter(kind: type[T]) -> "TypeAdapter[T]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
 
 
 def unreadable(what: str, problem: str) -> ConfigError:
@@ -100,6 +91,25 @@ def read_json(text: str | bytes, what: str) -> Any:
         return orjson.loads(text)
     except ValueError as error:
         raise unreadable(what, f"it is no JSON: {error}") from error
+
+
+class JsonData:
+    """A dataclass that is told as plain JSON values, keys always all of them and in the order of its fields."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain JSON values; None stands for what is not known."""
+        return cast("dict[str, Any]", plain(self))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """What `to_dict` told, every type checked.
+
+        Raises:
+            ConfigError: It is none.
+        """
+        return value_of(cls, whole_of(data, cls.__name__), sparse=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from uuid import NAMESPACE_DNS, uuid5
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import Shown, facts_html, page_html, rows_html
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, UserQuestion
-from jazz_select.travel import read_json, value_of, whole_of
+from jazz_select.travel import JsonData, read_json, value_of, whole_of
 
 Role = Literal["system", "user", "assistant"]
 
@@ -126,7 +126,7 @@ class FlowCard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(JsonData):
     """A flow that recall found, and how near it came."""
 
     flow_id: str
@@ -175,19 +175,6 @@ class Candidate:
             "scores": dict(self.scores),
             "confidence": self.confidence,
         }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its metadata, as plain JSON values."""
-        return cast("dict[str, Any]", plain(self.as_metadata()))
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Candidate":
-        """What `to_dict` told; unlike `from_metadata` it refuses what is of the wrong kind.
-
-        Raises:
-            ConfigError: It is none.
-        """
-        return value_of(cls, whole_of(data, cls.__name__), sparse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,67 +304,52 @@ class Latency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    """What was decided, why, and everything that led there."""
+class Decision(JsonData):
+    """What was decided, why, and everything that led there.
+
+    The first twelve fields are published in this order by `jazz-select select --json`.
+    """
 
     tier: Tier
     reason: Reason
     chosen_ids: tuple[str, ...] = ()
-    candidates: tuple[Candidate, ...] = ()
-    """All that was offered, best first."""
     raw_reply: str | None = None
     """The model's reply, byte for byte; None where no model answered."""
     parsed_ids: tuple[str, ...] = ()
     """The ids read from the reply, before they were checked against the offered set."""
+    confidence: float | None = None
+    """P(the top candidate is the right one), where known."""
+    model: str = ""
+    error: str = ""
+    """What the model call failed with, for `fallback_error`."""
+    sized: str = ""
+    """How many candidates there are and why, where their number was left to recall (`top_k="auto"`)."""
+    notes: tuple[str, ...] = ()
+    """What was degraded, dropped or cut on the way, one sentence each."""
+    latency: Latency = Latency()
+    usage: Usage | None = None
     called_off: tuple[str, ...] = ()
     """The ids of flows of the conversation that the user calls off, where the choice was told of a conversation."""
     confirmed: Literal["", "yes", "no"] = ""
     """The user's answer to the question that waited for a yes or a no, where the conversation has one."""
+    in_scope: float | None = None
+    """P(some flow of the catalogue is right), where known."""
+    recalled_by: str = ""
+    """Which embedder of a cascade found the candidates, and why that one; empty where there is one alone."""
+    attempts: int = 0
+    """Calls to the model that got an answer, with those that were made again before it."""
+    stages: tuple[StageRecord, ...] = ()
+    """What each stage of a cascade made of it, in the order in which they were asked; empty without a cascade."""
+    question: UserQuestion | None = None
+    """What the user is to be asked, where the reason is `ask`."""
     quote: str = ""
     """The sentence by which the user gave it, as the model says."""
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """What the message gives for the inputs of flows, by flow id, as the model says; None for what is taken back."""
     unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Likewise, several values for one input, of which nothing tells which is meant."""
-    confidence: float | None = None
-    """P(the top candidate is the right one), where known."""
-    in_scope: float | None = None
-    """P(some flow of the catalogue is right), where known."""
-    sized: str = ""
-    """How many candidates there are and why, where their number was left to recall (`top_k="auto"`)."""
-    recalled_by: str = ""
-    """Which embedder of a cascade found the candidates, and why that one; empty where there is one alone."""
-    latency: Latency = Latency()
-    usage: Usage | None = None
-    model: str = ""
-    attempts: int = 0
-    """Calls to the model that got an answer, with those that were made again before it."""
-    error: str = ""
-    """What the model call failed with, for `fallback_error`."""
-    notes: tuple[str, ...] = ()
-    """What was degraded, dropped or cut on the way, one sentence each."""
-    stages: tuple[StageRecord, ...] = ()
-    """What each stage of a cascade made of it, in the order in which they were asked; empty without a cascade."""
-    question: UserQuestion | None = None
-    """What the user is to be asked, where the reason is `ask`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values, times in seconds; None stands for what is not known."""
-        return cast("dict[str, Any]", plain(self.told()))
-
-    def told(self) -> dict[str, Any]:
-        """What `to_dict` makes plain values of."""
-        told = {name: getattr(self, name) for name in _OF_A_DECISION}
-        return told | {"candidates": [each.as_metadata() for each in self.candidates]}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Decision":
-        """What `to_dict` told.
-
-        Raises:
-            ConfigError: It is none.
-        """
-        return value_of(cls, whole_of(data, cls.__name__), sparse=True)
+    candidates: tuple[Candidate, ...] = ()
+    """All that was offered, best first."""
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
@@ -423,14 +395,6 @@ def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str]
         for place, each in enumerate(candidates, start=1)
     ]
     return rows_html(names, rows)
-
-
-_OF_A_DECISION = (
-    *("tier", "reason", "chosen_ids", "raw_reply", "parsed_ids", "confidence", "model", "error", "sized", "notes"),
-    *("latency", "usage", "called_off", "confirmed", "in_scope", "recalled_by", "attempts"),
-    *("stages", "question", "quote", "values", "unclear"),
-)
-"""In the order in which they are told: the first twelve are published by `jazz-select select --json`."""
 
 
 _NUMBERS = (int, float)

@@ -5,17 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import exp, log
-from typing import Any, cast
 
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import plain
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, together
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.stages import SHARED, OwnAnswers, likely
 from jazz_select.text import describe_error, in_log
 from jazz_select.threads import Deadline
-from jazz_select.travel import value_of, whole_of
+from jazz_select.travel import JsonData
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +64,7 @@ _SUREST = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(JsonData):
     """What labelled requests say of how sure the stages are; without any, they are taken at their word.
 
     "Scoped" is how sure they are where "none" is an answer, with `on_empty="none"` and within a conversation.
@@ -92,19 +90,6 @@ class Calibration:
     def of_decider(self, *, scoped: bool) -> Line:
         """Likewise of recall and decision model together."""
         return self.decider_scoped if scoped else self.decider
-
-    def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        return cast("dict[str, Any]", plain(self))
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Calibration":
-        """What `to_dict` told.
-
-        Raises:
-            ConfigError: It is none.
-        """
-        return value_of(cls, whole_of(data, cls.__name__), sparse=True)
 
 
 def fitted(answers: Sequence[tuple[float, bool]]) -> Line:

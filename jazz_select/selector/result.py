@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, cast
 
@@ -96,8 +96,8 @@ class FlowSelectionResult:
 
     def _told(self) -> dict[str, Any]:
         """What `to_dict` makes plain values of, and `to_json` text."""
-        decision = self.decision.told()
-        offered: list[dict[str, Any]] = decision.pop("candidates")
+        decision = {each.name: getattr(self.decision, each.name) for each in fields(self.decision)}
+        offered = [each.as_metadata() for each in decision.pop("candidates")]
         same = offered == self.candidates
         return {
             "chosen": list(map(_chosen_data, self.chosen_flows, self.chosen_prompts)),
