@@ -11,7 +11,7 @@ from jazz_select.chat.models import DecisionModelLike, ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, Cases
 from jazz_select.evaluation.index import AGENT, indexed
-from jazz_select.evaluation.judged import Chosen, Judged
+from jazz_select.evaluation.judged import Judged
 from jazz_select.evaluation.route import DEPTH, Asked, Policy, routes
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.flow.base import BaseFlow
@@ -89,7 +89,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     async with own if memory is None else nullcontext(memory) as used:
         asked = [Asked.of(case) for case in given]
         found = await routes(registry, used, whose, asked, policy)
-        chosen: Sequence[Chosen | None] = [None] * len(given)
+        chosen: Sequence[FlowSelectionResult | None] = [None] * len(given)
         if selector is not None:
             chosen = await _chosen(selector, given, progress)
         elif models:
@@ -115,35 +115,19 @@ async def evaluate(  # noqa: PLR0913 - options with a name
 
 async def _chosen(
     selector: FlowSelector, cases: Sequence[Case], progress: Callable[[int, int], None] | None
-) -> Sequence[Chosen]:
+) -> Sequence[FlowSelectionResult]:
     """What is selected for each, some side by side; one that raises ends all, and raises as it did."""
     done = 0
 
-    async def one(case: Case) -> Chosen:
+    async def one(case: Case) -> FlowSelectionResult:
         nonlocal done
         result = await selector.select(case.request, episode_summaries=case.episodes, context=case.context)
         done += 1
         if progress is not None:
             progress(done, len(cases))
-        return _told(result)
+        return result
 
     return await side_by_side([partial(one, case) for case in cases], at_once=_AT_ONCE)
-
-
-def _told(result: FlowSelectionResult) -> Chosen:
-    decision = result.decision
-    usage = decision.usage
-    return Chosen(
-        names=tuple(result.names),
-        reason=decision.reason.value,
-        tier=decision.tier.value,
-        calls=sum(each.calls for each in decision.stages) or decision.attempts,
-        input_tokens=usage.input_tokens if usage else 0,
-        output_tokens=usage.output_tokens if usage else 0,
-        error=decision.error,
-        took_s=decision.latency.total_s,
-        stages=decision.stages,
-    )
 
 
 def _name(model: object) -> str:

@@ -9,36 +9,8 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.route import DEPTH, Outcome, Route
-from jazz_select.stages import StageRecord
+from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import meant
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """What a selector with a model chose for a case.
-
-    Attributes:
-        names: The flows, in order.
-        reason: Why, as `jazz_select.values.Reason`.
-        tier: How free it was, as `jazz_select.values.Tier`.
-        calls: Calls of models that got an answer, those of a decision model included.
-        input_tokens: Tokens of those calls.
-        output_tokens: Likewise.
-        error: What the model failed with; empty where it did not.
-        took_s: How long it took with recall, in seconds.
-        stages: What each stage of a cascade made of it; empty without one.
-    """
-
-    names: tuple[str, ...]
-    reason: str
-    tier: str
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    error: str = ""
-    took_s: float = 0.0
-    stages: tuple[StageRecord, ...] = ()
-
 
 Verdict = Literal["right", "wrong", "open"]
 """`open`: a model would have to say, and none was asked."""
@@ -46,11 +18,11 @@ Verdict = Literal["right", "wrong", "open"]
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A case, where it led, and what a model chose, if one was there."""
+    """A case, where it led, and what a selector with a model chose, if there was one."""
 
     case: Case
     route: Route
-    chosen: Chosen | None = None
+    chosen: FlowSelectionResult | None = None
 
     @cached_property
     def expect(self) -> frozenset[str]:
@@ -61,7 +33,7 @@ class Judged:
     def taken(self) -> tuple[str, ...]:
         """What a deployment would go on with: the model's choice, without a model the first candidate, or nothing."""
         if self.chosen is not None:
-            return self.chosen.names
+            return tuple(self.chosen.names)
         return () if self.route.outcome is Outcome.NONE else self.route.candidates[:1]
 
     @property
@@ -118,9 +90,9 @@ class Judged:
             "outcome": route.outcome.value,
             "confidence": route.confidence,
             "in_scope": route.in_scope,
-            "chosen": None if chosen is None else list(chosen.names),
-            "reason": None if chosen is None else chosen.reason,
-            "error": None if chosen is None else chosen.error,
+            "chosen": None if chosen is None else chosen.names,
+            "reason": None if chosen is None else chosen.decision.reason.value,
+            "error": None if chosen is None else chosen.decision.error,
             "tags": list(self.case.tags),
             "took_s": route.took_s,
         }

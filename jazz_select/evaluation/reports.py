@@ -151,14 +151,15 @@ def _story(each: Judged) -> Iterator[str]:
     yield f"expected: {', '.join(each.case.expect) or NONE}"
     yield f"ranking: {', '.join(each.route.ranking)}"
     if each.chosen is not None:
-        why = f"chosen: {', '.join(each.chosen.names) or NONE} ({each.chosen.reason})"
-        yield f"{why}{f': {each.chosen.error}' if each.chosen.error else ''}"
+        decision = each.chosen.decision
+        why = f"chosen: {', '.join(each.chosen.names) or NONE} ({decision.reason.value})"
+        yield f"{why}{f': {decision.error}' if decision.error else ''}"
     if each.case.why:
         yield f"why: {each.case.why}"
 
 
 def _took(each: Judged) -> float:
-    return each.route.took_s if each.chosen is None else each.chosen.took_s
+    return each.route.took_s if each.chosen is None else each.chosen.decision.latency.total_s
 
 
 def _safe(text: str) -> str:

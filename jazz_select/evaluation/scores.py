@@ -63,7 +63,7 @@ class StageMeasures:
 
 def stage_measures(judged: Iterable[Judged]) -> list[StageMeasures]:
     """Of each stage that was there, in the order in which they are asked; none without a cascade."""
-    cases = [each for each in judged if each.chosen is not None and each.chosen.stages]
+    cases = [each for each in judged if each.chosen is not None and each.chosen.decision.stages]
     return [found for name in _ORDER if (found := _of(name, cases)).asked]
 
 
@@ -72,7 +72,7 @@ def _of(name: StageName, cases: Sequence[Judged]) -> StageMeasures:
         (record, case.exact)
         for case in cases
         if case.chosen is not None
-        for record in case.chosen.stages
+        for record in case.chosen.decision.stages
         if record.name == name and record.outcome != "spared"
     ]
     decided = [exact for record, exact in records if record.outcome in {"decided", "none"}]
@@ -177,17 +177,19 @@ class Choices:
     @classmethod
     def of(cls, model: str, judged: Sequence[Judged]) -> "Choices":
         """Counted."""
-        chosen = [(each, each.chosen) for each in judged if each.chosen is not None]
+        made = [each.chosen.decision for each in judged if each.chosen is not None]
+        calls = [sum(stage.calls for stage in each.stages) or each.attempts for each in made]
+        usages = [each.usage for each in made if each.usage is not None]
         return cls(
             model=model,
-            exact=sum(each.exact for each, _ in chosen),
-            failed=sum(bool(choice.error) for _, choice in chosen),
-            asked=sum(bool(choice.calls or choice.error) for _, choice in chosen),
-            calls=sum(choice.calls for _, choice in chosen),
-            input_tokens=sum(choice.input_tokens for _, choice in chosen),
-            output_tokens=sum(choice.output_tokens for _, choice in chosen),
-            tiers=dict(Counter(choice.tier for _, choice in chosen).most_common()),
-            reasons=dict(Counter(choice.reason for _, choice in chosen).most_common()),
+            exact=sum(each.exact for each in judged if each.chosen is not None),
+            failed=sum(bool(each.error) for each in made),
+            asked=sum(bool(count or each.error) for count, each in zip(calls, made, strict=True)),
+            calls=sum(calls),
+            input_tokens=sum(each.input_tokens for each in usages),
+            output_tokens=sum(each.output_tokens for each in usages),
+            tiers=dict(Counter(each.tier.value for each in made).most_common()),
+            reasons=dict(Counter(each.reason.value for each in made).most_common()),
         )
 
 

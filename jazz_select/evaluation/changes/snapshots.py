@@ -16,9 +16,10 @@ from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
 from jazz_select.flow.base import BaseFlow, digest_of
 from jazz_select.json_values import plain
 from jazz_select.ports import Embedder
+from jazz_select.selector.retrieval import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import estimate_tokens
-from jazz_select.values import Candidate, Message, RecallResult, Reply
+from jazz_select.values import Message, RecallResult, Reply
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case  # the process of a side reads none, and need not wait for it
@@ -58,12 +59,8 @@ class Question:
 
 def key_of(asked: Asked) -> str:
     """What a request is kept under: text, earlier turns and context count, and nothing else."""
-    told = [asked.request, list(asked.episodes), plain(asked.context)]
-    try:
-        data = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, ValueError):  # halves of surrogate pairs
-        data = repr(told).encode(errors="surrogatepass")
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    told = dumps([asked.request, asked.episodes, plain(asked.context)])
+    return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
 def questions(
@@ -188,22 +185,10 @@ async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple
         offered = [by_name[name] for name in route.candidates if name in by_name]
         if route.outcome is Outcome.ASKED and offered:
             # With a size of its own, as recall gives one: then a single candidate is shown to the model as well.
-            shown = RecallResult((_candidate(flow).as_metadata() for flow in offered), sized="as the route has it")
+            shown = RecallResult((candidate_of(flow).as_metadata() for flow in offered), sized="as the route has it")
             await selector.select(asked.request, shown, asked.episodes, context=asked.context)
         counted.append(counter.tokens)
     return counted
-
-
-def _candidate(flow: BaseFlow) -> Candidate:
-    own = flow.outline()
-    return Candidate(
-        flow_id=flow.id,
-        flow_name=own.name,
-        flow_type=own.type,
-        description=own.description,
-        condition=own.condition,
-        desired_effects=own.desired_effects,
-    )
 
 
 class _Counter:

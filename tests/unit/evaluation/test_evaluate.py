@@ -11,7 +11,6 @@ from jazz_select.evaluation import (
     Case,
     CaseProblem,
     Cases,
-    Chosen,
     Evaluation,
     Judged,
     Outcome,
@@ -23,8 +22,9 @@ from jazz_select.evaluation import (
     markdown_report,
 )
 from jazz_select.evaluation.index import AGENT
+from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import HashEmbedder, ScriptedDecider, ScriptedModel
-from jazz_select.values import Usage
+from jazz_select.values import Decision, Reason, Tier, Usage
 
 TAKEN, ASKED, NONE = Outcome.TAKEN, Outcome.ASKED, Outcome.NONE
 
@@ -40,7 +40,16 @@ def judged(
     case: Case | None = None,
 ) -> Judged:
     """Names are letters."""
-    choice = None if chosen is None else Chosen(names=tuple(chosen), reason="llm", tier="guided", calls=1)
+    choice = None
+    if chosen is not None:
+        flows = [
+            Flow(
+                name=name, description="d", condition="c", desired_effects=["e"], registry=FlowRegistry(min_examples=0)
+            )
+            for name in chosen
+        ]
+        decision = Decision(tier=Tier.GUIDED, reason=Reason.LLM, attempts=1)
+        choice = FlowSelectionResult(chosen_flows=[*flows], decision=decision)
     return Judged(
         case=case or Case(request=f"{expect} of {ranking}", expect=tuple(expect)),
         route=Route(
