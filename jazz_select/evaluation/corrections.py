@@ -22,16 +22,6 @@ _SHARES: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """A correction, or a part of what would have been learned, that was left out, and why."""
-
-    request: str
-    right: tuple[str, ...]
-    why: str
-    ids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
     """What a person said was right for a request; it may be what was chosen.
 
@@ -40,12 +30,14 @@ class Correction:
         right: Names of flows, in their order; none where nothing fits.
         first: The flow that recall put first at the time; empty where there was none.
         ids: Of the log's entries that say so.
+        why: Why it was left out, or a part of what would have been learned; empty where it was not.
     """
 
     request: str
     right: tuple[str, ...]
     first: str = ""
     ids: tuple[str, ...] = ()
+    why: str = ""
 
     @property
     def is_held(self) -> bool:
@@ -58,9 +50,9 @@ class Correction:
         """The flow that was right, where it is one."""
         return self.right[0] if len(self.right) == 1 else ""
 
-    def refused(self, why: str) -> Refused:
+    def refused(self, why: str) -> "Correction":
         """It is left out."""
-        return Refused(request=self.request, right=self.right, why=why, ids=self.ids)
+        return replace(self, why=why)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +66,7 @@ class Gathered:
     """
 
     corrections: tuple[Correction, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[Correction, ...] = ()
     suggested: tuple[Correction, ...] = ()
 
 
@@ -87,7 +79,7 @@ def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
     """
     found: dict[str, Correction] = {}
     hints: dict[str, Correction] = {}
-    refused: list[Refused] = []
+    refused: list[Correction] = []
     known = frozenset(names)
     for entry in entries:
         if entry.right is None:
@@ -175,7 +167,7 @@ class Neighbourhood:
         taken: Mapping[str, int],
         most: int,
         most_confirmed: int,
-    ) -> tuple[list[Correction], list[Refused]]:
+    ) -> tuple[list[Correction], list[Correction]]:
         """The corrections to learn from, the most telling first, and those that cannot be.
 
         Held back is what nothing speaks for: recall does not have the flow among its first for the request, and

@@ -50,58 +50,52 @@ class Cluster:
     nearest: str = ""
 
 
-class Grouping:
-    """Groups of texts. The same texts in the same order always give the same groups."""
+def _clusters(
+    now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow], embedder: str | Embedder
+) -> tuple[Cluster, ...]:
+    """The requests without a flow in groups of at least `LEAST`, the largest first; the same ones for the same log.
 
-    def __init__(self, registry: Mapping[str, BaseFlow], embedder: Embedder) -> None:
-        """Find out how near to one another requests for one thing lie: as near as the examples of one flow."""
-        self._embedder = embedder
-        self.within = self._usual_nearness(registry)
-
-    def clusters(self, texts: Sequence[str], before: Sequence[str], firsts: Sequence[str]) -> tuple[Cluster, ...]:
-        """The groups of at least `LEAST`, the largest first.
-
-        Again and again the text with the most others around it is taken, with these; they are a group, and the rest is
-        looked at again. At most the last `MOST_READ` texts are read.
-
-        Args:
-            texts: Requests without a flow.
-            before: Those of the window before, to say what is new.
-            firsts: The flow that recall had first for each of `texts`.
-        """
-        texts, firsts, before = texts[-MOST_READ:], firsts[-MOST_READ:], before[-MOST_READ:]
-        rows, earlier = unit_vectors(texts, self._embedder), unit_vectors(before, self._embedder)
-        near = (rows @ rows.T >= self.within) & np.any(rows, axis=1)[:, None]
-        left = np.ones(len(texts), bool)
-        found: list[Cluster] = []
-        while left.any() and len(found) < _MOST_GROUPS:
-            counts = (near & left).sum(axis=1) * left
-            place = int(counts.argmax())
-            if counts[place] < LEAST:
-                break
-            members = np.flatnonzero(near[place] & left)
-            left[members] = False
-            middle = unit_rows(rows[members].mean(axis=0, keepdims=True))[0]
-            order = members[np.argsort(-(rows[members] @ middle), kind="stable")]
-            shown = dict.fromkeys(texts[int(each)] for each in order)
-            names = [firsts[int(each)] for each in members if firsts[int(each)]]
-            found.append(
-                Cluster(
-                    size=len(members),
-                    before=int((earlier @ middle >= self.within).sum()),
-                    texts=tuple(shown)[:_SHOWN],
-                    nearest=max(sorted(set(names)), key=names.count) if names else "",
-                )
+    Again and again the text with the most others around it is taken, with these; they are a group, and the rest is
+    looked at again. At most the last `MOST_READ` texts are read. Requests for one thing lie as near to one another as
+    the examples of one flow do.
+    """
+    lacking, lacked = ([each for each in some if _lacks_a_flow(each)][-MOST_READ:] for some in (now, before))
+    if not lacking:
+        return ()
+    opened = open_embedder(embedder)
+    within = _usual_nearness(registry, opened)
+    rows, earlier = (unit_vectors([each.request for each in some], opened) for some in (lacking, lacked))
+    near = (rows @ rows.T >= within) & np.any(rows, axis=1)[:, None]
+    left = np.ones(len(lacking), bool)
+    found: list[Cluster] = []
+    while left.any() and len(found) < _MOST_GROUPS:
+        counts = (near & left).sum(axis=1) * left
+        if counts.max() < LEAST:
+            break
+        members = np.flatnonzero(near[counts.argmax()] & left)
+        left[members] = False
+        middle = unit_rows(rows[members].mean(axis=0, keepdims=True))[0]
+        order = members[np.argsort(-(rows[members] @ middle), kind="stable")]
+        shown = dict.fromkeys(lacking[each].request for each in map(int, order))
+        names = [first for each in map(int, members) if (first := lacking[each].first)]
+        found.append(
+            Cluster(
+                size=len(members),
+                before=int((earlier @ middle >= within).sum()),
+                texts=tuple(shown)[:_SHOWN],
+                nearest=max(sorted(set(names)), key=names.count) if names else "",
             )
-        return tuple(sorted(found, key=lambda each: -each.size))
+        )
+    return tuple(sorted(found, key=lambda each: -each.size))
 
-    def _usual_nearness(self, registry: Mapping[str, BaseFlow]) -> float:
-        """The median cosine of an example and the nearest other one of its flow."""
-        flows = [flow for flow in registry.values() if len(flow.examples) > 1][:_MOST_FLOWS]
-        rows = unit_vectors([text for flow in flows for text in flow.examples], self._embedder)
-        nearest = to_the_nearest(np.split(rows, np.cumsum([len(flow.examples) for flow in flows])))
-        usual = float(np.median(nearest)) if nearest else _USUAL
-        return min(max(usual, _LOWEST), _HIGHEST)
+
+def _usual_nearness(registry: Mapping[str, BaseFlow], embedder: Embedder) -> float:
+    """The median cosine of an example and the nearest other one of its flow."""
+    flows = [flow for flow in registry.values() if len(flow.examples) > 1][:_MOST_FLOWS]
+    rows = unit_vectors([text for flow in flows for text in flow.examples], embedder)
+    nearest = to_the_nearest(np.split(rows, np.cumsum([len(flow.examples) for flow in flows])))
+    usual = float(np.median(nearest)) if nearest else _USUAL
+    return min(max(usual, _LOWEST), _HIGHEST)
 
 
 DAY_S: Final = 86_400.0
@@ -289,7 +283,7 @@ async def drift(
     windows = (_window(now, end - length, end), _window(before, end - 2 * length, end - length))
     flows = _flows(now, before, registry)
     silent = tuple(each.flow for each in flows if not each.now.requests)
-    clusters = await _clusters(now, before, registry, embedder)
+    clusters = await asyncio.to_thread(_clusters, now, before, registry, embedder)
     return Drift(
         days=days,
         now=windows[0],
@@ -332,21 +326,6 @@ def _flows(now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[st
         for name in names
     ]
     return tuple(sorted(found, key=lambda each: (each.now.expected is None, each.now.expected or 0.0)))
-
-
-async def _clusters(
-    now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow], embedder: str | Embedder
-) -> tuple[Cluster, ...]:
-    lacking = [each for each in now if _lacks_a_flow(each)]
-    if not lacking:
-        return ()
-    earlier = [each.request for each in before if _lacks_a_flow(each)]
-
-    def grouped() -> tuple[Cluster, ...]:
-        grouping = Grouping(registry, open_embedder(embedder))
-        return grouping.clusters([each.request for each in lacking], earlier, [each.first for each in lacking])
-
-    return await asyncio.to_thread(grouped)
 
 
 def _is_question(entry: Logged) -> bool:

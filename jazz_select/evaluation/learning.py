@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.wording import Sames
-from jazz_select.evaluation.corrections import Correction, Neighbourhood, Refused, blamed, gathered, is_kept_apart
+from jazz_select.evaluation.corrections import Correction, Neighbourhood, blamed, gathered, is_kept_apart
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
 from jazz_select.evaluation.route import Asked, Policy, Route, led
 from jazz_select.evaluation.tables import Frame, Framed, html_table
@@ -74,7 +74,7 @@ class Learned(Framed):
 
     version: Version | None = None
     added: tuple[Added, ...] = ()
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[Correction, ...] = ()
     suggested: tuple[Correction, ...] = ()
     gain: Gain | None = None
     corrections: int = 0
@@ -103,7 +103,6 @@ class Learned(Framed):
         """As plain JSON values."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         told["version"] = None if self.version is None else self.version.number
-        told["suggested"] = [{"request": each.request, "right": each.right, "ids": each.ids} for each in self.suggested]
         return plain(told)
 
     def _frame(self) -> Frame:
@@ -390,7 +389,7 @@ def _with(index: FlowRegistry, examples: Sequence[Correction]) -> FlowRegistry:
     return taught(index, Version(number=1, at="", examples=dict(texts))).registry
 
 
-def _why_none(found: Sequence[Correction], fresh: Sequence[Correction], refused: Sequence[Refused]) -> str:
+def _why_none(found: Sequence[Correction], fresh: Sequence[Correction], refused: Sequence[Correction]) -> str:
     if not found:
         return f"of {len(refused)} corrections none can be used" if refused else "the log has no corrections"
     if not fresh:

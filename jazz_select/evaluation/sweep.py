@@ -3,7 +3,6 @@
 What a pair leads to is what `Settling` says of it. All pairs of a grid are counted from one pass over the cases.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -228,39 +227,24 @@ def _held_out(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy, at:
 
 
 def _settings(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy) -> Iterator[Setting]:
-    """Every pair of the grid, the pair of none first. Counted by where each case changes sides, never case by pair."""
+    """Every pair of the grid, the pair of none first."""
     bare = replace(policy, skip_llm_above=None, abstain_below=None).settling
     lows = ABSTENTIONS if any(not expect for _, expect in cases) else ()
-    # Two layers, all and the right ones, by the first low at which a case is abstained from; those that a model would
-    # be asked about also by the number of skips that they are sure enough for.
-    abstained = np.zeros((2, len(lows) + 2), dtype=np.int64)
-    settled = np.zeros_like(abstained)
-    unsettled = np.zeros((2, len(lows) + 2, len(SKIPS) + 1), dtype=np.int64)
-    for route, expect in cases:
-        leaves = len(lows) + 1 if route.in_scope is None else bisect_right(lows, route.in_scope) + 1
-        abstained[:, leaves] += 1, not expect
-        outcome = route.outcome_under(bare)
-        if outcome is Outcome.ASKED:
-            sureness = bare.sureness(route.known)
-            enough = 0 if sureness is None else bisect_right(SKIPS, sureness)
-            unsettled[:, leaves, enough] += 1, _is_right(Outcome.TAKEN, route, expect)
-        else:
-            settled[:, leaves] += 1, _is_right(outcome, route, expect)
-    gone = abstained.cumsum(axis=1)
-    stay = settled.sum(axis=1, keepdims=True) - settled.cumsum(axis=1)
-    left = unsettled.sum(axis=1, keepdims=True) - unsettled.cumsum(axis=1)
-    sure = left[:, :, ::-1].cumsum(axis=2)[:, :, ::-1]
-    sure[:, :, 0] = 0  # where there is no skip, all of them are asked about
-    totals = (gone[:, :, None] + stay[:, :, None] + sure).tolist()
-    for at, low in enumerate((None, *lows)):
-        for number, skip in enumerate((None, *SKIPS)):
-            yield Setting(
-                skip_llm_above=skip,
-                abstain_below=low,
-                cases=len(cases),
-                unasked=totals[0][at][number],
-                right=totals[1][at][number],
-            )
+    outcomes = [route.outcome_under(bare) for route, _ in cases]
+    asked = np.array([outcome is Outcome.ASKED for outcome in outcomes], bool)
+    scopes = np.array([1.0 if route.in_scope is None else route.in_scope for route, _ in cases])
+    skips = np.searchsorted(SKIPS, [bare.sureness(route.known) or 0.0 for route, _ in cases], side="right")
+    unfit = np.array([not expect for _, expect in cases], bool)
+    right = np.array([_is_right(each, *case) for each, case in zip(outcomes, cases, strict=True)], bool)
+    for low in (None, *lows):
+        gone = scopes < (low or 0.0)
+        totals: list[list[int]] = []
+        for abstained, taken in ((gone, ~gone), (gone & unfit, ~gone & right)):
+            sure = np.bincount(skips[taken & asked], minlength=len(SKIPS) + 1)[::-1].cumsum()[::-1]
+            sure[0] = 0  # where there is no skip, all of them are asked about
+            totals.append((sure + abstained.sum() + (taken & ~asked).sum()).tolist())
+        for skip, unasked, good in zip((None, *SKIPS), *totals, strict=True):
+            yield Setting(skip_llm_above=skip, abstain_below=low, cases=len(cases), unasked=unasked, right=good)
 
 
 def _point(value: float) -> str:
