@@ -224,12 +224,9 @@ def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
             msg = f"{file} has two columns {name!r}; take one out"
             raise ConfigError(msg)
     odd = [each for each in header if each and each not in COLUMNS]
-    return tuple(f"column {beginning(each, _LONGEST_NAME)!r}: {no_field(each)}" for each in odd)
-
-
-def no_field(name: str, known: Sequence[str] = COLUMNS) -> str:
-    """What to say of a field that no case has."""
-    return unknown_field(name, sorted(known), of="case")
+    return tuple(
+        f"column {beginning(each, _LONGEST_NAME)!r}: {unknown_field(each, sorted(COLUMNS), of='case')}" for each in odd
+    )
 
 
 def _row(number: int, line: int, header: Sequence[str], cells: Sequence[str]) -> Entry:
@@ -495,7 +492,7 @@ def _problem(error: ErrorDetails, wrong: Mapping[str, str]) -> str:
             seen = " (see above)" if where in wrong else ""
             what = f"is missing{seen}" if where != "expect" else "is missing; write none where no flow fits"
         case "extra_forbidden":
-            what = no_field(where, tuple(Case.model_fields))
+            what = unknown_field(where, sorted(Case.model_fields), of="case")
         case "model_type" | "model_attributes_type":
             return f"a case is a mapping with request: and expect:, not {given}"
         case "string_too_short":

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.turn import TurnStatus
@@ -41,36 +41,18 @@ def _several(given: object) -> object:
     return [cast("object", given)] if isinstance(given, str | int | float | dict) else given
 
 
-def _words(given: object) -> object:
-    several: object = _several(given)
-    if isinstance(several, list):
-        for text in cast("list[object]", several):
-            _check_pattern(text)
-        return cast("list[object]", several)
-    return several
-
-
-def _check_pattern(text: object) -> None:
-    if (pattern := pattern_of(text)) is not None:
+def _checked(texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
         try:
-            re.compile(pattern)
+            re.compile(pattern_of(text) or "")
         except re.error as error:
-            msg = f"{beginning(str(text), _SHOWN)} is no pattern ({error}); take the slashes away, or mend it"
+            msg = f"{beginning(text, _SHOWN)} is no pattern ({error}); take the slashes away, or mend it"
             raise ValueError(msg) from error
-
-
-def _as_call(given: object) -> object:
-    """A name alone, or `name: {argument: value}`."""
-    if isinstance(given, str):
-        return {"tool": given}
-    if isinstance(given, Mapping) and len(pair := cast("Mapping[object, object]", given)) == 1 and "tool" not in pair:
-        ((name, arguments),) = pair.items()
-        return {"tool": name, "arguments": {} if arguments is None else arguments}
-    return cast("object", given)
+    return texts
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_several)]
-Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_several), AfterValidator(_checked)]
 
 
 class ExpectedCall(Strict):
@@ -87,8 +69,14 @@ class ExpectedCall(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _short(cls, given: object) -> object:
-        return _as_call(given)
+    def _short(cls, given: Any) -> object:
+        """A name alone, or `name: {argument: value}`."""
+        if isinstance(given, str):
+            return {"tool": given}
+        if isinstance(given, Mapping) and len(pair := cast("Mapping[str, Any]", given)) == 1 and "tool" not in pair:
+            ((name, arguments),) = pair.items()
+            return {"tool": name, "arguments": {} if arguments is None else arguments}
+        return cast("object", given)
 
     def __str__(self) -> str:
         return called(self.tool, self.arguments)
@@ -122,14 +110,6 @@ class Expected(Strict):
     reason: Words = ()
     value: Any = None
     model_calls: int | None = Field(default=None, ge=0)
-
-    @property
-    def named(self) -> Iterator[tuple[str, str, str]]:
-        """Every flow and tool that is named: the field that names it, which of the two it is, and its name."""
-        for field in ("flows", "under_way"):
-            yield from ((field, "flow", name) for name in getattr(self, field) or ())
-        yield from (("tools", "tool", call.tool) for call in self.tools or ())
-        yield from (("never_tools", "tool", name) for name in self.never_tools)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -403,11 +383,12 @@ def load_conversations(
         ConfigError: It cannot be read, or entries are wrong: it names file, entry and field of up to ten of them.
     """
     files = sorted(each for each in source.iterdir() if each.suffix in _SUFFIXES) if source.is_dir() else [source]
-    cases = [case for file in files for case in _read(file)]
+    wrong: list[tuple[str, str]] = []
+    cases = [case for file in files for case in _read(file, wrong)]
+    _refuse(wrong)
     if not cases:
         msg = f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows"
         raise ConfigError(msg)
-    wrong: list[tuple[str, str]] = []
     places: dict[str, str] = {}
     for case in cases:
         where = f"{case.file} ({case.name})"
@@ -419,15 +400,13 @@ def load_conversations(
     return tuple(cases)
 
 
-def _read(file: Path) -> list[ConversationCase]:
+def _read(file: Path, wrong: list[tuple[str, str]]) -> Iterator[ConversationCase]:
     """The cases of one file; each that is wrong is told, not the first alone."""
     content = read_entries(file, _WHAT)
     entries: object = [cast("object", content)] if isinstance(content, dict) else content
     if entries is not None and not isinstance(entries, list):
         msg = f"{file}: it has to hold a list of conversations, each with title: and turns:, not {content!r:.60}"
         raise ConfigError(msg)
-    found: list[ConversationCase] = []
-    wrong: list[tuple[str, str]] = []
     for number, entry in enumerate(cast("list[object]", entries or []), 1):
         where = f"{file}, entry {number}"
         if problem := _other(entry):
@@ -435,11 +414,11 @@ def _read(file: Path) -> list[ConversationCase]:
             continue
         given = cast("dict[str, Any]", entry)
         try:
-            found.append(ConversationCase.model_validate({**given, "file": str(file)}))
+            yield ConversationCase.model_validate({**given, "file": str(file)})
         except ValidationError as error:
-            wrong += [(f"{where}{_titled(given)}", problem) for problem in _problems(error)]
-    _refuse(wrong)
-    return found
+            title = given.get("title")
+            where += f" ({beginning(title, _LONGEST_ID)})" if isinstance(title, str) else ""
+            wrong += [(where, problem) for problem in _problems(error)]
 
 
 def _other(entry: object) -> str:
@@ -452,11 +431,6 @@ def _other(entry: object) -> str:
     if "turns" not in fields and "say" in fields:
         return "it is a turn; put the turns under turns:, beside a title:"
     return ""
-
-
-def _titled(given: Mapping[str, object]) -> str:
-    title = given.get("title")
-    return f" ({beginning(title, _LONGEST_ID)})" if isinstance(title, str) else ""
 
 
 def _problems(error: ValidationError) -> Iterator[str]:
@@ -485,12 +459,16 @@ def _unknown(
 
 def _named(case: ConversationCase) -> Iterator[tuple[str, str, str]]:
     """Every flow and tool that is named: where, which of the two, and its name."""
-    for number, turn in enumerate(case.turns, 1):
-        for each in turn.chooses or ():
-            if each not in ANSWERS:
-                yield f"turn {number}.chooses", "flow", each.removeprefix(OFF)
-        yield from ((f"turn {number}.expect.{field}", kind, name) for field, kind, name in turn.expect.named)
-    yield from ((f"expect.{field}", kind, name) for field, kind, name in case.expect.named)
+    turns = {f"turn {number}.": turn for number, turn in enumerate(case.turns, 1)}
+    for place, turn in turns.items():
+        yield from (
+            (f"{place}chooses", "flow", each.removeprefix(OFF)) for each in turn.chooses or () if each not in ANSWERS
+        )
+    for place, each in (turns | {"": case}).items():
+        fields = {field: getattr(each.expect, field) or () for field in ("flows", "under_way", "tools", "never_tools")}
+        for field, names in fields.items():
+            kind = "tool" if field.endswith("tools") else "flow"
+            yield from ((f"{place}expect.{field}", kind, getattr(name, "tool", name)) for name in names)
 
 
 def _refuse(wrong: list[tuple[str, str]]) -> None:

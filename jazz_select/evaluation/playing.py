@@ -121,15 +121,9 @@ class ConversationResult:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON values, with `outcome` and `problems`."""
-        return {
-            **asdict(self),
-            "tags": list(self.tags),
-            "outcome": self.outcome,
-            "passed": self.passed,
-            "problems": list(self.problems),
-            "turns": [turn.to_dict() for turn in self.turns],
-            "checks": [check.to_dict() for check in self.checks],
-        }
+        turns = [turn.to_dict() for turn in self.turns]
+        also = {"outcome": self.outcome, "passed": self.passed, "problems": list(self.problems), "turns": turns}
+        return {**asdict(self), "tags": list(self.tags), "checks": list(map(asdict, self.checks)), **also}
 
     def __str__(self) -> str:
         """For the message of a test that fails: what was said, and what is wrong."""
@@ -192,7 +186,7 @@ class ConversationReport(Framed):
 
     def _frame(self) -> Frame:
         rows = [
-            {"conversation": result.id, "turn": turn, **check.to_dict()}
+            {"conversation": result.id, "turn": turn, **asdict(check)}
             for result in self.results
             for turn, check in result.all_checks
         ]

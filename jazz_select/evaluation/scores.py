@@ -1,7 +1,7 @@
 """What an evaluation says: measures by group, flow and stage, confusions, misses, choices, what could be saved."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from statistics import median
@@ -46,6 +46,30 @@ class StageMeasures:
     output_tokens: int
     took_s: float
 
+    @classmethod
+    def of(cls, name: StageName, cases: Sequence[Judged]) -> "StageMeasures":
+        """Of the cases that were put to a cascade."""
+        records = [
+            (record, case.exact)
+            for case in cases
+            if case.chosen is not None
+            for record in case.chosen.decision.stages
+            if record.name == name and record.outcome != "spared"
+        ]
+        decided = [exact for record, exact in records if record.outcome in {"decided", "none"}]
+        usages = [record.usage for record, _ in records if record.usage is not None]
+        return cls(
+            name=name,
+            cases=len(cases),
+            asked=len(records),
+            decided=len(decided),
+            right=sum(decided),
+            failed=sum(record.outcome == "failed" for record, _ in records),
+            input_tokens=sum(each.input_tokens for each in usages),
+            output_tokens=sum(each.output_tokens for each in usages),
+            took_s=sum(record.took_s for record, _ in records),
+        )
+
     @property
     def share(self) -> float:
         """The share of all cases that it decided."""
@@ -59,35 +83,6 @@ class StageMeasures:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
         return {**asdict(self), "share": self.share, "accuracy": self.accuracy}
-
-
-def stage_measures(judged: Iterable[Judged]) -> list[StageMeasures]:
-    """Of each stage that was there, in the order in which they are asked; none without a cascade."""
-    cases = [each for each in judged if each.chosen is not None and each.chosen.decision.stages]
-    return [found for name in _ORDER if (found := _of(name, cases)).asked]
-
-
-def _of(name: StageName, cases: Sequence[Judged]) -> StageMeasures:
-    records = [
-        (record, case.exact)
-        for case in cases
-        if case.chosen is not None
-        for record in case.chosen.decision.stages
-        if record.name == name and record.outcome != "spared"
-    ]
-    decided = [exact for record, exact in records if record.outcome in {"decided", "none"}]
-    usages = [record.usage for record, _ in records if record.usage is not None]
-    return StageMeasures(
-        name=name,
-        cases=len(cases),
-        asked=len(records),
-        decided=len(decided),
-        right=sum(decided),
-        failed=sum(record.outcome == "failed" for record, _ in records),
-        input_tokens=sum(each.input_tokens for each in usages),
-        output_tokens=sum(each.output_tokens for each in usages),
-        took_s=sum(record.took_s for record, _ in records),
-    )
 
 
 DEPTHS = (1, 3, 5)
@@ -355,8 +350,9 @@ class Evaluation(Framed):
 
     @cached_property
     def stages(self) -> list[StageMeasures]:
-        """What each stage of a cascade did; empty without one."""
-        return stage_measures(self.judged)
+        """What each stage of a cascade did, in the order in which they are asked; empty without one."""
+        cases = [each for each in self.judged if each.chosen is not None and each.chosen.decision.stages]
+        return [found for name in _ORDER if (found := StageMeasures.of(name, cases)).asked]
 
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types: times in seconds, None for what is not known."""

@@ -397,13 +397,23 @@ class _Work:
                 continue
             if text and len(text) <= LONGEST_CONDITION and text.casefold() != flow.condition.casefold():
                 why = f"A model wrote it, to tell {flow.name} from {neighbour.name}."
-                self._add(Part.CONDITION, flow.name, text, Basis.MODEL, why, neighbour.name, finding.evidence)
+                self._add(
+                    Part.CONDITION, flow.name, text, Basis.MODEL, why, other=neighbour.name, evidence=finding.evidence
+                )
                 continue
             if text:
                 self.dropped["a condition that is too long, or the old one"] += 1
             if drawn := _drawn(flow, neighbour):
                 why = f"{finding.what} {finding.remedy}"
-                self._add(Part.CONDITION, flow.name, drawn, Basis.CATALOGUE, why, neighbour.name, finding.evidence)
+                self._add(
+                    Part.CONDITION,
+                    flow.name,
+                    drawn,
+                    Basis.CATALOGUE,
+                    why,
+                    other=neighbour.name,
+                    evidence=finding.evidence,
+                )
 
     async def written(self, flow: BaseFlow, writer: Writer | None) -> None:
         """Examples that a model wrote, those left that lie nearest to their own flow and repeat nothing."""
@@ -449,19 +459,10 @@ class _Work:
         if sum(each.flow == first and each.part is Part.NEGATIVE for each in self.made) < self.most:
             why = f"It comes to {first} first and is {right}'s: give it to {right}, or have {first} exclude it."
             evidence = (Evidence(text=request, flow=right, other=first),)
-            self._add(Part.NEGATIVE, first, request, Basis.LOG, why, right, evidence)
+            self._add(Part.NEGATIVE, first, request, Basis.LOG, why, other=right, evidence=evidence)
 
-    def _add(  # noqa: PLR0913, PLR0917 - the fields of a suggestion
-        self,
-        part: Part,
-        flow: str,
-        text: str,
-        source: Basis,
-        why: str,
-        other: str = "",
-        evidence: tuple[Evidence, ...] = (),
-    ) -> None:
-        made = Suggestion(part=part, flow=flow, text=text, source=source, why=why, other=other, evidence=evidence)
+    def _add(self, part: Part, flow: str, text: str, source: Basis, why: str, **more: Any) -> None:
+        made = Suggestion(part=part, flow=flow, text=text, source=source, why=why, **more)
         if made not in self.made:
             self.made.append(made)
 
