@@ -13,7 +13,7 @@ def listed(text: str) -> list[str]:
 
 YES: Final = listed("""
     yes | Yes, please. | OK | sure! | Go ahead | yes, please do it! | of course | y | Y. | 👍 | 👍🏽 | ✅️ | yes yes yes
-    yes 😊 | Yes! ☺️ | Sure thing | 👌
+    yes 😊 | Yes! ☺️ | Sure thing | 👌 | yes please do | yes do
     yes please | go ahead | ok do it | Yes, please do. | sure, go ahead | yes!! | hello. yes please | yes. thanks
     yep that works for me | yes, that works | sure, fine by me | ok, sounds good | yes, looks good to me
     sure, let's do it | ok, let's do that | yes, you can go ahead | yes, please go ahead | yes, I'm sure
@@ -22,7 +22,7 @@ YES: Final = listed("""
     ok then, do it | yes, make it so | yes, thank you very much | okay, gladly | I confirm it | correct, drop it
     Ja | Ja, bitte. | einverstanden | Mach das | ja, klingt gut | ja, das klingt gut | na klar, geht klar | ja, den
     Sí | si, por favor | ¡Claro que sí! | adelante | sí, está bien | sí, me parece bien
-    Oui | oui, s’il vous plaît | D'accord. | vas-y | oui, ça me va | d'accord, c'est bon
+    Oui | oui, s’il vous plaît | Oui s'il vous plait. | D'accord. | vas-y | oui, ça me va | d'accord, c'est bon
     Sì | va bene | sì, grazie | Procedi | sì, mi va bene | va bene, procedi pure
     Да | да, пожалуйста | Хорошо | согласен | да, подходит | да, верно, спасибо
     はい | はい、お願いします。 | もちろんです | 続けてください | はい それでお願いします
