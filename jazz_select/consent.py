@@ -3,6 +3,7 @@
 import re
 import tomllib
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -28,6 +29,7 @@ _TONES: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 """How an emoji is drawn."""
 _SPOKEN: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|/s|[^\w\s.,;:!?]")
 _UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
+_SCRIPTS: Final = {"ja": re.compile("[\u3040-\u30ff]"), "ru": re.compile("[\u0400-\u04ff]")}
 _ADDING: Final = re.compile(r"\s*[,–—-]\s+")
 _ENDS: Final = " \t\n.!"
 _SHORTEST_WISH: Final = 4
@@ -102,6 +104,33 @@ def phrases() -> _Table:
     """The table, read once."""
     told = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
     return _Table(*(frozenset(nfkc(each) for of in told.values() for each in of[kind]) for kind in _Table._fields))
+
+
+@cache
+def _words_by_language() -> Mapping[str, frozenset[str]]:
+    """The words that tell one language of the table from the others."""
+    told = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
+    words = {
+        language: {word for phrases_of in kinds.values() for phrase in phrases_of for word in _SPOKEN.findall(phrase)}
+        for language, kinds in told.items()
+    }
+    count = Counter(word for each in words.values() for word in each)
+    return {language: frozenset(word for word in each if count[word] == 1) for language, each in words.items()}
+
+
+def language_of(message: str) -> str:
+    """The language of the table that a message is in, such as "de"; empty where its words do not tell.
+
+    Scripts that one of them alone has tell it at once.
+    """
+    text = _folded(message[:LONGEST_READ])
+    for language, letters in _SCRIPTS.items():
+        if letters.search(text):
+            return language
+    said = _SPOKEN.findall(text)
+    counts = {language: sum(word in words for word in said) for language, words in _words_by_language().items()}
+    first, second = sorted(counts.values(), reverse=True)[:2]
+    return max(counts, key=counts.__getitem__) if first > second else ""
 
 
 def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | None = None) -> Consent:

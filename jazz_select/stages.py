@@ -80,12 +80,14 @@ class UserQuestion:
         request: What was asked for, which an answer that names none of them is read with.
         again: Whether it is asked once more, since what was said to it names no one option: a number that none has,
             two of them, what is not meant.
+        more: Whether something else than these may be meant as well.
     """
 
     text: str
     options: tuple[UserOption, ...]
     request: str = ""
     again: bool = False
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)

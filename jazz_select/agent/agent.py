@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final, Literal, Self, cast, get_args
 
 from jazz_select.agent.answer import AnswerWriter, Titles, cut_short, titles_of
@@ -50,6 +51,7 @@ from jazz_select.selector.growing import Ledger
 from jazz_select.selector.options import TimeLimit
 from jazz_select.selector.select import FlowSelector
 from jazz_select.telemetry import Redact, Trace, TraceHook, span
+from jazz_select.texts import Texts, speaking
 from jazz_select.threads import Deadline, run_within_budget, spent_budget, time_budget
 from jazz_select.values import Message, flow_id
 
@@ -97,6 +99,7 @@ class Agent:
         redact: Redact | None = None,
         decider: DeciderLike | Decider | None = None,
         decider_above: float = SURE,
+        texts: Mapping[str, Any] | None = None,
     ) -> None:
         """Put an agent together.
 
@@ -145,6 +148,10 @@ class Agent:
                 chooses between tools, and where the lists of words leave open whether a message answers a yes/no
                 question or approves a call. Where it fails, or is not sure, it goes on as without it, with a note.
             decider_above: How likely it has to say that its answer is, for that to count.
+            texts: Sentences that the agent says by itself, in the place of its own: by key, such as
+                `{"done": "{title}: all done!"}`, or by language and key; a language of your own comes whole. The keys
+                are in `jazz_select/texts.toml`. A turn is answered in the user's language where that is one of these,
+                else in English.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -153,6 +160,7 @@ class Agent:
             DuplicateToolError: Two tools have one name.
         """
         self.name = name
+        self._texts = Texts(texts)
         self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._tools = toolbox_of(tools)
         check_agent_parts(selector, self._tools, guards, approve, shift_above)
@@ -301,7 +309,9 @@ class Agent:
             key=conversation.next_turn(self._agent_id, said),
             ledger=Ledger(conversation.turns + 1, conversation.shown) if self._grows else None,
         )
+        users = (each.content for each in reversed(conversation.messages) if each.role == "user")
         with (
+            speaking(self._texts.spoken(chain((said,), users))),
             listening(on_event),
             Trace(self._hooks, redact=self._redact) as trace,
             span(self.name, "turn") as traced,

@@ -23,14 +23,13 @@ from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, beginning, in_words, json_line, titled
+from jazz_select.texts import say
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
 from jazz_select.words import folded_name
 
 _LONGEST_VALUE: Final = 300
 _MOST_TITLES: Final = 40
-_TIME_RAN_OUT: Final = "The time for this ran out before all of it was done."
-_CHAIN_BROKE: Final = "This could not be brought to its end."
 Find = Callable[[str], BaseFlow | None]
 """The live flow of a name."""
 
@@ -99,34 +98,33 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     parts = " ".join(filter(None, (worded(part, titles, contact) for part in run.parts)))
     if run.status != "done":
         return parts
-    return _replied(titles.find(run.flow), run) or parts or f"{titles.flow(run.flow)} is done."
+    return _replied(titles.find(run.flow), run) or parts or say("done", title=titles.flow(run.flow))
 
 
 def _failed(run: FlowRun, titles: Titles) -> str:
     """That it failed, with what was destroyed before; of a call that nobody heard the end of, that it may be done."""
     name = titles.flow(run.flow)
     unfound = ", ".join(dict.fromkeys(in_words(each) for part in run.all for each in part.unfound))
-    why = f": {unfound} could not be found" if unfound else ""
+    why = say("not_found", what=unfound) if unfound else ""
     doubtful = _doubts([step.tool for step in run.steps if step.unknown], titles)
     if ran := _ran_before(run):
-        done = f"Done already: {titles.named(ran)}."
-        doubtful.insert(0, f"{name} was begun, and could not be brought to its end{why}. {done}")
-    return " ".join(doubtful) or f"{name} could not be done{why}."
+        done = say("done_already", tools=titles.named(ran))
+        doubtful.insert(0, f"{say('not_ended', title=name, why=why)} {done}")
+    return " ".join(doubtful) or say("failed", title=name, why=why)
 
 
 def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
     """That it cannot be done here, with what was done of it, and whom to turn to."""
     name, ran = titles.flow(run.flow), _ran_before(run)
     lacking = dict.fromkeys(titles.flow(part.flow) for part in run.all if part.status == "blocked" and not part.parts)
-    why = f": {', '.join(lacking)} cannot be done here" if name not in lacking else ""
+    what = "" if name in lacking else ", ".join(lacking)
     done = " ".join(filter(None, (worded(part, titles) for part in run.parts if part.status == "done")))
     if ran and not done:
-        done = f"Done already: {titles.named(ran)}."
-    begun = " was begun, and cannot be brought to its end here" if done else " cannot be done here"
-    if why and not done:
-        begun = " cannot be done"
-    turn_to = f"Please turn to {contact.strip()}." if contact.strip() else ""
-    return " ".join(filter(None, (f"{name}{begun}{why}.", done, turn_to)))
+        done = say("done_already", tools=titles.named(ran))
+    key = "blocked_begun" if done else "blocked"
+    told = say(f"{key}_by", title=name, what=what) if what else say(key, title=name)
+    turn_to = say("turn_to", contact=contact.strip()) if contact.strip() else ""
+    return " ".join(filter(None, (told, done, turn_to)))
 
 
 def _ran_before(run: FlowRun) -> list[str]:
@@ -137,32 +135,33 @@ def _ran_before(run: FlowRun) -> list[str]:
 
 def asked_for(asks: Sequence[str], choices: Mapping[str, Sequence[str]] | None = None) -> str:
     """The question for what a flow waits for; of what was said in several ways, which is meant."""
-    meant = {name: " or ".join(map(str, values)) for name, values in (choices or {}).items()}
-    named = (f"{in_words(name)} ({meant[name]}?)" if name in meant else in_words(name) for name in asks)
-    return f"To go on, I need: {', '.join(named)}."
+    meant = {name: f" {say('or')} ".join(map(str, values)) for name, values in (choices or {}).items()}
+    named = (
+        say("either", input=in_words(name), values=meant[name]) if name in meant else in_words(name) for name in asks
+    )
+    return say("ask", inputs=", ".join(named))
 
 
 def called_off(flow: OpenFlow, titles: Titles) -> str:
     """What a user is told who calls a flow off."""
-    return f"All right, nothing more is done about: {titles.flow(flow.name)}.{_done_already(flow, titles)}"
+    return " ".join(filter(None, (say("called_off", title=titles.flow(flow.name)), _done_already(flow, titles))))
 
 
 def left_undone(pending: PendingCall) -> str:
     """What a user is told who says no to a call that no flow wants."""
-    return f"All right, this is not done: {pending.display_name}."
+    return say("not_done", call=pending.display_name)
 
 
 def left_open(text: str) -> str:
     """What a user is told of a part of a message that nobody here can read."""
-    return f"This part is left open: {json_line(beginning(text, _LONGEST_VALUE))}"
+    return say("left_open", text=json_line(beginning(text, _LONGEST_VALUE)))
 
 
 def told_of(pending: PendingCall, became: str) -> str:
     """What a user is told who says no to a call that another process has begun; empty where none has."""
     if not became:
         return ""
-    done = "was done already" if became == "done" else "was begun already, and may have been done"
-    return f"It is too late for that: {pending.display_name} {done}. Nothing more is done."
+    return say("too_late" if became == "done" else "too_late_perhaps", call=pending.display_name)
 
 
 def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> str:
@@ -170,18 +169,18 @@ def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> 
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
     if left:
         return asked_for(left, flow.choices)
-    return f"{_changed(flow, titles)}Shall I go on with: {titles.flow(flow.name)}?"
+    return " ".join(filter(None, (_changed(flow, titles), say("go_on", title=titles.flow(flow.name)))))
 
 
 def _changed(flow: OpenFlow, titles: Titles) -> str:
     if not flow.changed:
         return ""
-    done = _done_already(flow, titles)
-    return f"Its steps have changed since it was begun.{done} To come: {', '.join(map(titles.step, flow.changed))}. "
+    to_come = say("to_come", steps=", ".join(map(titles.step, flow.changed)))
+    return " ".join(filter(None, (say("changed"), _done_already(flow, titles), to_come)))
 
 
 def _done_already(flow: OpenFlow, titles: Titles) -> str:
-    return f" Done already: {titles.named(flow.final)}." if flow.final else ""
+    return say("done_already", tools=titles.named(flow.final)) if flow.final else ""
 
 
 def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Read | None:
@@ -247,7 +246,9 @@ def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
     outcome = replace(outcome, reason="; ".join(filter(None, (over, outcome.reason))))
     if outcome.value is not None:
         return outcome  # its text is that of the value
-    told = " ".join((_TIME_RAN_OUT, *(each for each in _done_and_doubtful(work, titles) if each not in outcome.text)))
+    told = " ".join(
+        (say("out_of_time"), *(each for each in _done_and_doubtful(work, titles) if each not in outcome.text))
+    )
     if outcome.status in {"waiting", "confirming"}:
         return replace(outcome, text=f"{told}\n\n{outcome.text}")
     top, last = work.stack.top, work.runs[-1] if work.runs else None
@@ -265,7 +266,7 @@ def done_so_far(work: TurnWork, titles: Titles) -> str:
     """What was done in this turn for a flow that goes on, before a question of it; what only reads is not told."""
     known = [each for each in work.calls if not each.failed and each.tool in titles.tools]
     done = titles.named(each.tool for each in known if not titles.tools[each.tool].reads)
-    return f"Done: {done}." if done else ""
+    return say("done_now", tools=done) if done else ""
 
 
 def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
@@ -275,14 +276,13 @@ def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
     results = [each for each in entries if isinstance(each, ToolResult) and each.tool not in {FINISHED, BLOCKED}]
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
-    told = [f"Done until then: {titles.named(done)}."] if done else []
+    told = [say("done_until_then", tools=titles.named(done))] if done else []
     return told + _doubts(doubtful, titles)
 
 
 def _doubts(tools: Iterable[str], titles: Titles) -> list[str]:
     """What a user is told of calls that began and whose end nobody knows."""
-    names = dict.fromkeys(map(titles.tool, tools))
-    return [f"{name} was begun, and nobody heard of its end: it may have been done." for name in names]
+    return [say("in_doubt", tool=name) for name in dict.fromkeys(map(titles.tool, tools))]
 
 
 def _stopped() -> TimeBudget | None:
@@ -329,7 +329,7 @@ class AnswerWriter:
         contact = "" if support is None else as_text(support)
         told = [worded(run, titles, contact) for run in work.runs if run.status != "failed" or _stopped() is None]
         top = work.stack.top
-        back = f"Back to: {titles.flow(work.resumed)}." if work.resumed else ""
+        back = say("back", title=titles.flow(work.resumed)) if work.resumed else ""
         if back and top is not None and work.request.schema is None:
             if work.pending is not None:
                 back = f"{back} {work.pending.question()}"
@@ -349,7 +349,7 @@ class AnswerWriter:
         elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):
             status, told = "waiting", [repeated_question(top, work.request.context, titles)]
         if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work, titles)):
-            told.insert(0, " ".join((_CHAIN_BROKE, *done)))  # the model that was to say it has failed
+            told.insert(0, " ".join((say("broken"), *done)))  # the model that was to say it has failed
         text = "\n\n".join(text for text in (work.said, *told, back) if text)
         return TurnOutcome(
             work=work,

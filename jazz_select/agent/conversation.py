@@ -170,12 +170,14 @@ class AskedFlows(_Frozen):
         options: The flows, in the order of the question.
         request: What the user wanted: the flow that the answer names is begun with it.
         again: Whether it was asked for the second time, since no option had the number that was given.
+        more: Whether something else than these may be meant as well.
     """
 
     text: str = Field(default="", max_length=LONGEST_MESSAGE)
     options: Annotated[tuple[AskedFlow, ...], FailFast(), Field(min_length=FEWEST, max_length=MOST)]
     request: str = Field(default="", max_length=LONGEST_MESSAGE)
     again: bool = False
+    more: bool = False
 
     @classmethod
     def of(cls, question: UserQuestion) -> Self:
@@ -184,8 +186,13 @@ class AskedFlows(_Frozen):
             AskedFlow(name=each.flow_name, title=bounded(each.title), says=bounded(each.says))
             for each in question.options
         )
-        request = bounded(question.request)
-        return cls(text=bounded(question.text), options=options, request=request, again=question.again)
+        return cls(
+            text=bounded(question.text),
+            options=options,
+            request=bounded(question.request),
+            again=question.again,
+            more=question.more,
+        )
 
     def as_question(self) -> UserQuestion:
         """The question, as `FlowSelector.select(answer, asked=…)` takes it."""
@@ -193,7 +200,7 @@ class AskedFlows(_Frozen):
             UserOption(flow_id=flow_id(each.name), flow_name=each.name, title=each.title, says=each.says)
             for each in self.options
         )
-        return UserQuestion(text=self.text, options=options, request=self.request, again=self.again)
+        return UserQuestion(text=self.text, options=options, request=self.request, again=self.again, more=self.more)
 
 
 class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of all that is frozen

@@ -10,13 +10,11 @@ from jazz_select.consent import Asked
 from jazz_select.json_values import plain, plain_bytes, storable
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.text import as_text, cut, in_one_line, in_words, json_line, one_line, titled
+from jazz_select.texts import say
 
 Before = Literal["", "done", "unknown"]
-_BEFORE: Final = {
-    "": "This would be done next:",
-    "done": "This was done already, and would be done once more:",
-    "unknown": "This failed before, may have been done all the same, and would be tried once more:",
-}
+_ASKED: Final = {"": "next", "done": "once_more", "unknown": "tried_again"}
+"""The sentence by which a call is asked about, by what became of the same call before."""
 _LONGEST_VALUE: Final = 300
 _WORD: Final = re.compile(r"[\w@.+:/-]{1,100}")
 _NAME: Final = re.compile(r"[\w ./@$-]{1,100}")
@@ -87,7 +85,7 @@ class PendingCall(BaseModel):
         said = f": {one_line(self.words)}" if self.words else ""
         call = f"{self.display_name}{said}{f' ({given})' if given else ''}"
         # What turns the direction of writing would show other arguments than those that the call gets.
-        return in_one_line(f"{_BEFORE[self.before]} {call}. Shall I go on, yes or no?")
+        return in_one_line(f"{say(_ASKED[self.before], call=call)} {say('yes_or_no')}")
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether the other is this call: the same tool with the same arguments, at the same place."""

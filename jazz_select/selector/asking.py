@@ -12,6 +12,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.text import beginning, in_one_line, in_words, nfkc
+from jazz_select.texts import say
 from jazz_select.values import Candidate, Decision
 
 FEWEST, MOST = 2, 3
@@ -48,8 +49,6 @@ _ABOUT_IT: Final = frozenset({"place", "own", "shared", "chooses", "unsure", "de
 """What may be said to the question alone: a message that is wholly of it is no request of its own."""
 
 
-BESIDE: Final = "Or something else?"
-"""How a question ends where more may be meant than it names."""
 NO_QUESTION: Final = "asked= has a decision that carries no question, so this is read as a request of its own"
 
 
@@ -82,7 +81,12 @@ def _is_readable(question: UserQuestion) -> bool:
         texts += (each.flow_id, each.flow_name, each.title, each.says)
     told = [each for each in texts if isinstance(each, str)]
     bounded = len(question.options) <= _MOST_OPTIONS and sum(map(len, told)) <= _MOST_LETTERS
-    return bounded and len(told) == len(texts) and isinstance(cast("object", question.again), bool)
+    return (
+        bounded
+        and len(told) == len(texts)
+        and isinstance(cast("object", question.again), bool)
+        and isinstance(cast("object", question.more), bool)
+    )
 
 
 def in_question(candidates: Sequence[Candidate], chances: Mapping[str, float], *, at_least: int = 0) -> list[Candidate]:
@@ -119,8 +123,8 @@ def question_of(
         f"{number}. {in_one_line(each.title)}{f': {each.says}' if each.says else ''}"
         for number, each in enumerate(options, start=1)
     )
-    text = "\n".join(("Which of these do you mean?", *lines, *((BESIDE,) if more else ())))
-    return UserQuestion(text=text, options=options, request=beginning(request, _LONGEST_REQUEST))
+    text = "\n".join((say("which"), *lines, *((say("something_else"),) if more else ())))
+    return UserQuestion(text=text, options=options, request=beginning(request, _LONGEST_REQUEST), more=more)
 
 
 def open_question(question: UserQuestion | None, candidates: Sequence[Candidate]) -> UserQuestion | None:
@@ -184,13 +188,14 @@ def again(question: UserQuestion, answer: str) -> UserQuestion | None:
         return None
     placed = _placed(answer, question.options)
     place = None if placed is None else placed[0]
-    numbers = " or ".join(map(str, range(1, count + 1))) if count <= FEWEST else f"1 to {count}"
+    few = f" {say('or')} ".join(map(str, range(1, count + 1)))
+    numbers = few if count <= FEWEST else say("from_to", first=1, last=count)
     if place is not None and not 0 < place <= count:
-        why = "" if question.again else f"There is no number {place} here: please say {numbers}."
+        why = "" if question.again else say("no_such_number", number=place, numbers=numbers)
     else:
         kinds = {kind for kind, _ in _read(answer, question.options)}
         about_it = bool(kinds) and kinds <= _ABOUT_IT and kinds != {"courtesy"}
-        why = f"Please name one of them: {numbers}." if placed or about_it else ""
+        why = say("name_one", numbers=numbers) if placed or about_it else ""
     return replace(question, text=f"{why}\n{question.text}", again=True) if why else None
 
 

@@ -14,7 +14,6 @@ from jazz_select.consent import is_courtesy
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.requests import is_several
 from jazz_select.selector.asking import (
-    BESIDE,
     FEWEST,
     MOST,
     NO_QUESTION,
@@ -557,8 +556,7 @@ class Choosing:
     def _repeated(self, question: UserQuestion, answer: str) -> UserQuestion | None:
         """The question once more, in the words of the flows as they are: what came back may say anything."""
         live = [candidate_of(self.flows[each.flow_id]) for each in question.options if each.flow_id in self.flows]
-        more = question.text.endswith(BESIDE)
-        whole = question_of(live, self.flows, question.request, more=more)
+        whole = question_of(live, self.flows, question.request, more=question.more)
         if whole is None or len(live) < len(question.options):
             return None
         return again(replace(whole, again=question.again), answer)

@@ -1,7 +1,7 @@
 """Which flow is meant, where that is left to the user: asked about in one turn, heard in the next."""
 
 from dataclasses import replace
-from typing import Final, Literal
+from typing import Literal
 
 from jazz_select.agent.conversation import OpenFlow
 from jazz_select.agent.pending_call import PendingCall
@@ -9,12 +9,12 @@ from jazz_select.agent.turn import SelectedFlows, TurnRequest
 from jazz_select.consent import is_courtesy, read_consent
 from jazz_select.selector.asking import again, ends, named_in
 from jazz_select.stages import UserQuestion
+from jazz_select.texts import say
 from jazz_select.values import Decision, Reason
 
 Heard = Literal["", "one", "none", "off", "beyond"]
 """What a message says to the question: one of the flows, none of them, nothing at all any more, what names no one of
 them, such as a number that none has, or something else."""
-LEFT: Final = "All right, none of these is done."
 
 
 def heard(request: TurnRequest, *, beside: bool = False) -> Heard:
@@ -41,7 +41,7 @@ def heard(request: TurnRequest, *, beside: bool = False) -> Heard:
 def left(begun: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
     """The question is dropped, and what is under way stays as it is."""
     why = "which flow is meant was asked, and the user called it off"
-    return replace(begun, way="ask", pending=pending, text=LEFT, reason=begun.reason or why)
+    return replace(begun, way="ask", pending=pending, text=say("none_of_these"), reason=begun.reason or why)
 
 
 def why_not(request: TurnRequest, question: UserQuestion) -> str:

@@ -203,7 +203,7 @@ async def test_a_no_calls_it_off_and_a_later_yes_does_nothing(by: str, text: str
 
 @pytest.mark.spec("005.2")
 @pytest.mark.parametrize(
-    "message", ["yes?", "what does it cost?", "hm", "", "5", "yes, but only 4", "pays", "don't know", "sí pero no"]
+    "message", ["yes?", "what does it cost?", "hm", "", "5", "yes, but only 4", "pays", "don't know"]
 )
 async def test_neither_yes_nor_no_asks_again(message: str) -> None:
     log: list[Any] = []
@@ -212,6 +212,12 @@ async def test_neither_yes_nor_no_asks_again(message: str) -> None:
     repeated = "the question was asked again: the message says neither yes nor no to pay"
     assert again.reason == (repeated if not again.flows else "pay was not run: it has to be approved first")
     assert (done.status, log) == ("done", [KNOWN])
+
+
+@pytest.mark.spec("011.9")
+async def test_it_is_asked_again_in_the_language_of_the_answer() -> None:
+    _, again = await talk(at_an_agent(pays([])), "pays", "sí pero no")
+    assert again.text == "Esto es lo que se haría ahora: Pay (amount: 5). ¿Sigo, sí o no?"
 
 
 @pytest.mark.spec("005.2")

@@ -10,6 +10,7 @@ from jazz_select.errors import SnapshotError
 from jazz_select.routing import Tool
 from jazz_select.stages import UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
+from jazz_select.texts import Texts
 from jazz_select.values import Reason, RecallResult
 from tests.unit.agent.turns import destroyer, obj, shop_of, tools_for
 from tests.unit.selector.shop import Guarded, metadata
@@ -161,7 +162,7 @@ async def test_a_word_that_calls_off_ends_it_though_an_option_has_that_word(answ
     log: list[str] = []
     made = agent(Found(0.01, 0.45, 0.5), log)
     asks, ended = await said(made, VAGUE, answer)
-    assert (ended.status, ended.text, log) == ("done", "All right, none of these is done.", [])
+    assert (ended.status, ended.text, log) == ("done", Texts().spoken([answer]).say("none_of_these"), [])
     for names_it in ("cancel order", "the cancel one"):
         (named,) = await said(made, names_it, kept=asks.conversation)
         assert named.flows == ["cancel_order"]
@@ -380,7 +381,7 @@ OPTION = {"name": "refund_order"}
         pytest.param({"options": [OPTION, {"name": ""}]}, "name", id="no name"),
         pytest.param({"options": [OPTION, {"name": "x", "title": "y" * 9_000}]}, "title", id="too long"),
         pytest.param({"options": [OPTION, OPTION], "request": "z" * 9_000}, "request", id="too long a request"),
-        pytest.param({"options": [OPTION, OPTION], "more": 1}, "more", id="what it does not have"),
+        pytest.param({"options": [OPTION, OPTION], "odd": 1}, "odd", id="what it does not have"),
         pytest.param("which?", "question", id="no object"),
     ],
 )

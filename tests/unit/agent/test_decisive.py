@@ -11,6 +11,7 @@ from jazz_select.errors import ModelError
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
+from jazz_select.texts import Texts
 from jazz_select.values import RecallResult
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
@@ -159,7 +160,7 @@ async def test_whoever_is_sure_nothing_is_changed_for_a_message_that_nobody_has_
     for message, in_scope in (*ASKS_FOR_NOTHING.values(), *((each, 0.99) for each in TOLD)):
         log: list[str] = []
         result = await turn(BY[by](), message, in_scope, log, destructive=destructive)
-        asked = result.text == "Shall I go on with: Refund order?"
+        asked = result.text == Texts().spoken([message]).say("go_on", title="Refund order")
         assert (result.flows, log) == ([], []), message
         assert result.status == ("waiting" if asked else "open"), message
         assert not (asked and by.startswith("a chat model") and "down" not in by), message

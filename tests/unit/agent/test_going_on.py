@@ -156,7 +156,8 @@ async def test_a_yes_that_a_model_reads_counts_only_where_the_words_may_mean_one
     agrees = chooses(confirm={"is": "yes", "quote": message.partition(".")[0]})
     mind = Mind(choose=[chooses("cancel_it"), agrees], values=[known])
     first, second = await talk(shop_agent(mind, log), "cancel 60112, it is late", message)
-    assert "<confirm>This would be done next: Cancel order" in mind.prompts("choose")[-1]
+    question = "Das geschähe als Nächstes" if message.startswith("ja ") else "This would be done next"
+    assert f"<confirm>{question}: Cancel order" in mind.prompts("choose")[-1]
     assert (first.status, second.status) == ("confirming", "done" if may else "confirming")
     assert [name for name, _ in log] == (["cancel_order", "tell_why"] if may else [])
 

@@ -9,6 +9,7 @@ from jazz_select.agent.reading.bare_answer import bare_answer, plain_answer
 from jazz_select.agent.reading.grounding import Wanted, ground
 from jazz_select.routing import Tool
 from jazz_select.testing import ScriptedModel
+from jazz_select.texts import Texts
 from tests.unit.agent.turns import agent_of, obj, shop_of
 
 TEXT, WHOLE, NUMBER, YES_OR_NO = ({"type": each} for each in ("string", "integer", "number", "boolean"))
@@ -291,7 +292,8 @@ async def test_what_waits_for_a_fact_is_called_off_in_each_language(message: str
     agent = agent_of(shop_of(("both", ("register",))), [vet(done, pet_name=TEXT)], model=model)
     first = await agent.turn("both")
     off = await agent.turn(message, first.conversation)
-    assert (off.text, off.conversation.flows, done) == ("All right, nothing more is done about: Both.", (), [])
+    told = Texts().spoken([message]).say("called_off", title="Both")
+    assert (off.text, off.conversation.flows, done) == (told, (), [])
 
 
 @pytest.mark.spec("011.2")

@@ -1,0 +1,120 @@
+"""What is said to users by itself, in their language: one table (`texts.toml`), replaceable singly or whole."""
+
+import tomllib
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
+from string import Formatter
+from typing import Any, Final, cast
+
+from jazz_select.consent import language_of
+from jazz_select.errors import ConfigError
+from jazz_select.text import did_you_mean
+
+ENGLISH: Final = "en"
+_Table = Mapping[str, str]
+
+
+@cache
+def default_texts() -> Mapping[str, _Table]:
+    """The sentences of each language, by key."""
+    return tomllib.loads(Path(__file__).with_name("texts.toml").read_text("utf-8"))
+
+
+class Texts:
+    """The sentences of an agent, by language and key.
+
+    A given mapping holds sentences by key, for every language, or languages with sentences by key. A language that the
+    table does not have has to come whole.
+    """
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        """Take the table, with what is given in the place of what it has.
+
+        Raises:
+            ConfigError: It holds what is no text, an unknown key, or a text that lacks a placeholder or has another.
+        """
+        if not isinstance(cast("object", given), Mapping | None):
+            msg = f"texts maps keys to sentences, or languages to such a mapping, not {given!r:.80}"
+            raise ConfigError(msg)
+        self._tables = {language: dict(table) for language, table in default_texts().items()}
+        english = default_texts()[ENGLISH]
+        for name, value in (given or {}).items():
+            if not isinstance(value, Mapping):
+                _check(name, name, value)
+                for table in self._tables.values():
+                    table[name] = value
+                continue
+            own = cast("Mapping[str, Any]", value)
+            for key, text in own.items():
+                _check(f"{name}.{key}", key, text)
+            missing = [] if name in self._tables else [key for key in english if key not in own]
+            if missing:
+                msg = f"texts[{name!r}]: a language that is new has to come whole; missing: {', '.join(missing)}"
+                raise ConfigError(msg)
+            self._tables[name] = {**self._tables.get(name, {}), **own}
+
+    def spoken(self, messages: Iterable[str]) -> "_Spoken":
+        """The sentences in the language of what a user says: of the latest message that tells, else English."""
+        language = next((found for each in messages if (found := language_of(each)) in self._tables), ENGLISH)
+        return _Spoken(language, self._tables[language])
+
+
+class _Spoken:
+    """The sentences of one language."""
+
+    def __init__(self, language: str, table: _Table) -> None:
+        self.language, self._table = language, table
+
+    def say(self, key: str, /, **values: object) -> str:
+        """A sentence with what stands in its placeholders."""
+        return self._table[key].format_map({name: str(value) for name, value in values.items()})
+
+
+_now: ContextVar[_Spoken | None] = ContextVar("jazz_select_texts", default=None)
+
+
+@contextmanager
+def speaking(spoken: _Spoken) -> Generator[None]:
+    """What is said inside is said in these sentences."""
+    before = _now.set(spoken)
+    try:
+        yield
+    finally:
+        _now.reset(before)
+
+
+def say(key: str, /, **values: object) -> str:
+    """A sentence of the turn that runs, in its language; outside of a turn, in English."""
+    spoken = _now.get() or _Spoken(ENGLISH, default_texts()[ENGLISH])
+    return spoken.say(key, **values)
+
+
+def _check(place: str, key: str, text: object) -> None:
+    """A sentence that can stand for the one of its key.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    english = default_texts()[ENGLISH]
+    if key not in english:
+        hint = did_you_mean(key, [*english]) or f"keys are {', '.join(english)}"
+        msg = f"texts: there is no {place!r:.80}; {hint}"
+        raise ConfigError(msg)
+    if not isinstance(text, str):
+        msg = f"texts: {place} is a sentence, not {text!r:.80}"
+        raise ConfigError(msg)
+    try:
+        named = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+    except ValueError as error:
+        msg = f"texts: {place} cannot be filled: {error}; write {{{{ and }}}} for braces of its own"
+        raise ConfigError(msg) from error
+    wanted = {name for _, name, _, _ in Formatter().parse(english[key]) if name is not None}
+    if named != wanted:
+        lacks = ", ".join(f"{{{name}}}" for name in sorted(wanted - named))
+        more = ", ".join(f"{{{name}}}" for name in sorted(named - wanted))
+        problem = "; ".join(filter(None, (lacks and f"it lacks {lacks}", more and f"nothing fills {more}")))
+        msg = f"texts: {place}: {problem}"
+        raise ConfigError(msg)
