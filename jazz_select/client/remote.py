@@ -18,10 +18,10 @@ from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, plain
 from jazz_select.selector.asking import NO_QUESTION, question_in
-from jazz_select.selector.options import TimeLimit, TopK
+from jazz_select.selector.options import Context, TimeLimit, TopK
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import SelectRequest, check_request
+from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error
@@ -100,11 +100,11 @@ class RemoteSelector(FlowSelector):
             ConfigError: An argument is of the wrong kind, or cannot be sent.
             ServiceError: There was no answer.
         """
-        check_request(enhanced_query=enhanced_query, episode_summaries=episode_summaries, context=context)
+        one = SelectRequest(enhanced_query, candidates, episode_summaries, only, asked)
+        check_argument("context", context, Context)
         if situation is not None:
             msg = "a situation does not travel: a RemoteAgent has the service's own agent select within a conversation"
             raise ConfigError(msg)
-        one = SelectRequest(enhanced_query, candidates, episode_summaries, only, asked)
         body = {**_one(one), "context": sent_json(context, "context")}
         return self._read(await self._service.ask("POST", "/v1/select", body), one)
 
@@ -122,8 +122,7 @@ class RemoteSelector(FlowSelector):
             ServiceError: There was no answer.
         """
         asked = [each if isinstance(each, SelectRequest) else SelectRequest(each) for each in requests]
-        for each in asked:
-            check_request(enhanced_query=each.enhanced_query, episode_summaries=each.episode_summaries, context=context)
+        check_argument("context", context, Context)
         body = {"requests": [_one(each) for each in asked], "context": sent_json(context, "context"), "ask": ask}
         results = (await self._service.ask("POST", "/v1/select_many", body)).get("results")
         if not isinstance(results, list) or len(cast("list[Any]", results)) != len(asked):
@@ -154,7 +153,7 @@ class RemoteSelector(FlowSelector):
             ConfigError: An argument is of the wrong kind.
             ServiceError: There was no answer.
         """
-        check_request(enhanced_query=query, episode_summaries=episode_summaries, context=None)
+        SelectRequest(query, episode_summaries=episode_summaries)
         body = {
             **_said(query, episode_summaries),
             "top_k": top_k,

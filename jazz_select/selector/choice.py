@@ -29,7 +29,7 @@ from jazz_select.selector.growing import growing_prompt
 from jazz_select.selector.options import OnEmpty
 from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
-from jazz_select.selector.retrieval import CandidateSet, LiveFlow, Request, SelectRequest, candidate_of
+from jazz_select.selector.retrieval import CandidateSet, Request, SelectRequest, candidate_of
 from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, UserQuestion, likely
 from jazz_select.text import describe_error, in_log, in_one_line
 from jazz_select.threads import Deadline, in_daemon_thread
@@ -266,7 +266,7 @@ UNASKED: Final = Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.UNASKED)
 class ModelChoice:
     """Lets one model choose among candidates."""
 
-    def __init__(self, client: ChatClient, options: ChoiceOptions, flows: Mapping[str, LiveFlow]) -> None:
+    def __init__(self, client: ChatClient, options: ChoiceOptions, flows: Mapping[str, BaseFlow]) -> None:
         """Take whom to ask, how, and the live flows."""
         self._client = client
         self._options = options

@@ -1,12 +1,13 @@
 """What a selector writes into a log of outcomes, and what it is told of a selection afterwards."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from pathlib import Path
+from typing import Annotated
 
+from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, digest_of
 from jazz_select.outcomes.log import OutcomeLog
@@ -22,18 +23,21 @@ _LONGEST, _DIGITS = 80, 16
 class Outcomes:
     """The log of one selector."""
 
-    def __init__(self, log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> None:
+    @checked
+    def __init__(
+        self,
+        log: Annotated[OutcomeLog | str | PathLike[str], Constraint("an OutcomeLog, the path of its file, or None")],
+        agent_id: str,
+        registry: Mapping[str, BaseFlow],
+    ) -> None:
         """Take a log, or open the one at a path, which is then closed with the selector.
 
         Raises:
             ConfigError: It is neither.
             OutcomeLogError: The file cannot be used.
         """
-        if not isinstance(log, OutcomeLog | str | Path | PathLike):
-            msg = f"log is an OutcomeLog, the path of its file, or None, not {log!r:.80}"
-            raise ConfigError(msg)
         self._owned = not isinstance(log, OutcomeLog)
-        self.log = log if isinstance(log, OutcomeLog) else OutcomeLog(log)  # pyright: ignore[reportUnknownArgumentType]
+        self.log = log if isinstance(log, OutcomeLog) else OutcomeLog(log)
         self._agent_id = agent_id
         self._registry = registry
         self._known: tuple[int, str] = (-1, "")
@@ -55,19 +59,19 @@ class Outcomes:
         )
         return replace(result, logged=entry)
 
-    async def told(self, result: FlowSelectionResult | str, right: Sequence[str] | str, note: str) -> None:
+    @checked
+    async def told(
+        self,
+        result: Annotated[FlowSelectionResult | str, Constraint("what was selected, or its `logged`")],
+        right: Annotated[Collection[str], Constraint("names of flows, or [] where nothing fits")],
+        note: str,
+    ) -> None:
         """Keep what was right for a selection.
 
         Raises:
             ConfigError: It was not logged, or in another log, or there is no such flow.
             OutcomeLogError: It could not be written.
         """
-        if not isinstance(result, str | FlowSelectionResult):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"pass what was selected, or its `logged`, not {as_text(result)[:_LONGEST]!r}"
-            raise ConfigError(msg)
-        if not isinstance(note, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            msg = f"note is a text, not {as_text(note)[:_LONGEST]!r}"
-            raise ConfigError(msg)
         entry = result if isinstance(result, str) else result.logged
         names = self._checked(right)
         if not entry:
@@ -86,12 +90,8 @@ class Outcomes:
         if entry:
             self.log.hint(entry, right, note=note)
 
-    def _checked(self, right: Sequence[str] | str) -> tuple[str, ...]:
-        try:
-            names = (right,) if isinstance(right, str) else tuple(right)
-        except TypeError as error:
-            msg = f"right: pass names of flows, or [] where nothing fits, not {as_text(right)[:_LONGEST]!r}"
-            raise ConfigError(msg) from error
+    def _checked(self, right: Collection[str]) -> tuple[str, ...]:
+        names = (right,) if isinstance(right, str) else tuple(right)
         known = {flow.name for flow in self._registry.values()}
         for name in names:
             if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance]

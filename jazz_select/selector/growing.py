@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
+from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.prompt import (
     PROMPT_TOKENS,
     REQUEST_LIMIT,
@@ -30,7 +31,7 @@ from jazz_select.selector.prompt import (
     reading_rules,
     state_fields,
 )
-from jazz_select.selector.retrieval import LiveFlow, candidate_of
+from jazz_select.selector.retrieval import candidate_of
 from jazz_select.text import at_word, clean, estimate_tokens, shortened
 from jazz_select.values import Candidate, Message, flow_id
 
@@ -139,7 +140,7 @@ class _Kept(NamedTuple):
     """What is shown: entries, the live flow of each, and its card."""
 
     shown: tuple[FirstShown, ...]
-    flows: tuple[LiveFlow, ...]
+    flows: tuple[BaseFlow, ...]
     cards: tuple[CandidateCard, ...]
 
     @property
@@ -153,7 +154,7 @@ def growing_prompt(
     candidates: Sequence[Candidate],
     situation: Situation,
     *,
-    flows: Mapping[str, LiveFlow],
+    flows: Mapping[str, BaseFlow],
     examples: Mapping[str, Sequence[str]] | None = None,
     tokens: int = PROMPT_TOKENS,
 ) -> Prompt:
@@ -189,7 +190,7 @@ def growing_prompt(
 
 
 def _kept(
-    candidates: Sequence[Candidate], growing: Growing, flows: Mapping[str, LiveFlow], tokens: int, notes: list[str]
+    candidates: Sequence[Candidate], growing: Growing, flows: Mapping[str, BaseFlow], tokens: int, notes: list[str]
 ) -> _Kept:
     """What was shown with the candidates behind it; afresh, with a note, where that is too much or not there."""
     now: list[tuple[Literal["flow"], str]]
@@ -215,7 +216,7 @@ def _kept(
 
 
 def _cards(
-    shown: Sequence[FirstShown], live: Sequence[LiveFlow], turn: int, notes: list[str], *, tokens: int, taken: bool
+    shown: Sequence[FirstShown], live: Sequence[BaseFlow], turn: int, notes: list[str], *, tokens: int, taken: bool
 ) -> Iterator[CandidateCard]:
     """The cards, each as it was when it was first shown: fitted with those of the same turn alone."""
     number = 0

@@ -1,5 +1,6 @@
 """The options of a selector: what each may be, and those that are handed on as a whole."""
 
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypeAlias, TypedDict
 
 from jazz_select.arguments import Constraint, Positive, Seconds
@@ -14,6 +15,10 @@ Coverage: TypeAlias = Annotated[
     float,
     Constraint(f"a probability from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}", ge=LEAST_COVERAGE, le=MOST_COVERAGE),
 ]
+Context: TypeAlias = Annotated[
+    Mapping[str, object] | None, Constraint("a mapping such as {'authenticated': True}, or None")
+]
+"""What guards look at."""
 TimeLimit: TypeAlias = Annotated[Seconds | None, Constraint("a number of seconds above 0, or None for no limit")]
 
 

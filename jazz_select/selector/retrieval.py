@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from inspect import isawaitable
 from itertools import chain, islice, repeat
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from jazz_select.arguments import Constraint, checked
 from jazz_select.flow.base import BaseFlow
@@ -33,39 +33,6 @@ _NAMED = 5
 _RRF_K = 10
 _QUESTION = re.compile(r"[^.!?;\n]+[?？؟]")
 _Metadata = Sequence[Mapping[str, Any]]
-
-
-class LiveFlow(Protocol):
-    """A flow, as far as a prompt tells of it."""
-
-    @property
-    def id(self) -> str: ...  # noqa: D102
-    @property
-    def name(self) -> str: ...  # noqa: D102
-    @property
-    def type(self) -> str: ...  # noqa: D102
-    @property
-    def description(self) -> str: ...  # noqa: D102
-    @property
-    def condition(self) -> str: ...  # noqa: D102
-    @property
-    def desired_effects(self) -> Sequence[str]: ...  # noqa: D102
-    @property
-    def examples(self) -> Sequence[str]: ...  # noqa: D102
-
-
-@checked
-def check_request(
-    *,
-    enhanced_query: Annotated[str, Constraint("what the user wants, as a string")],
-    episode_summaries: Annotated[str | Sequence[str] | None, Constraint("a list of strings, or None")],
-    context: Annotated[Mapping[str, object] | None, Constraint("a mapping such as {'authenticated': True}, or None")],
-) -> None:
-    """Refuse a request of the wrong kind.
-
-    Raises:
-        ConfigError: One of its parts cannot be used.
-    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +163,7 @@ def fused(found: Sequence[CandidateSet]) -> CandidateSet:
     )
 
 
-def candidate_of(flow: LiveFlow) -> Candidate:
+def candidate_of(flow: BaseFlow) -> Candidate:
     """A live flow as recall would have found it, with no score: how near it is nobody asked."""
     return Candidate(
         flow_id=flow.id,
@@ -452,15 +419,18 @@ class CandidateSource:
         return await asyncio.gather(*(one(*each) for each in zip(requests, focuses, strict=True)))
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class SelectRequest:
     """One request among many: what `FlowSelector.select` takes for one."""
 
-    enhanced_query: str
+    enhanced_query: Annotated[str, Constraint("what the user wants, as a string")]
     candidates: Sequence[Mapping[str, Any]] | None = None
-    episode_summaries: Sequence[str] | None = None
+    episode_summaries: Annotated[str | Sequence[str] | None, Constraint("a list of strings, or None")] = None
     only: Collection[str] | None = None
-    asked: Decision | UserQuestion | None = None
+    asked: Annotated[
+        Decision | UserQuestion | None, Constraint("the decision that a question came with, or the question")
+    ] = None
 
 
 async def candidate_sets(

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from jazz_select import outcomes
-from jazz_select.arguments import Constraint, Count, Positive, Probability, checked, shown
+from jazz_select.arguments import Constraint, Count, Methods, Positive, Probability, check_argument, checked
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.chat.models import ModelLike, as_chat_model
@@ -27,7 +27,7 @@ from jazz_select.selector.choice import (
     warn_of,
 )
 from jazz_select.selector.decider import Deciding
-from jazz_select.selector.options import Coverage, OnEmpty, TimeLimit, TopK
+from jazz_select.selector.options import Context, Coverage, OnEmpty, TimeLimit, TopK
 from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
 from jazz_select.selector.retrieval import (
@@ -38,7 +38,6 @@ from jazz_select.selector.retrieval import (
     SelectRequest,
     Unavailable,
     candidate_sets,
-    check_request,
     fused,
     side_by_side,
 )
@@ -94,7 +93,10 @@ class FlowSelector:
         flow_registry: Annotated[
             Mapping[str, BaseFlow], Constraint("a mapping of flow id to flow, such as BaseFlow.registry")
         ],
-        proc_mem: FlowMemory | None = None,
+        proc_mem: Annotated[
+            FlowMemory, Methods("a memory with `async recall(query, agent_id, top_k, rrf_k)`", "recall")
+        ]
+        | None = None,
         agent_id: str = "",
         top_k: TopK = 3,
         rrf_k: Positive = 10,
@@ -154,9 +156,6 @@ class FlowSelector:
             ConfigError: An argument cannot work.
             OutcomeLogError: The file of the log cannot be used.
         """
-        if proc_mem is not None and not callable(getattr(proc_mem, "recall", None)):
-            msg = f"proc_mem needs `async recall(query, agent_id, top_k, rrf_k)`, not {shown(proc_mem)}"
-            raise ConfigError(msg)
         self.agent_id = agent_id
         self._registry = flow_registry
         self._at_once = max_concurrency
@@ -204,7 +203,11 @@ class FlowSelector:
             ask_user=ask_user,
             timeout_s=timeout_s,
         )
-        self._outcomes = None if log is None else _outcomes(log, agent_id, flow_registry)
+        self._outcomes: Outcomes | None = None
+        if log is not None:
+            from jazz_select.selector import feedback
+
+            self._outcomes = feedback.Outcomes(log, agent_id, flow_registry)
 
     async def __aenter__(self) -> Self:
         return self
@@ -388,10 +391,9 @@ class FlowSelector:
     def _heard(
         self, asked: SelectRequest, context: Mapping[str, Any] | None, situation: Situation | None = None
     ) -> Heard:
-        query, summaries = asked.enhanced_query, asked.episode_summaries
-        check_request(enhanced_query=query, episode_summaries=summaries, context=context)
+        check_argument("context", context, Context)
         read = self.has_model or (situation is not None and situation.reader is not None)
-        request = Request.of(query, summaries, situation, has_model=read)
+        request = Request.of(asked.enhanced_query, asked.episode_summaries, situation, has_model=read)
         return Heard(request=request) if asked.asked is None else self._choosing.heard(asked, request)
 
     async def _chosen(
@@ -473,10 +475,3 @@ class FlowSelector:
             candidates=list(narrowed.metadata),
             decision=decision,
         )
-
-
-def _outcomes(log: object, agent_id: str, registry: Mapping[str, BaseFlow]) -> "Outcomes":
-    """Loaded where there is a log, and only there."""
-    from jazz_select.selector.feedback import Outcomes
-
-    return Outcomes(log, agent_id, registry)

@@ -33,7 +33,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"llm": 42}, "llm"),
     ({"flow_registry": []}, "flow_registry is a mapping"),
     ({"flow_registry": None}, "flow_registry"),
-    ({"proc_mem": "index"}, "proc_mem needs"),
+    ({"proc_mem": "index"}, "proc_mem is a memory with"),
     ({"agent_id": None}, "agent_id is a string"),
 ]
 
