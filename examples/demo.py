@@ -31,7 +31,6 @@ from jazz_select.cli.options import (
     also_read,
     settings_with,
 )
-from jazz_select.cli.selecting import arms
 from jazz_select.cli.session import catalogue, opened, place
 from jazz_select.cli.terminal import mark, milliseconds, printable, progress, reporting, stdout, styled
 from jazz_select.errors import ConfigError
@@ -136,7 +135,7 @@ async def _demo(settings: Settings, requests: Path, runs: Path | None, conversat
             for number, case in enumerate(cases, 1):
                 result = await selector.select(case.request, episode_summaries=case.episodes, context=case.context)
                 routed.append(Routed(case=case, result=result))
-                console.print(_entry(console, number, routed[-1]))
+                console.print(_entry(number, routed[-1]))
             _sum_up(console, routed, settings, synced_s)
             if runs is not None:
                 await run_flows(console, load_cases(runs, registry, flows=settings.flows), selector, settings)
@@ -153,7 +152,7 @@ def _announce(console: Console, report: SyncReport, settings: Settings, how: str
         console.print("No model is configured, so the nearest flow is taken (semantic choice).\n")
 
 
-def _entry(console: Console, number: int, routed: Routed) -> Group:
+def _entry(number: int, routed: Routed) -> Group:
     case, decision = routed.case, routed.result.decision
     title = Table.grid(padding=(0, 1))
     title.add_column(justify="right", width=2, style="dim")
@@ -163,7 +162,7 @@ def _entry(console: Console, number: int, routed: Routed) -> Group:
     if case.context:
         known = " ".join(f"{key}={_plain(value)}" for key, value in case.context.items())
         before.append(styled(f"context: {known}", "italic"))
-    lines = [*before, _candidates(decision.candidates, decision.chosen_ids), _outcome(console, routed)]
+    lines = [*before, _candidates(decision.candidates, decision.chosen_ids), _outcome(routed)]
     return Group(title, *(Padding(line, _INDENT, expand=False) for line in lines), "")
 
 
@@ -171,16 +170,21 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _arms(candidates: Sequence[Candidate]) -> Sequence[str]:
+    """The arms that found any of them, in the order in which they first occur."""
+    return tuple(dict.fromkeys(arm for candidate in candidates for arm in candidate.ranks))
+
+
 def _candidates(candidates: Sequence[Candidate], chosen_ids: Sequence[str]) -> Table:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, min_width=24)
-    for _ in arms(candidates):
+    for _ in _arms(candidates):
         grid.add_column(no_wrap=True, min_width=9)
         grid.add_column(justify="right", no_wrap=True, min_width=5)
     for candidate in candidates:
         chosen = candidate.flow_id in chosen_ids
         cells: list[Text] = []
-        for arm in arms(candidates):
+        for arm in _arms(candidates):
             rank, score = candidate.ranks.get(arm), candidate.scores.get(arm)
             cells += [
                 Text(f"{printable(arm)} {'-' if rank is None else f'#{rank}'}"),
@@ -192,10 +196,10 @@ def _candidates(candidates: Sequence[Candidate], chosen_ids: Sequence[str]) -> T
     return grid
 
 
-def _outcome(console: Console, routed: Routed) -> Text:
+def _outcome(routed: Routed) -> Text:
     decision = routed.result.decision
     how = f" {decision.reason.value}, {decision.tier.value}, {milliseconds(decision.latency.total_s)}"
-    line = mark(console, good=routed.as_expected) + Text(how, style="dim")
+    line = mark(good=routed.as_expected) + Text(how, style="dim")
     if not routed.as_expected:
         line += Text("  ") + styled(_shortfall(routed), "yellow")
     if decision.error:
@@ -275,7 +279,7 @@ async def run_flows(console: Console, cases: Sequence[Case], selector: FlowSelec
         good = flow.name in case.expect and ran == case.tools
         right += good
         given = ", ".join(f"{name}={value}" for name, value in case.inputs.items())
-        console.print(Text("  ") + mark(console, good=good) + styled(f" {flow.name}({given})"))
+        console.print(Text("  ") + mark(good=good) + styled(f" {flow.name}({given})"))
         console.print(_steps(result))
     console.print()
     console.print(styled(f"{right} of {len(cases)} flows ran as expected.", "bold"))

@@ -1,21 +1,24 @@
-"""`jazz-select sync`, `list` and `graph`: what there is, and what of it is in the index."""
+"""`jazz-select sync`, `list`, `select` and `graph`: what there is, what of it is indexed, and what is found in it."""
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from rich import box
-from rich.table import Table
+from rich.console import RenderableType
+from rich.text import Text
 
-from jazz_select.build import sync_registry
-from jazz_select.cli import wire
+from jazz_select.build import open_selector, sync_registry
+from jazz_select.cli.options import context_of, encodable
 from jazz_select.cli.session import (
+    LEARNED,
     catalogue,
+    changes_note,
     count_flows,
     is_there,
     look_here,
@@ -23,172 +26,286 @@ from jazz_select.cli.session import (
     opened,
     opened_for_reading,
     place,
+    require_flows,
     require_folder,
+    sync_command,
 )
-from jazz_select.cli.terminal import agreed, emit, hint, printable, progress, stdout, styled
+from jazz_select.cli.terminal import (
+    Column,
+    agreed,
+    emit,
+    facts,
+    hint,
+    line,
+    mark,
+    milliseconds,
+    printable,
+    progress,
+    show,
+    styled,
+    table,
+    waiting,
+)
 from jazz_select.errors import ConfigError, SyncDeletesError
 from jazz_select.routing.decisions.analyzer import ChainAnalyzer
 from jazz_select.routing.tools.loading import load_tools
+from jazz_select.selector.result import FlowSelectionResult, why_of
+from jazz_select.telemetry import Trace, line_of
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
-    from jazz_select.memory.sync import SyncReport
-    from jazz_select.routing.tools.tool import Tool
+    from jazz_select.cli.main import GraphCommand, ListCommand, SelectCommand, SyncCommand
     from jazz_select.settings import Settings
 
-_USUAL = Path("learned.yaml")
-"""Where `learn` keeps what it learned, unless a file is named."""
+_CHANGES = {"created": "green", "updated": "yellow", "deleted": "red", "unchanged": "dim"}
 
 
-def run_sync(settings: "Settings", *, tools: str | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+def sync(settings: "Settings", given: "SyncCommand") -> None:
     """Sync, and report; ask before most of the flows are deleted, where there is somebody to ask.
 
     Raises:
         SyncDeletesError: There is nobody, or the answer was no.
     """
-    began = perf_counter()
     try:
-        report, embedder = asyncio.run(_sync(settings, tools, dry_run=dry_run, allow_delete=yes))
+        synced = asyncio.run(_synced(settings, given, allow_delete=given.yes))
     except SyncDeletesError as error:
-        if as_json or not agreed(f"{error}", "Delete them?"):
+        if given.json or not agreed(f"{error}", "Delete them?"):
             raise
-        began = perf_counter()
-        report, embedder = asyncio.run(_sync(settings, tools, dry_run=dry_run, allow_delete=True))
-    took = perf_counter() - began
-    if as_json:
-        index = place(settings)
-        emit(wire.Sync.of(report, agent_id=settings.agent_id, index=index, embedder=embedder, took_s=took))
-    else:
-        _show_changes(report, settings, f"embedder {embedder}, {took:.2f} s")
+        synced = asyncio.run(_synced(settings, given, allow_delete=True))
+    if given.json:
+        emit(synced)
+        return
+    show(_changes(synced))
+    if synced["deleted"]:
+        would = "would delete" if given.dry_run else "deleted"
+        hint(f"{would} what is not in {printable(settings.flows)}: an index holds the flows of one sync and no others")
+    for note in synced["notes"]:
+        hint(note)
 
 
-async def _sync(
-    settings: "Settings", tools: str | None, *, dry_run: bool, allow_delete: bool
-) -> "tuple[SyncReport, str]":
+async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: bool) -> dict[str, Any]:
+    began = perf_counter()
     registry = catalogue(settings)
-    connected = None if tools is None else _tools(tools)
+    look_here()
+    tools = None if given.tools is None else list(load_tools(given.tools).values())
     with TemporaryDirectory() as passing:
         # A dry run leaves no trace, so it does not make an index either.
-        empty = {"index": Path(passing)} if dry_run and not is_there(settings) else {}
+        empty = {"index": Path(passing)} if given.dry_run and not is_there(settings) else {}
         async with opened(settings.model_copy(update=empty)) as memory:
             with progress("indexing flows") as update:
                 report = await sync_registry(
                     memory,
                     settings.agent_id,
                     registry,
-                    dry_run=dry_run,
+                    dry_run=given.dry_run,
                     progress=update,
-                    tools=connected,
+                    tools=tools,
                     learned=settings.learned,
                     allow_delete=allow_delete,
                 )
-            return replace(report, notes=(*report.notes, *_unlearned(settings))), memory.embedder
+    return {
+        "agent_id": settings.agent_id,
+        "index": place(settings),
+        "embedder": memory.embedder,
+        "dry_run": report.dry_run,
+        "created": report.created,
+        "updated": report.updated,
+        "deleted": report.deleted,
+        "unchanged": report.skipped,
+        "took_s": perf_counter() - began,
+        "notes": (*report.notes, *_unlearned(settings)),
+    }
 
 
 def _unlearned(settings: "Settings") -> tuple[str, ...]:
     """What a sync that is told of no file of learned examples leaves out, where there is one in its usual place."""
-    if settings.learned is not None or not _USUAL.is_file():
+    if settings.learned is not None or not LEARNED.is_file():
         return ()
     from jazz_select.evaluation.overlay import load_overlay
 
-    use = f"pass --learned {_USUAL}, or set JAZZ_LEARNED, to index what was learned"
+    use = f"pass --learned {LEARNED}, or set JAZZ_LEARNED, to index what was learned"
     try:
-        version = load_overlay(_USUAL).version("live")
+        version = load_overlay(LEARNED).version("live")
     except ConfigError as error:
-        return (f"{_USUAL} was not looked at, and cannot be: {error}",)
+        return (f"{LEARNED} was not looked at, and cannot be: {error}",)
     if version is None:
         return ()
-    return (f"{_USUAL} has {version.count} learned examples live, and this sync indexes the flows without them: {use}",)
+    left_out = f"{version.count} learned examples live, and this sync indexes the flows without them"
+    return (f"{LEARNED} has {left_out}: {use}",)
 
 
-def _tools(source: str) -> "list[Tool]":
-    from jazz_select.routing.tools.loading import load_tools
-
-    look_here()
-    return list(load_tools(source).values())
-
-
-def _show_changes(report: "SyncReport", settings: "Settings", how: str) -> None:
-    console = stdout()
-    changes = Table.grid(padding=(0, 2))
-    changes.add_column(no_wrap=True)
-    changes.add_column(justify="right", no_wrap=True)
-    changes.add_column(overflow="fold")
-    rows = (
-        ("created", report.created, "green"),
-        ("updated", report.updated, "yellow"),
-        ("deleted", report.deleted, "red"),
-        ("unchanged", report.skipped, "dim"),
+def _changes(synced: dict[str, Any]) -> Iterator[RenderableType]:
+    names = {what: "" if what == "unchanged" else ", ".join(map(printable, synced[what])) for what in _CHANGES}
+    yield facts(
+        {
+            what: styled(f"{len(synced[what]):>4}  {names[what]}", style if synced[what] else "dim", limit=20_000)
+            for what, style in _CHANGES.items()
+        }
     )
-    for what, names, style in rows:
-        listed = "" if what == "unchanged" else ", ".join(printable(name) for name in names)
-        changes.add_row(styled(what, style if names else "dim"), str(len(names)), styled(listed, limit=20_000))
-    console.print(changes)
-    done = "Nothing was written (dry run)" if report.dry_run else "Synced"
-    where = f"agent {settings.agent_id}, index {place(settings)}, {how}"
-    console.print(styled(f"{done}: {where}", "dim"), soft_wrap=True)
-    if report.deleted:
-        would = "would delete" if report.dry_run else "deleted"
-        hint(f"{would} what is not in {printable(settings.flows)}: an index holds the flows of one sync and no others")
-    for note in report.notes:
-        hint(note)
+    done = "Nothing was written (dry run)" if synced["dry_run"] else "Synced"
+    where = f"agent {synced['agent_id']}, index {synced['index']}, embedder {synced['embedder']}"
+    yield line(f"{done}: {where}, {synced['took_s']:.2f} s", style="dim")
 
 
-def run_list(settings: "Settings", *, as_json: bool) -> None:
+def list_flows(settings: "Settings", given: "ListCommand") -> None:
     """Show what is in the index for the agent."""
-    flows = asyncio.run(_list(settings))
-    if as_json:
-        emit(wire.Listing(agent_id=settings.agent_id, index=place(settings), flows=tuple(flows)))
+    flows = asyncio.run(_listed(settings))
+    if given.json:
+        emit({"agent_id": settings.agent_id, "index": place(settings), "flows": flows})
     elif flows:
-        _show_flows(flows, settings)
+        columns = {"flow": "[bold]{flow_name}[/]", "type": "[dim]{flow_type}[/]", "description": "{description}"}
+        count = f"{counted(len(flows), 'flow')}: agent {settings.agent_id}, index {place(settings)}"
+        show([table(flows, columns), line(count, style="dim")])
     if not flows:
         hint(str(nothing_synced(settings)))
 
 
-async def _list(settings: "Settings") -> list[dict[str, Any]]:
+async def _listed(settings: "Settings") -> list[dict[str, Any]]:
     async with opened_for_reading(settings) as memory:
         return await memory.list_flows(settings.agent_id) if await count_flows(memory, settings) else []
 
 
-def _show_flows(flows: Sequence[Mapping[str, Any]], settings: "Settings") -> None:
-    console = stdout()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("flow", overflow="fold")
-    table.add_column("type", style="dim", no_wrap=True)
-    table.add_column("description", ratio=1)
-    for flow in flows:
-        table.add_row(
-            styled(flow["flow_name"], "bold"), styled(flow["flow_type"]), styled(flow["description"], limit=500)
+def select(settings: "Settings", given: "SelectCommand") -> None:
+    """Select, and show how it came out; with every step of it, where it is traced.
+
+    Raises:
+        ConfigError: Two forms were asked for, or what is known cannot be read.
+    """
+    if given.json and given.prompt:
+        msg = "pass either --json or --prompt: the JSON holds the prompt as combined_prompt"
+        raise ConfigError(msg)
+    asked = {
+        "request": encodable(sys.stdin.read() if given.request == "-" else given.request),
+        "episodes": [encodable(each) for each in given.episode or ()],
+        "context": context_of(given.context or []),
+    }
+    trace = Trace()
+    result, note = asyncio.run(_selected(settings, asked, trace if given.trace else None))
+    if note:
+        result = replace(result, decision=replace(result.decision, notes=(*result.decision.notes, note)))
+        if given.json or given.prompt:
+            hint(note)
+    if given.json:
+        told = result.to_dict()
+        kept = ("chosen", "combined_prompt", "unresolved_ids", "candidates", "decision")
+        spans = trace.as_json() if given.trace else None
+        emit({**asked, "agent_id": settings.agent_id, **{name: told[name] for name in kept}, "trace": spans})
+    elif given.prompt:
+        # Plain: it is meant for a file or a pipe, and has to arrive as it is.
+        sys.stdout.write(f"{result.combined_prompt}\n" if result.combined_prompt else "")
+        for span in trace:
+            hint(line_of(span))
+    else:
+        show(_found(result, asked, settings))
+        show(line(Text("  " * span.depth), styled(line_of(span), "dim", limit=1_000), sep="") for span in trace)
+
+
+async def _selected(
+    settings: "Settings", asked: dict[str, Any], trace: Trace | None
+) -> tuple[FlowSelectionResult, str]:
+    registry = catalogue(settings)
+    async with opened_for_reading(settings) as memory, open_selector(settings, memory, registry) as selector:
+        with waiting("selecting"), trace or nullcontext():
+            result = await selector.select(
+                asked["request"], episode_summaries=asked["episodes"], context=asked["context"]
+            )
+        if not result.decision.candidates:
+            await require_flows(memory, settings)
+        return result, await changes_note(memory, registry, settings)
+
+
+def _found(result: FlowSelectionResult, asked: dict[str, Any], settings: "Settings") -> Iterator[RenderableType]:
+    decision, took = result.decision, result.decision.latency
+    request: str = asked["request"]
+    heard = styled(request, "bold") if request.strip() else Text("(blank)", style="yellow")
+    yield facts({"request": heard, "earlier": asked["episodes"]}, limit=300)
+    yield _offered(result) if decision.candidates else Text("\nno candidates\n", style="yellow")
+    used, model = decision.usage, decision.model or (settings.llm if decision.raw_reply is not None else "")
+    tokens = f", {used.input_tokens} tokens in, {used.output_tokens} out" if used else ""
+    known = {
+        "chosen": styled(", ".join(result.names) or "nothing", "bold green" if result.names else "yellow"),
+        "why": _why(result),
+        "tier": f"{decision.tier.value}, reason {decision.reason.value}",
+        "model": f"{model}{tokens}" if model else "",
+        "reply": decision.raw_reply,
+        "error": styled(decision.error, "red"),
+        "unresolved": [styled(each, "yellow") for each in _unresolved(result, settings)],
+        "candidates": decision.sized,
+        "in scope": None if decision.in_scope is None else f"{decision.in_scope:.2f}, P(any flow is right)",
+        "recalled by": decision.recalled_by,
+        "asks": decision.question.text if decision.question else "",
+        "stage": decision.stages,
+        "note": [styled(each, "yellow") for each in decision.notes],
+        "took": f"{milliseconds(took.total_s)} "
+        f"(recall {milliseconds(took.recall_s)}, choice {milliseconds(took.choose_s)})",
+    }
+    yield facts(known, limit=300)
+
+
+def _offered(result: FlowSelectionResult) -> RenderableType:
+    candidates, chosen = result.decision.candidates, result.decision.chosen_ids
+    columns: dict[str, Column] = {
+        "": lambda each: mark(good=True) if each.flow_id in chosen else "",
+        ">": lambda each: styled(str(candidates.index(each) + 1), "dim"),
+        "flow": lambda each: styled(each.flow_name or each.flow_id, "bold green" if each.flow_id in chosen else ""),
+        ">fused": "{score:.4f}",
+    }
+    for arm in dict.fromkeys(arm for each in candidates for arm in each.ranks):
+        columns[f">{printable(arm)}\nrank (score)"] = lambda each, arm=arm: _by(
+            each.ranks.get(arm), each.scores.get(arm)
         )
-    console.print(table)
-    console.print(
-        styled(f"{counted(len(flows), 'flow')}: agent {settings.agent_id}, index {place(settings)}", "dim"),
-        soft_wrap=True,
-    )
+    if any(each.confidence is not None for each in candidates):
+        columns[">p"] = "{confidence:.2f}"
+    return table(candidates, columns)
 
 
-_DEFAULT = "flows"
+def _by(rank: int | None, score: float | None) -> str:
+    return "–" if rank is None else f"{rank}" if score is None else f"{rank} ({score:.3f})"
 
 
-def run_graph(source: str | None, *, min_compatibility: float, as_json: bool) -> None:
+def _why(result: FlowSelectionResult) -> str:
+    passed_over, why = result.passed_over, why_of(result.decision)
+    if not passed_over:
+        return why
+    which = "which is not among the flows" if len(passed_over) == 1 else "which are not among the flows"
+    return f"{why}, passing over {' and '.join(passed_over)}, {which}"
+
+
+def _unresolved(result: FlowSelectionResult, settings: "Settings") -> Sequence[str]:
+    names = {each.flow_id: each.flow_name or each.flow_id for each in result.decision.candidates}
+    stale = f"is in the index, but not among the flows: run {sync_command(settings)}"
+    return [f"{names[each]} {stale}" if each in names else f"{each} was not offered" for each in result.unresolved_ids]
+
+
+def graph(_: "Settings", given: "GraphCommand") -> None:
     """Print which tool can follow which; in the folder `flows` where no source is given.
 
     Raises:
         ConfigError: None is, and there is no such folder.
     """
-    if source is None:
-        source = _DEFAULT
+    source = given.source or "flows"
+    if given.source is None:
         require_folder(source, advice="name a folder, package or file with TOOLS, as docs/tools.md describes")
     look_here()
-    analyzer = ChainAnalyzer(load_tools(source).values())
-    graph = wire.Graph.of(analyzer, source=source, min_compatibility=min_compatibility)
-    if as_json:
-        emit(graph)
+    analyzer, least = ChainAnalyzer(load_tools(source).values()), given.min_compatibility
+    edges = list(analyzer.edges(min_compatibility=least))
+    unreachable, collisions = analyzer.unreachable(min_compatibility=least), analyzer.collisions()
+    if given.json:
+        ends = ("producer", "consumer", "compatibility")
+        told = {
+            "source": source,
+            "min_compatibility": least,
+            "tools": [*analyzer.toolbox],
+            "edges": [dict(zip(ends, edge, strict=True)) for edge in edges],
+            "unreachable": unreachable,
+            "collisions": collisions,
+        }
+        emit(told)
     else:
-        sys.stdout.write(analyzer.mermaid(min_compatibility=min_compatibility))
-    pairs = len(graph.tools) * (len(graph.tools) - 1)
-    hint(f"{counted(len(graph.tools), 'tool')}, {len(graph.edges)} of {counted(pairs, 'pair')} fit")
-    if graph.unreachable:
-        hint(f"no other tool gives what these want: {', '.join(graph.unreachable[:20])}")
-    for names in graph.collisions:
+        sys.stdout.write(analyzer.mermaid(min_compatibility=least))
+    count = len(analyzer.toolbox)
+    hint(f"{counted(count, 'tool')}, {len(edges)} of {counted(count * (count - 1), 'pair')} fit")
+    if unreachable:
+        hint(f"no other tool gives what these want: {', '.join(unreachable[:20])}")
+    for names in collisions:
         hint(f"these differ in case and separators alone: {', '.join(names)}")

@@ -1,22 +1,20 @@
 """`jazz-select converse`: plays conversation cases against an agent, and shows where one comes out otherwise."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from jazz_select.agent import Agent
 from jazz_select.cli.session import catalogue, look_here
-from jazz_select.cli.terminal import emit, hint, mark, milliseconds, progress, stdout, styled
+from jazz_select.cli.terminal import emit, facts, filled, hint, line, mark, milliseconds, progress, show, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
@@ -28,63 +26,40 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.text import counted, describe_error
 
 if TYPE_CHECKING:
-    from jazz_select.evaluation.playing import ConversationReport, ConversationResult, MakeAgent, Outcome, TurnPlayed
+    from jazz_select.cli.main import ConverseCommand
+    from jazz_select.evaluation.conversations import Check
+    from jazz_select.evaluation.playing import ConversationReport, ConversationResult, MakeAgent, Outcome
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.ports import ChatModel
     from jazz_select.settings import Settings
 
 _STYLES: "dict[Outcome, str]" = {"passed": "green", "failed": "bold red", "xfailed": "yellow", "xpassed": "yellow"}
-_NOT_GOOD_ENOUGH = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What is played and how.
-
-    Attributes:
-        source: The file or folder of conversations.
-        only: Ids or tags of those that are played; all where empty.
-        agent: `package.module:factory`, which makes the agent; empty where the settings do.
-        tools: Where the tools are; beside the flows where None.
-        at_once: How many are played at the same time.
-        shown: Whether those that pass are shown turn by turn as well.
-    """
-
-    source: Path
-    only: Sequence[str] = ()
-    agent: str = ""
-    tools: str | None = None
-    at_once: int = 1
-    shown: bool = False
-
-
-def run(settings: "Settings", wanted: Wanted, *, as_json: bool) -> None:
+def converse(settings: "Settings", given: "ConverseCommand") -> None:
     """Play, report, and leave with 1 where a conversation failed."""
-    report = asyncio.run(_played(settings, wanted, quiet=as_json))
-    if as_json:
+    report = asyncio.run(_played(settings, given))
+    if given.json:
         emit(report.to_dict())
     else:
-        _show(report, settings, shown=wanted.shown)
+        show(_report(report, settings, every=given.verbose))
     if not report.passed:
-        raise typer.Exit(_NOT_GOOD_ENOUGH)
+        raise typer.Exit(1)
 
 
-async def _played(settings: "Settings", wanted: Wanted, *, quiet: bool) -> "ConversationReport":
-    if wanted.agent:
-        cases = _chosen(load_conversations(wanted.source), wanted.only)
-        return await _all(cases, _factory(wanted.agent), settings, wanted)
-    registry = catalogue(settings, learned=True)
-    tools = _tools_of(settings.flows, wanted.tools, quiet=quiet)
-    cases = _chosen(load_conversations(wanted.source, registry, tools=tools()), wanted.only)
-    async with _made_of(settings, registry, tools, wanted.tools or settings.flows) as make_agent:
-        return await _all(cases, make_agent, settings, wanted)
-
-
-async def _all(
-    cases: Sequence[ConversationCase], make_agent: "MakeAgent", settings: "Settings", wanted: Wanted
-) -> "ConversationReport":
-    with progress("playing") as update:
-        return await play_all(cases, make_agent, model=settings.llm, at_once=wanted.at_once, progress=update)
+async def _played(settings: "Settings", given: "ConverseCommand") -> "ConversationReport":
+    async with AsyncExitStack() as stack:
+        if given.factory:
+            cases, make_agent = load_conversations(given.source), _factory(given.factory)
+        else:
+            registry = catalogue(settings, learned=True)
+            tools = _tools_of(settings.flows, given.tools, quiet=given.json)
+            cases = load_conversations(given.source, registry, tools=tools())
+            agents = _made_of(settings, registry, tools, given.tools or settings.flows)
+            make_agent = await stack.enter_async_context(agents)
+        cases = _chosen(cases, given.only or ())
+        update = stack.enter_context(progress("playing"))
+        return await play_all(cases, make_agent, model=settings.llm, at_once=given.at_once, progress=update)
 
 
 def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[[], Toolbox]:
@@ -155,57 +130,34 @@ def _chosen(cases: Sequence[ConversationCase], only: Sequence[str]) -> Sequence[
     return [case for case in cases if {case.name, *case.tags} & set(only)]
 
 
-# --- how it looks ------------------------------------------------------------------
-
-
-def _show(report: "ConversationReport", settings: "Settings", *, shown: bool) -> None:
-    console = stdout()
+def _report(report: "ConversationReport", settings: "Settings", *, every: bool) -> Iterator[RenderableType]:
     for result in report.results:
-        grid = Table.grid(padding=(0, 1))
-        grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold")
-        title = Text.assemble(styled(result.title, "bold"), "  ", styled(counted(len(result.turns), "turn"), "dim"))
-        grid.add_row(mark(console, good=result.outcome != "failed"), title)
+        turns = Text(f" {counted(len(result.turns), 'turn')}", style="dim")
+        yield line(mark(good=result.outcome != "failed"), styled(result.title, "bold"), turns)
         if result.xfail:
-            grid.add_row("", styled(f"{result.outcome}: {result.xfail}", _STYLES[result.outcome]))
-        console.print(grid)
-        if shown or result.outcome == "failed":
-            console.print(styled(f"  {result.file} --only {result.id}", "dim"), soft_wrap=True)
-            console.print(_turns(console, result))
-    checks = sum(1 for result in report.results for _ in result.all_checks)
-    turns = sum(len(result.turns) for result in report.results)
-    parts = [f"{report.count(each)} {each}" for each in _STYLES if report.count(each)]
-    who = settings.llm or "the scripts answered"
-    console.print()
-    console.print(styled(f"{counted(len(report.results), 'conversation')}: {', '.join(parts)}", "bold"))
-    told = f"{counted(turns, 'turn')}, {counted(checks, 'check')}, {milliseconds(report.took_s)}; {who}"
-    console.print(styled(told, "dim"))
+            yield line(filled(f"  [{_STYLES[result.outcome]}]{{outcome}}: {{xfail}}[/]", result))
+        if every or result.outcome == "failed":
+            yield line(filled("  [dim]{file} --only {id}[/]", result))
+            yield Padding.indent(facts(_turns(result)), 2)
+            yield ""
+    told = report.to_dict()
+    parts = [f"{told['outcomes'][each]} {each}" for each in _STYLES if told["outcomes"][each]]
+    played = f"{counted(told['turns'], 'turn')}, {counted(told['checks'], 'check')}, {milliseconds(report.took_s)}"
+    yield ""
+    yield line(f"{counted(told['conversations'], 'conversation')}: {', '.join(parts)}", style="bold")
+    yield line(f"{played}; {settings.llm or 'the scripts answered'}", style="dim")
 
 
-def _turns(console: Console, result: "ConversationResult") -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(width=7, justify="right", style="dim")
-    grid.add_column(overflow="fold")
+def _turns(result: "ConversationResult") -> Iterator[tuple[str, RenderableType]]:
     for turn in result.turns:
-        grid.add_row(f"{turn.number} user", styled(turn.say, limit=500))
-        grid.add_row("agent", styled(turn.seen.text or turn.seen.reason, "cyan", limit=1_000))
-        grid.add_row("", styled(_how(turn), "dim", limit=1_000))
-        for check in turn.checks:
-            if not check.passed:
-                grid.add_row("", Text.assemble(mark(console, good=False), " ", styled(str(check), "red", limit=1_500)))
-    for check in result.checks:
-        if not check.passed:
-            cross = mark(console, good=False)
-            grid.add_row("whole", Text.assemble(cross, " ", styled(str(check), "red", limit=1_500)))
+        yield f"{turn.number} user", styled(turn.say, limit=500)
+        yield "agent", styled(turn.seen.text or turn.seen.reason, "cyan", limit=1_000)
+        yield "", styled(str(turn.seen), "dim", limit=1_000)
+        yield from (("", _failed(check)) for check in turn.checks if not check.passed)
+    yield from (("whole", _failed(check)) for check in result.checks if not check.passed)
     if result.error:
-        grid.add_row("", styled(f"it broke off: {result.error}", "red", limit=1_500))
-    grid.add_row("", "")
-    return grid
+        yield "", styled(f"it broke off: {result.error}", "red", limit=1_500)
 
 
-def _how(turn: "TurnPlayed") -> str:
-    seen = turn.seen
-    waits = f", waits for {', '.join(seen.waits_for)}" if seen.waits_for else ""
-    calls = "".join(f"; {call}" for call in seen.tools)
-    asked = "" if not seen.model_calls else f", {counted(seen.model_calls, 'question')} to the model"
-    return f"{seen.status}: {', '.join(seen.flows) or 'no flow'}{waits}{asked}{calls}"
+def _failed(check: "Check") -> Text:
+    return mark(good=False) + Text(" ") + styled(str(check), "red", limit=1_500)

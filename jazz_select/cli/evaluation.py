@@ -1,117 +1,95 @@
-"""`jazz-select eval`: how well the flows are found on labelled requests, as tables, JSON, JUnit or Markdown."""
+"""`jazz-select eval` and `diff`: how well the flows are found on labelled requests, and what a change of them moves."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import typer
-from rich import box
-from rich.console import Console, Group
-from rich.table import Table
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from jazz_select.build import with_learned
 from jazz_select.cli.session import catalogue, opened_for_reading, place, require_flows
-from jazz_select.cli.terminal import facts_grid, hint, milliseconds, progress, ruled, stderr, stdout, styled, write_file
+from jazz_select.cli.terminal import (
+    Column,
+    emit,
+    facts,
+    filled,
+    hint,
+    line,
+    mark,
+    milliseconds,
+    progress,
+    show,
+    stderr,
+    stdout,
+    styled,
+    table,
+    waiting,
+    write_file,
+)
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.cases import NONE, Cases, read_cases
+from jazz_select.evaluation.cases import NONE, Cases, read_cases, read_requests
+from jazz_select.evaluation.changes.comparison import diff
+from jazz_select.evaluation.changes.difference import (
+    ChangeKind,
+    Difference,
+    Effect,
+    Gates,
+    Leading,
+    RouteChange,
+    Totals,
+    confidence_class,
+)
+from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.judged import Judged, failures, floors_of
 from jazz_select.evaluation.reports import choice_line, junit, markdown_report, none_line, percent
 from jazz_select.evaluation.route import DEPTH, Policy, Route
-from jazz_select.evaluation.scores import DEPTHS, Confusion, Evaluation, FlowScore, Miss, StageMeasures
+from jazz_select.evaluation.scores import DEPTHS, Evaluation
+from jazz_select.outcomes.log import OutcomeLog
+from jazz_select.text import counted
 
 if TYPE_CHECKING:
+    from jazz_select.cli.main import DiffCommand, EvalCommand
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.settings import Settings
 
 _NOT_GOOD_ENOUGH = 1
-_FLOWS, _PAIRS, _MISSES, _PROBLEMS = 5, 8, 30, 20
+_FLOWS, _PAIRS, _MISSES, _PROBLEMS, _CHANGES = 5, 8, 30, 20, 30
 """How much of each is shown; `--json` has all of it."""
+_SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
 
 
-class Format(StrEnum):
-    """How it is written."""
-
-    TABLE = "table"
-    JSON = "json"
-    JUNIT = "junit"
-    MARKDOWN = "markdown"
-
-
-_SUFFIXES = {".json": Format.JSON, ".xml": Format.JUNIT, ".md": Format.MARKDOWN, ".markdown": Format.MARKDOWN}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What is to be judged and how it is told.
-
-    Attributes:
-        deployed: Whether the index that is there is judged, instead of the flows as they are written.
-        at: The accuracy that thresholds are to keep.
-        depths: Places beside the usual ones within which right flows are looked for.
-        floors: What has to be reached, as it was written.
-        form: How it is written; None for what the output's name says, or a table.
-        output: Where to, beside the table.
-        by_flow: Whether every flow is shown.
-        tags: Only cases with one of these; all where there are none.
-    """
-
-    deployed: bool
-    at: float
-    depths: tuple[int, ...] = ()
-    floors: tuple[str, ...] = ()
-    form: Format | None = None
-    output: Path | None = None
-    by_flow: bool = False
-    tags: tuple[str, ...] = ()
-
-    @property
-    def written(self) -> Format:
-        """The format, given or guessed."""
-        guessed = Format.TABLE if self.output is None else _SUFFIXES.get(self.output.suffix.lower(), Format.TABLE)
-        return self.form or guessed
-
-
-def format_of(name: str | None, *, as_json: bool) -> Format | None:
-    """The format of that name.
+def judge(settings: "Settings", given: "EvalCommand") -> None:
+    """Measure, report, and end with 1 where something was left out or a floor is not reached.
 
     Raises:
-        ConfigError: There is none, or `--json` asks for another.
+        ConfigError: An option or the file cannot be used.
     """
-    if name is None:
-        return Format.JSON if as_json else None
-    if name not in set(Format) or (as_json and name != Format.JSON):
-        asked = f"--format {name[:60]!r}{' beside --json' if as_json else ''}"
-        msg = f"{asked}: pass one of {', '.join(Format)}; --json is --format json"
+    if given.json and given.format not in {None, "json"}:
+        msg = f"--format {given.format} beside --json, which is --format json: pass one of them"
         raise ConfigError(msg)
-    return Format(name)
-
-
-def run(settings: "Settings", file: Path, wishes: Wishes) -> None:
-    """Measure, report, and end with 1 where something was left out or a floor is not reached."""
     registry, untaught = catalogue(settings), tuple[str, ...]()
     if settings.learned is not None:
         registry, untaught = with_learned(registry, settings.learned)
     for note in untaught:
         hint(f"note: {note}")
-    cases = _picked(read_cases(file, registry, flows=settings.flows), wishes.tags)
-    depths = tuple(sorted({*DEPTHS, *wishes.depths}))
-    floors = floors_of(wishes.floors, _foreseen(cases, depths).measures)  # before anything costs time or calls
-    found = asyncio.run(_evaluate(settings, registry, cases, depths, wishes))
+    cases = _picked(read_cases(given.file, registry, flows=settings.flows), given.tag or ())
+    depths = tuple(sorted({*DEPTHS, *(given.k or ())}))
+    floors = floors_of(given.fail_under or (), _foreseen(cases, depths).measures)  # before anything costs time or calls
+    found = asyncio.run(_evaluated(settings, registry, cases, depths, given))
     failed = failures(floors, found.measures)
-    _write(found, settings, wishes, file, failed)
+    _write(found, settings, given, failed)
     for problem in found.problems[:_PROBLEMS]:
         hint(f"{'note' if problem.is_note else 'left out'}: {problem}")
     if len(found.problems) > _PROBLEMS:
         hint(f"… and {len(found.problems) - _PROBLEMS:,} more; --json has all")
-    for line in failed:
-        stderr().print(styled(line, "bold red"), soft_wrap=True)
+    show((line(each, style="bold red", limit=300) for each in failed), stderr())
     if failed or cases.errors:
         raise typer.Exit(_NOT_GOOD_ENOUGH)
 
@@ -132,114 +110,127 @@ def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
     return Evaluation(judged=judged, policy=Policy(), agent_id="", embedder="", flows=0, depths=depths)
 
 
-async def _evaluate(
-    settings: "Settings", registry: "FlowRegistry", cases: Cases, depths: tuple[int, ...], wishes: Wishes
+async def _evaluated(
+    settings: "Settings", registry: "FlowRegistry", cases: Cases, depths: tuple[int, ...], given: "EvalCommand"
 ) -> Evaluation:
-    policy = Policy.of(settings)
     who = " and ".join(each for each in (settings.decider, settings.llm) if each)
-    title = f"asking {who}" if who else "recalling"
-    if wishes.deployed:
-        async with opened_for_reading(settings) as memory:
+    async with AsyncExitStack() as stack:
+        where: dict[str, Any] = {"embedder": settings.embedder, "language": settings.language, "cache": CACHE}
+        if _is_deployed(given):
+            memory = await stack.enter_async_context(opened_for_reading(settings))
             await require_flows(memory, settings)
-            with progress(title) as update:
-                return await evaluate(
-                    cases,
-                    registry,
-                    policy=policy,
-                    model=settings.llm,
-                    decider=settings.decider,
-                    memory=memory,
-                    agent_id=settings.agent_id,
-                    at=wishes.at,
-                    depths=depths,
-                    timeout_s=settings.timeout_s,
-                    progress=update,
-                )
-    with progress(title) as update:
+            where = {"memory": memory, "agent_id": settings.agent_id}
+        update = stack.enter_context(progress(f"asking {who}" if who else "recalling"))
         return await evaluate(
             cases,
             registry,
-            policy=policy,
+            policy=Policy.of(settings),
             model=settings.llm,
             decider=settings.decider,
-            embedder=settings.embedder,
-            language=settings.language,
-            cache=CACHE,
-            at=wishes.at,
+            at=given.at,
             depths=depths,
             timeout_s=settings.timeout_s,
             progress=update,
+            **where,
         )
 
 
-def _write(found: Evaluation, settings: "Settings", wishes: Wishes, file: Path, failed: Sequence[str]) -> None:
-    form = wishes.written
-    if form is Format.TABLE and wishes.output is None:
-        _show(stdout(), found, settings, wishes)
-        return
-    match form:
-        case Format.JSON:
+def _is_deployed(given: "EvalCommand") -> bool:
+    """Whether the index that is there is judged, instead of the flows as they are written."""
+    return given.index is not None or given.url is not None
+
+
+def _write(found: Evaluation, settings: "Settings", given: "EvalCommand", failed: Sequence[str]) -> None:
+    guessed = "" if given.output is None else _SUFFIXES.get(given.output.suffix.lower(), "")
+    match "json" if given.json else given.format or guessed:
+        case "json":
             text = orjson.dumps(found.to_dict(), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
-        case Format.JUNIT:
-            text = junit(found, name=file.stem)
-        case Format.MARKDOWN:
+        case "junit":
+            text = junit(found, name=given.file.stem)
+        case "markdown":
             text = markdown_report(found, failed=failed)
-        case Format.TABLE:
+        case _:
             plain = Console(width=100, record=True, quiet=True, highlight=False)
-            _show(plain, found, settings, wishes)
+            show(_measured(found, settings, given), plain if given.output else stdout())
             text = plain.export_text()
-    if wishes.output is None:
+    if given.output is not None:
+        write_file(given.output, text, option="--output")
+        show(_measured(found, settings, given))
+    elif text:
         typer.echo(text.rstrip("\n"))
-        return
-    write_file(wishes.output, text, option="--output")
-    _show(stdout(), found, settings, wishes)
 
 
-def _show(console: Console, found: Evaluation, settings: "Settings", wishes: Wishes) -> None:
-    console.print(_numbers(found))
-    facts = facts_grid()
-    if found.choices is not None:
-        facts.add_row("model", styled(choice_line(found), "bold", limit=1_000))
-    facts.add_row("none", styled(none_line(found), limit=1_000))
-    facts.add_row("asked", styled(_asked_line(found), limit=1_000))
-    facts.add_row("sureness", styled(_sureness_line(found), limit=1_000))
-    facts.add_row("thresholds", styled(f"for {found.at:.4g}: {found.sweep}", limit=2_000))
-    console.print(facts)
+def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> Iterator[RenderableType]:
+    told = found.to_dict()
+    shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in (*(f"R@{each}" for each in found.depths), "R@k")}
+    of_group: dict[str, Column] = {
+        "": lambda group: "one flow" if group["name"] == "one" else styled(group["name"], limit=30),
+        ">cases": "{cases:,}",
+        **shares,
+        f">MRR@{DEPTH}": "{measures.MRR.value:.3f}",
+        ">cover": "{measures.coverage.value:.1%}",
+        ">size": "{measures.size.value:.1f}",
+        ">exact": "{measures.exact.value:.1%}",
+    }
+    yield table(told["groups"], of_group)
+    known = {
+        "model": styled(choice_line(found), "bold", limit=1_000) if found.choices is not None else "",
+        "none": none_line(found),
+        "asked": _asked_line(found),
+        "sureness": _sureness_line(found),
+        "thresholds": styled(f"for {found.at:.4g}: {found.sweep}", limit=2_000),
+    }
+    yield facts(known)
     if found.stages:
-        console.print(_stages(found.stages))
-    worst = [each for each in found.by_flow if wishes.by_flow or each.recall_at_1 < 1]
+        yield table(told["stages"], _OF_STAGE)
+    worst = [each for each in told["by_flow"] if given.by_flow or each["recall_at_1"] < 1]
     if worst:
-        console.print(_flows(worst if wishes.by_flow else worst[:_FLOWS], more=not wishes.by_flow, total=len(worst)))
-    pairs = [each for each in found.confusions if each.count > 1]
-    if pairs:
-        console.print(_confusions(pairs[:_PAIRS]))
+        title = "flow" if given.by_flow else f"worst of {counted(len(worst), 'flow')} with misses"
+        yield table(worst, {title: "{name}", **_OF_FLOW}, most=None if given.by_flow else _FLOWS)
+    if pairs := [each for each in told["confusions"] if each["count"] > 1]:
+        yield table(pairs, _OF_CONFUSION, most=_PAIRS)
     if found.misses:
-        console.print()
-        console.print(_misses(found.misses))
-    console.print()
-    console.print(styled(_where(found, settings, wishes), "dim", limit=1_000), soft_wrap=True)
+        title = "1 miss" if len(found.misses) == 1 else f"{len(found.misses)} misses"
+        yield table(told["misses"], {">rank": f"{{rank|>{DEPTH}}}", title: _missed}, most=_MISSES)
+    index = f"agent {settings.agent_id}, index {place(settings)}" if _is_deployed(given) else "as they are written"
+    took = "" if found.p50_s is None else f", {milliseconds(found.p50_s)} a request"
+    where = f"flows {settings.flows}, {index}, embedder {found.embedder}, top-k {settings.top_k}{took}"
+    yield line(where, style="dim")
 
 
-def _numbers(found: Evaluation) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))  # ten columns in eighty letters
-    table.add_column("", no_wrap=True)
-    shares = [*(f"R@{depth}" for depth in found.depths), "R@k"]
-    for name in ("cases", *shares, f"MRR@{DEPTH}", "cover", "size", "exact"):
-        table.add_column(name, justify="right", no_wrap=True)
-    names = {"one": "one flow", "several": "several"}
-    for group in found.groups:
-        measures = group.measures
-        rank, size = measures["MRR"].value, measures["size"].value
-        table.add_row(
-            styled(names.get(group.name, group.name), limit=30),
-            f"{group.cases:,}",
-            *(percent(measures[name]) for name in shares),
-            "–" if rank is None else f"{rank:.3f}",
-            percent(measures["coverage"]),
-            "–" if size is None else f"{size:.1f}",
-            percent(measures["exact"]),
-        )
-    return table
+_OF_STAGE: Final[Mapping[str, Column]] = {
+    "stage": "{name}",
+    ">asked": "{asked:,}",
+    ">decided": "{decided:,}",
+    ">share": "{share:.1%}",
+    ">right": "{accuracy:.1%}",
+    ">passed over": "{failed:,}",
+    ">tokens in / out": "{input_tokens:,} / {output_tokens:,}",
+    ">each": lambda stage: milliseconds(stage["took_s"] / stage["asked"]),
+}
+_OF_FLOW: Final[Mapping[str, Column]] = {
+    ">cases": "{cases}",
+    ">R@1": "{recall_at_1:.1%}",
+    ">cover": "{coverage:.1%}",
+    ">takes": "{takes}",
+    "taken by": lambda flow: styled(", ".join(map(_taken, flow["taken_by"]))),
+}
+_OF_CONFUSION: Final[Mapping[str, Column]] = {
+    ">cases": "{count}",
+    "confused more than once": lambda pair: Group(
+        filled(f"[green]{{expected|{NONE}}}[/] [dim]taken for[/] [red]{{first|{NONE}}}[/]", pair),
+        *(styled(request, "dim") for request in pair["requests"]),
+    ),
+}
+
+
+def _missed(miss: Mapping[str, Any]) -> Group:
+    asked = filled("{id}: {request}" if miss["id"] else "{request}", miss)
+    return Group(asked, filled("[green]{expect}[/] [dim]after[/] [red]{first|nothing}[/]", miss))
+
+
+def _taken(by: Mapping[str, Any]) -> str:
+    return f"{by['flow'] or 'nothing'}{f' ({count})' if (count := by['count']) > 1 else ''}"
 
 
 def _asked_line(found: Evaluation) -> str:
@@ -261,65 +252,169 @@ def _sureness_line(found: Evaluation) -> str:
     return f"ECE {error.value:.3f}{apart}, of the first over {error.cases:,} cases"
 
 
-def _stages(stages: Sequence[StageMeasures]) -> Table:
-    table = ruled("stage", "asked", "decided", "share", "right", "passed over", "tokens in / out", "each")
-    for each in stages:
-        table.add_row(
-            each.name,
-            f"{each.asked:,}",
-            f"{each.decided:,}",
-            f"{each.share:.1%}",
-            "–" if each.accuracy is None else f"{each.accuracy:.1%}",
-            f"{each.failed:,}",
-            f"{each.input_tokens:,} / {each.output_tokens:,}" if each.input_tokens else "–",
-            milliseconds(each.took_s / each.asked),
+_MOST_LOGGED = 20_000
+_CASES = Path("examples/eval.yaml")
+_TOLD = (ChangeKind.FIRST, ChangeKind.OUTCOME, ChangeKind.CONFIDENCE, ChangeKind.CANDIDATES)
+"""Which of its kinds a change is called by: the first of these."""
+_EFFECTS = {
+    Effect.BROKEN: "bold red",
+    Effect.GONE: "bold red",
+    Effect.LOST: "red",
+    Effect.SURER: "red",
+    Effect.FOUND: "green",
+    Effect.FIXED: "bold green",
+    Effect.NONE: "yellow",
+}
+
+
+def compare(settings: "Settings", given: "DiffCommand") -> None:
+    """Compare, and report; the exit code is 1 where a gate is not passed."""
+    gates = Gates.load(Path.cwd())
+    requests = [*read_requests(given.requests or ()), *(() if given.log is None else _logged(given.log, settings))]
+    cases = given.cases or _usual_cases()
+    with waiting("comparing"):
+        found = asyncio.run(
+            diff(
+                given.base,
+                given.head,
+                flows=settings.flows,
+                base_flows=given.base_flows,
+                cases=cases,
+                requests=requests,
+                policy=Policy.of(settings),
+                embedder=settings.embedder,
+                language=settings.language,
+                agent_id=settings.agent_id,
+                gates=gates,
+                learned=settings.learned,
+                **({"cache": None} if given.no_cache else {}),
+            )
         )
-    return table
+    if given.markdown is not None:
+        write_file(given.markdown, comment(found), option="--markdown")
+    if given.json:
+        emit(found.to_dict())
+    else:
+        show(_difference(found, gates, most=None if given.all else _CHANGES))
+    if not found.passed:
+        raise typer.Exit(_NOT_GOOD_ENOUGH)
 
 
-def _flows(worst: Sequence[FlowScore], *, more: bool, total: int) -> Table:
-    title = f"worst of {total} flows with misses" if more and total > len(worst) else "flow"
-    table = ruled(title, "cases", "R@1", "cover", "takes")
-    table.add_column("taken by", overflow="fold")
-    for each in worst:
-        by = ", ".join(f"{name or 'nothing'}{f' ({count})' if count > 1 else ''}" for name, count in each.taken_by)
-        numbers = (str(each.cases), f"{each.recall_at_1:.1%}", f"{each.coverage:.1%}", str(each.takes))
-        table.add_row(styled(each.name), *numbers, styled(by))
-    return table
+def _usual_cases() -> tuple[Path, ...]:
+    """`examples/eval.yaml`, where it is here and no file is named."""
+    if not _CASES.is_file():
+        return ()
+    hint(f"the cases are those of {_CASES}; --cases names others")
+    return (_CASES,)
 
 
-def _confusions(pairs: Sequence[Confusion]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("cases", justify="right", no_wrap=True)
-    table.add_column("confused more than once", overflow="fold")
-    for each in pairs:
-        outcome = Text.assemble(
-            styled(each.expected or NONE, "green"), Text(" taken for ", style="dim"), styled(each.first or NONE, "red")
-        )
-        table.add_row(str(each.count), Group(outcome, *(styled(request, "dim") for request in each.requests)))
-    return table
+def _logged(log: Path, settings: "Settings") -> list[str]:
+    """What was asked by itself, the newest first."""
+    entries = OutcomeLog.existing(log).read(agent_id=settings.agent_id)
+    asked = dict.fromkeys(each.request for each in reversed(list(entries)) if each.request and each.alone)
+    if not asked:
+        hint(f"{log} has no request of agent {settings.agent_id!r} that can be asked again (--agent names another)")
+    if len(asked) > _MOST_LOGGED:
+        hint(f"of the {len(asked):,} requests in {log} the newest {_MOST_LOGGED:,} are asked")
+    return list(asked)[:_MOST_LOGGED]
 
 
-def _misses(misses: Sequence[Miss]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("rank", Text("1 miss" if len(misses) == 1 else f"{len(misses)} misses"), style="dim")
-    for miss in misses[:_MISSES]:
-        rank = str(miss.rank) if miss.rank else f">{DEPTH}"
-        outcome = Text.assemble(
-            styled(", ".join(miss.expect), "green"),
-            Text(" after ", style="dim"),
-            styled(miss.first or "nothing", "red"),
-        )
-        label = styled(f"{miss.id}: {miss.request}" if miss.id else miss.request)
-        table.add_row(rank, Group(label, outcome))
-    if len(misses) > _MISSES:
-        table.add_row("", Text(f"… and {len(misses) - _MISSES:,} more; --json has all", style="dim"))
-    return table
+def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterator[RenderableType]:
+    yield line(filled("[bold]{base}[/] → [bold]{head}[/]", found))
+    flows = found.flows
+    changed = [f"{name} ({', '.join(fields)})" for name, fields in flows.changed.items()]
+    renamed = [f"{old} → {new}" for old, new in flows.renamed.items()]
+    told = {
+        "flows added": styled(", ".join(flows.added), "green", limit=1_000),
+        "flows removed": styled(", ".join(flows.removed), "red", limit=1_000),
+        "flows renamed": styled(", ".join(renamed), "yellow", limit=1_000),
+        "flows changed": styled(", ".join(changed), "yellow", limit=1_000),
+    }
+    if flows.any:
+        yield facts(told)
+    sides = [{"what": what, "before": of(found.before), "after": of(found.after)} for what, of in _TOTALS.items()]
+    yield table(sides, {"": "{what}", ">before": "{before}", ">after": "{after}"})
+    yield line(found.summary, style="bold")
+    if found.changes:
+        telling = found.changes if most is None else [each for each in found.changes if _tells(each)]
+        yield table(telling[:most], _OF_CHANGE)
+        if more := len(found.changes) - len(telling[:most]):
+            alone = len(found.changes) - len(telling)
+            what = f", {alone:,} of them in nothing but the other candidates" if alone else ""
+            yield line(f"… and {more:,} more{what} (--all, --json or --markdown)", style="dim")
+    if found.confusions:
+        yield table(found.confusions, _OF_CONFUSIONS, most=most)
+    yield from (line(f"note: {note}", style="yellow", limit=300) for note in found.notes)
+    for failure in found.failures:
+        yield line(mark(good=False), styled(failure.message, "red", limit=600))
+    if gates.any and found.passed:
+        yield line(mark(good=True), "every gate is passed")
+    yield line(f"took {found.took_s:.1f} s, no model was asked", style="dim")
 
 
-def _where(found: Evaluation, settings: "Settings", wishes: Wishes) -> str:
-    index = f"agent {settings.agent_id}, index {place(settings)}" if wishes.deployed else "as they are written"
-    took = "" if found.p50_s is None else f", {milliseconds(found.p50_s)} a request"
-    return f"flows {settings.flows}, {index}, embedder {found.embedder}, top-k {settings.top_k}{took}"
+_TOTALS: Final[Mapping[str, Callable[[Totals], str]]] = {
+    "flows": lambda totals: f"{totals.flows:,}",
+    "R@1": lambda totals: "–" if totals.recall_at_1 is None else f"{totals.recall_at_1:.1%} of {totals.labelled:,}",
+    "requests": lambda totals: f"{totals.requests:,}",
+    "would ask a model": lambda totals: f"{totals.asked:,} ({totals.asked_share:.1%})",
+    "decided without": lambda totals: f"{totals.taken:,}",
+    "lead nowhere": lambda totals: f"{totals.none:,}",
+    "tokens of prompts": lambda totals: f"{totals.prompt_tokens:,} in {totals.counted:,}" if totals.counted else "–",
+}
+_OF_CONFUSIONS: Final[Mapping[str, Column]] = {
+    "confused more often: right": "{expected}",
+    "first": "{first}",
+    ">before": "{before:,}",
+    ">after": "{after:,}",
+}
+
+
+def _tells(change: RouteChange) -> bool:
+    """Whether more than the other candidates are different."""
+    return change.kinds != (ChangeKind.CANDIDATES,) or bool(change.effect)
+
+
+def _called(change: RouteChange) -> Text:
+    what = change.effect.value or next(kind.value for kind in _TOLD if kind in change.kinds)
+    return styled(what, _EFFECTS[change.effect])
+
+
+def _moved(change: RouteChange) -> Group:
+    """The request, and what is different, one thing a line."""
+    kinds = change.kinds
+    right = {"right": change.expect or ("no flow",), "moves": _moves(change), "before": change.before}
+    told = {**right, "after": change.after, "why": change.why, "was": _sure(change.before), "is": _sure(change.after)}
+    lines: list[str] = []
+    if ChangeKind.FIRST in kinds:
+        lost = change.expect and not {change.before.first, change.after.first} & set(change.expect)
+        lines.append(f"first {{before.first|nothing}} → {{after.first|nothing}}{_RIGHT if lost else ''}")
+    if ChangeKind.CANDIDATES in kinds:
+        lines.append("candidates {moves}")
+    if ChangeKind.OUTCOME in kinds:
+        lines.append("{before.outcome} → {after.outcome}")
+    if ChangeKind.CONFIDENCE in kinds:
+        lines.append("{was} → {is}" + (f" of {{after.first}}{_RIGHT}" if change.effect is Effect.SURER else ""))
+    if change.why:
+        lines.append("{why}")
+    return Group(styled(change.request), *(filled(f"[dim]{each}[/]", told) for each in lines))
+
+
+_RIGHT = ", right is [green]{right}[/]"
+_OF_CHANGE: Final[Mapping[str, Column]] = {"": _called, "from": "[dim]{source}[/]", "request": _moved}
+
+
+def _moves(change: RouteChange) -> str:
+    return " ".join([*(f"+{name}" for name in change.entered), *(f"-{name}" for name in change.left)])
+
+
+def _sure(leading: Leading) -> str:
+    return sure_in_words(leading.confidence, leading.confidence_class)
+
+
+def sure_in_words(sure: float | None, name: str) -> str:
+    """The class, and the number with as many digits as it takes to be of that class."""
+    if sure is None:
+        return name
+    spellings = [f"{sure:.{digits}f}" for digits in range(2, 7)]
+    told = next((each for each in spellings if confidence_class(float(each)) == name), str(sure))
+    return f"{name} ({told})"

@@ -1,102 +1,83 @@
 """`jazz-select learn` and `drift`: what a log of outcomes teaches, and how selection changes in it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import catalogue
-from jazz_select.cli.terminal import emit, hint, listing, mark, stdout, styled, waiting
+from jazz_select.cli.session import LEARNED, catalogue
+from jazz_select.cli.terminal import Column, emit, filled, hint, line, mark, show, styled, table, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.drifting import DAY_S, Accuracy, Drift, Share, Window, drift
-from jazz_select.evaluation.learning import Learned, learn, told
+from jazz_select.evaluation.learning import Learned, learn
+from jazz_select.evaluation.learning import told as gain_in_words
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
-from jazz_select.evaluation.trial import Trial, compared
+from jazz_select.evaluation.trial import Change, Trial, compared
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
+    from jazz_select.cli.main import DriftCommand, LearnCommand
+    from jazz_select.cli.options import JsonOption
     from jazz_select.settings import Settings
 
-_SHOWN = 20
-FILE = Path("learned.yaml")
-"""Where it is kept, unless a file is named."""
+_SHOWN, _MOST = 20, 15
+"""How much of each is shown of what was learned, and of what changed; `--json` has all of it."""
 
 
-class Step(StrEnum):
-    """What is to be done."""
-
-    LEARN = "learn"
-    SHADOW = "shadow"
-    PROMOTE = "promote"
-    ROLL_BACK = "roll-back"
-
-    @classmethod
-    def of(cls, *, shadow: bool, promote: bool, roll_back: bool) -> Self:
-        """The one that was asked for.
-
-        Raises:
-            ConfigError: More than one was.
-        """
-        if shadow + promote + roll_back > 1:
-            msg = "pass one of --shadow, --promote and --roll-back: they are done one after the other"
-            raise ConfigError(msg)
-        return cls("shadow" if shadow else "promote" if promote else "roll-back" if roll_back else "learn")
-
-
-def run_learn(  # noqa: PLR0913 - the options of the command
-    settings: "Settings",
-    log: Path | None,
-    *,
-    step: Step,
-    cases: Path | None,
-    most: int,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Do the step, and report; exit code 1 where the gate let nothing pass.
+def learn_from(settings: "Settings", given: "LearnCommand") -> None:
+    """Do the step that was asked for, and report; exit code 1 where the gate let nothing pass.
 
     Raises:
-        ConfigError: The log is missing, or a file cannot be used.
+        ConfigError: Several steps were asked for, the log is missing, or a file cannot be used.
     """
-    file = settings.learned or FILE
-    if step in {Step.PROMOTE, Step.ROLL_BACK}:
-        _move(file, step, dry_run=dry_run, as_json=as_json)
+    if given.shadow + given.promote + given.roll_back > 1:
+        msg = "pass one of --shadow, --promote and --roll-back: they are done one after the other"
+        raise ConfigError(msg)
+    file = settings.learned or LEARNED
+    if given.promote or given.roll_back:
+        _move(file, given)
         return
-    if log is None:
+    if given.log is None:
         msg = "name the log to learn from: jazz-select learn outcomes.db"
         raise ConfigError(msg)
-    overlay = load_overlay(file, must_exist=step is Step.SHADOW)
-    if step is Step.SHADOW:
-        trial = asyncio.run(_compare(settings, log, overlay))
-        if as_json:
-            emit(trial.to_dict())
-        else:
-            _show_trial(trial, stdout())
+    overlay = load_overlay(file, must_exist=given.shadow)
+    if given.shadow:
+        trial = asyncio.run(_compared(settings, given.log, overlay))
+        _report(given, trial.to_dict(), _trial(trial), trial.notes)
         return
-    learned = asyncio.run(_learn(settings, log, overlay, cases, most))
-    kept = learned if dry_run else _kept(file, learned, overlay)
+    learned = asyncio.run(_learned(settings, given, given.log, overlay))
+    kept = learned if given.dry_run else _kept(file, learned, overlay)
     while kept is None:  # what is learned has to go on from the version that is live by now, and be judged so
         overlay = load_overlay(file)
         hint(f"another version in {file} became live meanwhile: learning again from there")
-        learned = asyncio.run(_learn(settings, log, overlay, cases, most))
+        learned = asyncio.run(_learned(settings, given, given.log, overlay))
         kept = _kept(file, learned, overlay)
-    learned = kept
-    if as_json:
-        emit(learned.to_dict())
-    else:
-        _show(learned, file, stdout(), dry_run=dry_run)
-    if learned.version is None and learned.gain is not None:
+    next_step = () if given.dry_run or kept.version is None else (_NEXT,)
+    _report(given, kept.to_dict(), _lesson(kept, file, dry_run=given.dry_run), (*kept.notes, *next_step))
+    if kept.version is None and kept.gain is not None:
         raise typer.Exit(1)
+
+
+_NEXT = "--shadow shows what it would have changed, --promote makes it live"
+
+
+def _report(
+    given: "JsonOption", told: dict[str, Any], shown: Iterable[RenderableType], notes: Iterable[str] = ()
+) -> None:
+    if given.json:
+        emit(told)
+        return
+    show(shown)
+    for note in notes:
+        hint(note)
 
 
 def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned | None:
@@ -112,18 +93,14 @@ def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned | None:
     return learned.numbered(now.shadow) if now.version("live") == overlay.version("live") else None
 
 
-def _move(file: Path, step: Step, *, dry_run: bool, as_json: bool) -> None:
-    change = Overlay.promoted if step is Step.PROMOTE else Overlay.rolled_back
+def _move(file: Path, given: "LearnCommand") -> None:
+    change = Overlay.promoted if given.promote else Overlay.rolled_back
     before = load_overlay(file, must_exist=True).live
-    overlay = change(load_overlay(file)) if dry_run else changed_overlay(file, change, must_exist=True)
-    if as_json:
-        emit({"live": overlay.live, "shadow": overlay.shadow})
-        return
-    would = "would be" if dry_run else "is"
+    overlay = change(load_overlay(file)) if given.dry_run else changed_overlay(file, change, must_exist=True)
     now, was = (_called(each, overlay) for each in (overlay.live, before))
-    stdout().print(styled(f"{now} {would} live; before: {was}. Your flows are unchanged."), soft_wrap=True)
-    if not dry_run:
-        hint(f"the index has it after: jazz-select sync --learned {file}")
+    moved = f"{now} {'would be' if given.dry_run else 'is'} live; before: {was}. Your flows are unchanged."
+    after = () if given.dry_run else (f"the index has it after: jazz-select sync --learned {file}",)
+    _report(given, {"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], after)
 
 
 def _called(number: int, overlay: Overlay) -> str:
@@ -133,24 +110,24 @@ def _called(number: int, overlay: Overlay) -> str:
     return f"version {number} ({counted(version.count, 'example')})"
 
 
-async def _learn(settings: "Settings", log: Path, overlay: Overlay, cases: Path | None, most: int) -> Learned:
+async def _learned(settings: "Settings", given: "LearnCommand", log: Path, overlay: Overlay) -> Learned:
     registry = catalogue(settings)
-    given: Sequence[Case] = () if cases is None else load_cases(cases, registry, flows=settings.flows)
+    cases: Sequence[Case] = () if given.cases is None else load_cases(given.cases, registry, flows=settings.flows)
     entries = list(OutcomeLog.existing(log).read(agent_id=settings.agent_id, corrected=True))
     with waiting(f"learning from {len(entries)} corrections"):
         return await learn(
             registry,
             entries,
-            gate_cases=given,
+            gate_cases=cases,
             overlay=overlay,
             embedder=settings.embedder,
             language=settings.language,
             policy=Policy.of(settings),
-            most=most,
+            most=given.most,
         )
 
 
-async def _compare(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
+async def _compared(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
     registry = catalogue(settings)
     entries = OutcomeLog.existing(log).read(agent_id=settings.agent_id)
     with waiting("asking both versions"):
@@ -164,30 +141,25 @@ async def _compare(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
         )
 
 
-def _show(learned: Learned, file: Path, console: Console, *, dry_run: bool) -> None:
-    headline = styled(_headline(learned), "bold", limit=500)
-    console.print(Text.assemble(mark(console, good=learned.version is not None), " ", headline), soft_wrap=True)
+def _lesson(learned: Learned, file: Path, *, dry_run: bool) -> Iterator[RenderableType]:
+    told, version = learned.to_dict(), learned.version
+    yield line(mark(good=version is not None), styled(_headline(learned), "bold", limit=500))
     if learned.gain is not None:
-        console.print(styled(told(learned.gain)), soft_wrap=True)
-    rows = [(styled(each.text), styled(each.flow, "green"), styled(each.before, "dim")) for each in learned.added]
-    _show_table(console, ("learned", "for", "leads to now"), rows)
-    left = [(styled(each.request), _named(each.right), styled(each.why, "yellow")) for each in learned.refused]
-    _show_table(console, ("left out", "for", "why"), left)
-    found = [(styled(each.request), _named(each.right)) for each in learned.suggested]
-    _show_table(console, ("gathered by an agent, for you to look at", "maybe for"), found)
-    for note in learned.notes:
-        hint(note)
-    if learned.version is None:
-        return
-    where = "nothing was written (dry run)" if dry_run else f"version {learned.version.number} is on trial in {file}"
-    took = f"{learned.held} corrections are kept to judge by; {learned.refits} indexes, {learned.took_s:.1f} s"
-    console.print(styled(f"{where}; {took}", "dim"), soft_wrap=True)
-    if not dry_run:
-        hint("--shadow shows what it would have changed, --promote makes it live")
+        yield line(gain_in_words(learned.gain), limit=300)
+    for name, columns in _OF_LESSON.items():
+        if told[name]:
+            yield table(told[name], columns, most=_SHOWN)
+    if version is not None:
+        where = "nothing was written (dry run)" if dry_run else f"version {version.number} is on trial in {file}"
+        took = f"{learned.held} corrections are kept to judge by; {learned.refits} indexes, {learned.took_s:.1f} s"
+        yield line(f"{where}; {took}", style="dim")
 
 
-def _named(names: Sequence[str]) -> Text:
-    return styled(", ".join(names) or "no flow")
+_OF_LESSON: Final[Mapping[str, Mapping[str, Column]]] = {
+    "added": {"learned": "{text}", "for": "[green]{flow}[/]", "leads to now": "[dim]{before}[/]"},
+    "refused": {"left out": "{request}", "for": "{right|no flow}", "why": "[yellow]{why}[/]"},
+    "suggested": {"gathered by an agent, for you to look at": "{request}", "maybe for": "{right|no flow}"},
+}
 
 
 def _headline(learned: Learned) -> str:
@@ -198,122 +170,88 @@ def _headline(learned: Learned) -> str:
     return f"{what}, from {counted(learned.corrections, 'correction')}"
 
 
-def _show_trial(trial: Trial, console: Console) -> None:
-    console.print(styled(str(trial), "bold"), soft_wrap=True)
-    rows: list[tuple[Text, ...]] = []
-    for each in trial.changes:
-        good = each.right is None or each.after in each.right
-        after = styled(each.after, "" if each.right is None else "green" if good else "red")
-        right = Text() if each.right is None else _named(each.right)
-        rows.append((styled(each.request), styled(each.before), after, right))
-    _show_table(console, ("request", "live", "on trial", "said to be right"), rows, count=trial.changed)
-    for note in trial.notes:
-        hint(note)
+def _trial(trial: Trial) -> Iterator[RenderableType]:
+    yield line(str(trial), style="bold", limit=300)
+    columns: dict[str, Column] = {
+        "request": "{request}",
+        "live": "{before}",
+        "on trial": _after,
+        "said to be right": lambda each: "" if each.right is None else filled("{right|no flow}", each),
+    }
+    if trial.changes:
+        yield table(trial.changes, columns, most=_SHOWN, count=trial.changed)
 
 
-def _show_table(
-    console: Console, names: tuple[str, *tuple[str, ...]], rows: Sequence[Sequence[Text]], *, count: int | None = None
-) -> None:
-    if not rows:
-        return
-    table = listing(*names)
-    for row in rows[:_SHOWN]:
-        table.add_row(*row)
-    console.print()
-    console.print(table)
-    left = (len(rows) if count is None else count) - _SHOWN
-    if left > 0:
-        console.print(styled(f"and {left} more: --json has them", "dim"))
+def _after(change: Change) -> Text:
+    good = change.right is None or change.after in change.right
+    return styled(change.after, "" if change.right is None else "green" if good else "red")
 
 
-_MOST = 15
-
-
-def run_drift(settings: "Settings", log: Path, *, days: float, fail_on_alarm: bool, as_json: bool) -> None:
+def watch(settings: "Settings", given: "DriftCommand") -> None:
     """Compare, and report; exit code 1 where there is an alarm and that was asked for."""
-    found = asyncio.run(_drift(settings, log, days))
-    if as_json:
-        emit(found.to_dict())
-    else:
-        _show_drift(found, stdout())
-    if fail_on_alarm and found.alarms:
+    found = asyncio.run(_drift(settings, given))
+    _report(given, found.to_dict(), _drifted(found), found.notes)
+    if given.fail_on_alarm and found.alarms:
         raise typer.Exit(1)
 
 
-async def _drift(settings: "Settings", log: Path, days: float) -> Drift:
+async def _drift(settings: "Settings", given: "DriftCommand") -> Drift:
     registry = catalogue(settings, learned=True)
-    kept = OutcomeLog.existing(log)
+    kept = OutcomeLog.existing(given.log)
     last = max((each.at for each in kept.read(agent_id=settings.agent_id)), default=None)
-    since = None if last is None else last - 2 * days * DAY_S
+    since = None if last is None else last - 2 * given.days * DAY_S
     entries = kept.read(agent_id=settings.agent_id, since=since)
     with waiting("reading the log"):
-        return await drift(entries, registry, days=days, embedder=settings.embedder)
+        return await drift(entries, registry, days=given.days, embedder=settings.embedder)
 
 
-def _show_drift(found: Drift, console: Console) -> None:
+def _drifted(found: Drift) -> Iterator[RenderableType]:
     for each in found.alarms:
-        subject = f"{each.subject}: " if each.subject else ""
-        console.print(
-            Text.assemble(mark(console, good=False), " ", styled(f"{subject}{each.message}", "bold", limit=500))
-        )
+        what = "[bold]{subject}: {message}[/]" if each.subject else "[bold]{message}[/]"
+        yield line(mark(good=False), filled(what, each, limit=500))
     if not found.alarms:
-        console.print(Text.assemble(mark(console, good=True), " ", styled("nothing to look at", "bold")))
-    console.print(_windows(found))
-    if any(each.now.requests for each in found.flows):
-        console.print(_flows(found))
+        yield line(mark(good=True), "nothing to look at", style="bold")
+    sides = [{"what": what, "now": of(found.now), "before": of(found.before)} for what, of in _OF_WINDOW.items()]
+    yield table(sides, {"": "{what}", f">{_days(found.now)}": "{now}", f">{_days(found.before)}": "{before}"})
+    if asked := [each for each in found.flows if each.now.requests]:
+        yield table(asked, _OF_FLOW, most=_MOST)
     if found.clusters:
-        console.print(_clusters(found))
+        yield table(found.clusters, _OF_CLUSTER, most=_MOST)
     if found.silent:
         names = ", ".join(found.silent[:_MOST])
         more = f" and {len(found.silent) - _MOST} more" if len(found.silent) > _MOST else ""
-        text = f"first for no request in {found.days:g} days: {names}{more}"
-        console.print(styled(text, "dim", limit=4_000), soft_wrap=True)
-    for note in found.notes:
-        hint(note)
+        yield line(f"first for no request in {found.days:g} days: {names}{more}", style="dim", limit=4_000)
 
 
-def _windows(found: Drift) -> Table:
-    table = listing("", _days(found.now), _days(found.before), numbers=True)
-    sides = (found.now, found.before)
-    table.add_row("requests", *(Text(str(each.requests)) for each in sides))
-    table.add_row("a model was asked", *(_share(each.asked) for each in sides))
-    table.add_row("nothing was chosen", *(_share(each.none) for each in sides))
-    table.add_row("expected to be right", *(_expected(each.accuracy) for each in sides))
-    table.add_row("right, as people said", *(_share(each.accuracy.observed) for each in sides))
-    return table
+_OF_WINDOW: Final[Mapping[str, Callable[[Window], str]]] = {
+    "requests": lambda window: f"{window.requests}",
+    "a model was asked": lambda window: _share(window.asked),
+    "nothing was chosen": lambda window: _share(window.none),
+    "expected to be right": lambda window: _expected(window.accuracy),
+    "right, as people said": lambda window: _share(window.accuracy.observed),
+}
+_OF_FLOW: Final[Mapping[str, Column]] = {
+    "flow, least sure first": "{flow}",
+    ">requests (before)": "{now.requests} ({before.requests})",
+    ">expected (before)": "{now.expected:.0%} ({before.expected:.0%})",
+    ">right, as people said": lambda each: _share(each.now.observed),
+}
+_OF_CLUSTER: Final[Mapping[str, Column]] = {
+    "requests without a flow": lambda each: styled(" · ".join(each.texts)),
+    ">now": "{size}",
+    ">before": "{before}",
+    "nearest flow": "{nearest}",
+}
 
 
-def _flows(found: Drift) -> Table:
-    table = listing(
-        "flow, least sure first", "requests", "before", "expected", "before", "right, as people said", numbers=True
-    )
-    for each in [each for each in found.flows if each.now.requests][:_MOST]:
-        table.add_row(
-            styled(each.flow),
-            str(each.now.requests),
-            str(each.before.requests),
-            _expected(each.now),
-            _expected(each.before),
-            _share(each.now.observed),
-        )
-    return table
-
-
-def _clusters(found: Drift) -> Table:
-    table = listing("requests without a flow", "now", "before", "nearest flow", numbers=True)
-    for each in found.clusters[:_MOST]:
-        table.add_row(styled(" · ".join(each.texts)), str(each.size), str(each.before), styled(each.nearest))
-    return table
-
-
-def _share(share: Share) -> Text:
+def _share(share: Share) -> str:
     if share.share is None or share.low is None or share.high is None:
-        return Text("–", style="dim")
-    return Text(f"{share.share:.0%} of {share.of} ({share.low:.0%}–{share.high:.0%})")
+        return "–"
+    return f"{share.share:.0%} of {share.of} ({share.low:.0%}–{share.high:.0%})"
 
 
-def _expected(accuracy: Accuracy) -> Text:
-    return Text("–", style="dim") if accuracy.expected is None else Text(f"{accuracy.expected:.0%}")
+def _expected(accuracy: Accuracy) -> str:
+    return "–" if accuracy.expected is None else f"{accuracy.expected:.0%}"
 
 
 def _days(window: Window) -> str:

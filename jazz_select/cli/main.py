@@ -1,34 +1,46 @@
 """The commands and their options. What a command needs is imported when it runs, so that `--help` is quick."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar, dataclass_transform
 
 import typer
 from typer.core import TyperGroup
 
 from jazz_select import __version__
 from jazz_select.cli.options import (
+    CHOICE,
     SELECTING,
     AgentOption,
-    ContextOption,
-    EmbedderOption,
-    FlowsOption,
-    IndexOption,
-    JsonFlag,
+    ChoiceOptions,
+    FlowOptions,
+    IndexOptions,
+    JsonOption,
     LearnedOption,
     LlmOption,
-    OnEmptyOption,
-    RrfKOption,
-    TopKOption,
-    UrlOption,
+    LogOption,
+    Options,
+    RecallOptions,
     also_read,
     cases_option,
-    context_of,
+    flag,
+    option,
     settings_with,
     tools_option,
 )
 from jazz_select.errors import ConfigError
 from jazz_select.service.options import ServeOptions
+
+_Given = TypeVar("_Given", bound=Options)
+_POLICY: Final = ("max_error", "skip_llm_above", "abstain_below", "on_empty", "language")
+"""What is read without an option where routes are judged."""
+_GOOD, _REPORT = "What is good enough", "What is told"
+_WHERE, _WHO, _LIMITS, _PARTS, _MCP = "Where it listens", "Who is served", "Limits", "What is served", "MCP"
+_USUAL: Final = ServeOptions()
+_RUNS: Final[dict[type[Options], str]] = {}
+"""Who runs a command with its options: a module beside this one, and a function of it."""
 
 
 class _Commands(TyperGroup):
@@ -42,14 +54,38 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
 
 
+def _run(given: Options, **_: object) -> None:
+    module, function = _RUNS[type(given)].split(":")
+    getattr(import_module(f"jazz_select.cli.{module}"), function)(given.settings(), given)
+
+
 app = typer.Typer(
     name="jazz-select",
     cls=_Commands,
+    result_callback=_run,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def _command(name: str, run: str, *read: str) -> Callable[[type[_Given]], type[_Given]]:
+    """A command whose options are the fields of a class, and whose help is its docstring.
+
+    Args:
+        name: What it is called.
+        run: Who runs it with its settings and options, as `module:function`.
+        read: The settings that it reads and has no option for.
+    """
+
+    def added(given: type[_Given]) -> type[_Given]:
+        made = dataclass(frozen=True, kw_only=True)(given)
+        _RUNS[made] = run
+        return app.command(name, epilog=also_read(*read) if read else None)(made)
+
+    return added
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
@@ -64,7 +100,7 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and the log.")] = False,
+    debug: Annotated[bool, flag("--debug", "Show tracebacks and the log.")] = False,
 ) -> None:
     """Find the right flow for a request.
 
@@ -72,117 +108,92 @@ def main(
     """
 
 
-@app.command(epilog=also_read("language"))
-def sync(  # noqa: PLR0913 - one per option
-    *,
-    flows: FlowsOption = None,
-    agent: AgentOption = None,
-    index: IndexOption = None,
-    url: UrlOption = None,
-    embedder: EmbedderOption = None,
-    tools: Annotated[
-        str | None, tools_option("The tools that there are, as for graph: a flow that names another is an error.")
-    ] = None,
-    learned: LearnedOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Delete also where that is most of the agent's flows, and do not ask.")
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@_command("sync", "catalogue:sync", "language")
+class SyncCommand(JsonOption, IndexOptions, LearnedOption, FlowOptions):
     """Bring the index to the flows: create, update and delete what changed, leave the rest.
 
     Where that would delete more than 5 flows, and more than half of the agent's, it asks first; where nobody can be
     asked, it stops.
     """
-    settings = settings_with(locals())
-    from jazz_select.cli.catalogue import run_sync as run
 
-    run(settings, tools=tools, dry_run=dry_run, yes=yes, as_json=json)
+    tools: Annotated[
+        str | None, tools_option("The tools that there are, as for graph: a flow that names another is an error.")
+    ] = None
+    dry_run: Annotated[bool, flag("--dry-run", "Only say what would change.")] = False
+    yes: Annotated[
+        bool, flag("--yes", "Delete also where that is most of the agent's flows, and do not ask.", "-y")
+    ] = False
 
 
-@app.command(epilog=also_read(*SELECTING))
-def select(  # noqa: PLR0913 - one per option
-    request: Annotated[str, typer.Argument(help='What the user wants; "-" reads it from stdin.')],
-    *,
-    episode: Annotated[
-        list[str] | None,
-        typer.Option("--episode", metavar="TEXT", help="Summary of what was said before; may be repeated."),
-    ] = None,
-    context: ContextOption = None,
-    flows: FlowsOption = None,
-    agent: AgentOption = None,
-    top_k: TopKOption = None,
-    rrf_k: RrfKOption = None,
-    llm: LlmOption = None,
-    on_empty: OnEmptyOption = None,
-    index: IndexOption = None,
-    url: UrlOption = None,
-    embedder: EmbedderOption = None,
-    prompt: Annotated[bool, typer.Option("--prompt", help="Print the prompt of the chosen flows instead.")] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Print every narrowing, decision and call as well.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@_command("select", "catalogue:select", *SELECTING)
+class SelectCommand(JsonOption, IndexOptions, ChoiceOptions, FlowOptions):
     """Find the flows for a request, and show what there was to choose from and why it came out like this."""
-    if json and prompt:
-        msg = "pass either --json or --prompt: the JSON holds the prompt as combined_prompt"
-        raise ConfigError(msg)
-    facts = context_of(context or [])
-    settings = settings_with(locals())
-    from jazz_select.cli.selecting import Output, run
 
-    output = Output.JSON if json else Output.PROMPT if prompt else Output.TABLE
-    run(settings, request, episodes=episode or [], context=facts, output=output, traced=trace)
+    request: Annotated[str, typer.Argument(help='What the user wants; "-" reads it from stdin.')]
+    episode: Annotated[list[str] | None, option("Summary of what was said before; may be repeated.", "TEXT")] = None
+    context: Annotated[
+        list[str] | None,
+        option(
+            "What guards look at; may be repeated. true/false, yes/no and on/off in any case are booleans, JSON is "
+            "read as such, all else is text; 'KEY=\"yes\"' is text too.",
+            "KEY=VALUE",
+        ),
+    ] = None
+    prompt: Annotated[bool, flag("--prompt", "Print the prompt of the chosen flows instead.")] = False
+    trace: Annotated[bool, flag("--trace", "Print every narrowing, decision and call as well.")] = False
 
 
-@app.command(name="list", epilog=also_read("language"))
-def list_(
-    *,
-    agent: AgentOption = None,
-    index: IndexOption = None,
-    url: UrlOption = None,
-    embedder: EmbedderOption = None,
-    json: JsonFlag = False,
-) -> None:
+@_command("list", "catalogue:list_flows", "language")
+class ListCommand(JsonOption, IndexOptions):
     """Show which flows of an agent are in the index."""
-    settings = settings_with(locals())
-    from jazz_select.cli.catalogue import run_list as run
-
-    run(settings, as_json=json)
 
 
-@app.command()
-def graph(
+@_command("graph", "catalogue:graph")
+class GraphCommand(JsonOption):
+    """Show which tool can follow which, as a mermaid flowchart."""
+
     source: Annotated[
         str | None,
         typer.Argument(
             metavar="PATH|PACKAGE",
             help="A folder, package or .py file with TOOLS, or a JSON listing. (default: flows, the folder here)",
         ),
-    ] = None,
-    *,
-    min_compatibility: Annotated[
-        float, typer.Option("--min-compatibility", min=0, max=1, help="How well two tools must fit to be joined.")
-    ] = 0.5,
-    json: JsonFlag = False,
-) -> None:
-    """Show which tool can follow which, as a mermaid flowchart."""
-    from jazz_select.cli.catalogue import run_graph as run
-
-    run(source, min_compatibility=min_compatibility, as_json=json)
+    ] = None
+    min_compatibility: Annotated[float, option("How well two tools must fit to be joined.", least=0, most=1)] = 0.5
 
 
-_LogOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--log", metavar="FILE", help="A log of outcomes, as FlowSelector(…, log=PATH) writes it; that of --agent."
-    ),
-]
-_SHOWN = 30
-"""Changes that a diff shows unless told otherwise."""
-_GOOD, _REPORT, _CHOICE = "What is good enough", "What is told", "How a flow is chosen"
-_POLICY = ("max_error", "skip_llm_above", "abstain_below", "on_empty", "language")
-"""What is read without an option where routes are judged."""
+@_command("check", "checking:check_flows", "learned", "language")
+class CheckCommand(JsonOption, FlowOptions):
+    """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
+
+    source: Annotated[str | None, typer.Argument(metavar="PATH|PACKAGE", help="The flows, as for --flows.")] = None
+    tools: Annotated[str | None, tools_option("The tools that there are: flows may name no others.")] = None
+    cases: Annotated[list[Path] | None, cases_option("Labelled requests, which no example may repeat; repeatable.")] = (
+        None
+    )
+    only: Annotated[list[str] | None, option("Look for these kinds alone; repeatable.", "CODE,…")] = None
+    ignore: Annotated[
+        list[str] | None,
+        option(
+            "Accept a kind, or one finding of it; beside `ignore` in pyproject.toml (tool.jazz-select.check).",
+            "CODE[:FLOW,…]",
+        ),
+    ] = None
+    fail_on: Annotated[
+        str | None, option("Exit with 1 from error, warning or note on, or never. (default: error)", "LEVEL")
+    ] = None
+    sarif: Annotated[Path | None, option("Write SARIF 2.1.0 as well, for GitHub and editors.", "FILE")] = None
+
+    def settings(self) -> Any:
+        """The settings, with the flows that were named in either way.
+
+        Raises:
+            ConfigError: They were named in both.
+        """
+        if self.source is not None and self.flows is not None:
+            msg = "name the flows once: as the argument, or with --flows"
+            raise ConfigError(msg)
+        return settings_with({**vars(self), "flows": self.flows if self.source is None else self.source})
 
 
 def _print_schema(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
@@ -194,146 +205,54 @@ def _print_schema(asked: bool) -> None:  # noqa: FBT001 - the signature of an op
         raise typer.Exit
 
 
-@app.command(epilog=also_read("learned", "language"))
-def check(  # noqa: PLR0913 - one per option
-    source: Annotated[
-        str | None, typer.Argument(metavar="PATH|PACKAGE", help="The flows, as for --flows.", show_default=False)
-    ] = None,
-    *,
-    flows: FlowsOption = None,
-    tools: Annotated[str | None, tools_option("The tools that there are: flows may name no others.")] = None,
-    cases: Annotated[
-        list[Path] | None, cases_option("Labelled requests, which no example may repeat; repeatable.")
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="CODE,…", help="Look for these kinds alone; repeatable.")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--ignore",
-            metavar="CODE[:FLOW,…]",
-            help="Accept a kind, or one finding of it; beside `ignore` in pyproject.toml (tool.jazz-select.check).",
-        ),
-    ] = None,
-    fail_on: Annotated[
-        str | None,
-        typer.Option(
-            "--fail-on", metavar="LEVEL", help="Exit with 1 from error, warning or note on, or never. (default: error)"
-        ),
-    ] = None,
-    sarif: Annotated[
-        Path | None, typer.Option("--sarif", metavar="FILE", help="Write SARIF 2.1.0 as well, for GitHub and editors.")
-    ] = None,
-    embedder: EmbedderOption = None,
-    json: JsonFlag = False,
-) -> None:
-    """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
-    if source is not None and flows is not None:
-        msg = "name the flows once: as the argument, or with --flows"
-        raise ConfigError(msg)
-    chosen = {**locals(), "flows": source if source is not None else flows}
-    settings = settings_with(chosen)
-    from jazz_select.cli.checking import run_check as run
+@_command("eval", "evaluation:judge", "decider", "max_error", "timeout_s", "language")
+class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
+    """Measure on labelled requests how well the flows are found, and with a model how well it chooses.
 
-    code = run(
-        settings,
-        tools=tools,
-        cases=cases or [],
-        only=only or [],
-        ignore=ignore or [],
-        fail_on=fail_on,
-        sarif_file=sarif,
-        as_json=json,
-    )
-    raise typer.Exit(code)
+    The flows are judged as they are written, without a sync; with --index or --url the index that is there is judged.
+    Exit code 1: a --fail-under is not reached, or a case was left out, which is said; all others were judged.
+    """
 
-
-@app.command(name="eval", epilog=also_read("decider", "max_error", "timeout_s", "language"))
-def eval_(  # noqa: PLR0913 - one per option
     file: Annotated[
         Path, typer.Argument(help="Labelled requests, as YAML, JSON, JSON Lines or CSV; examples/eval.yaml is one.")
-    ],
-    *,
-    flows: FlowsOption = None,
-    agent: AgentOption = None,
-    top_k: TopKOption = None,
-    rrf_k: RrfKOption = None,
-    learned: LearnedOption = None,
-    llm: LlmOption = None,
-    on_empty: OnEmptyOption = None,
+    ]
     skip_llm_above: Annotated[
         float | None,
-        typer.Option(
-            "--skip-llm-above",
-            metavar="P",
-            help="Do without the model where recall is at least this sure. (JAZZ_SKIP_LLM_ABOVE)",
-            rich_help_panel=_CHOICE,
-        ),
-    ] = None,
+        option("Do without the model where recall is at least this sure. (JAZZ_SKIP_LLM_ABOVE)", "P", panel=CHOICE),
+    ] = None
     abstain_below: Annotated[
         float | None,
-        typer.Option(
-            "--abstain-below",
-            metavar="P",
-            help="Choose nothing where P(some flow is right) is below this. (JAZZ_ABSTAIN_BELOW)",
-            rich_help_panel=_CHOICE,
-        ),
-    ] = None,
-    index: IndexOption = None,
-    url: UrlOption = None,
-    embedder: EmbedderOption = None,
-    tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="TAG", help="Only cases with this tag; may be repeated.")
-    ] = None,
+        option("Choose nothing where P(some flow is right) is below this. (JAZZ_ABSTAIN_BELOW)", "P", panel=CHOICE),
+    ] = None
+    tag: Annotated[list[str] | None, option("Only cases with this tag; may be repeated.", "TAG")] = None
     at: Annotated[
         float,
-        typer.Option(
-            "--at",
-            metavar="SHARE",
-            help="Find the thresholds that save most calls while this share of what is decided without a model is "
-            "right.",
-            rich_help_panel=_GOOD,
+        option(
+            "Find the thresholds that save most calls while this share of what is decided without a model is right.",
+            "SHARE",
+            panel=_GOOD,
         ),
-    ] = 0.99,
+    ] = 0.99
     fail_under: Annotated[
         list[str] | None,
-        typer.Option(
-            "--fail-under",
-            metavar="MEASURE=VALUE",
-            help="Exit with 1 where a measure is below, such as R@1=.8, several:R@3=.7 or none-F1=.5; may be repeated. "
+        option(
+            "Exit with 1 where a measure is below, such as R@1=.8, several:R@3=.7 or none-F1=.5; may be repeated. "
             "A misspelt one lists all there are.",
-            rich_help_panel=_GOOD,
+            "MEASURE=VALUE",
+            panel=_GOOD,
         ),
-    ] = None,
+    ] = None
     k: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--k", min=1, max=10, metavar="N", help="Show R@N as well; may be repeated.", rich_help_panel=_REPORT
-        ),
-    ] = None,
-    by_flow: Annotated[
-        bool, typer.Option("--by-flow", help="Show every flow, not the worst alone.", rich_help_panel=_REPORT)
-    ] = False,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="table|json|junit|markdown",
-            help="How it is told. (default: by the name of --output, else a table)",
-            rich_help_panel=_REPORT,
-        ),
-    ] = None,
+        list[int] | None, option("Show R@N as well; may be repeated.", "N", "--k", panel=_REPORT, least=1, most=10)
+    ] = None
+    by_flow: Annotated[bool, flag("--by-flow", "Show every flow, not the worst alone.", panel=_REPORT)] = False
+    format: Annotated[
+        Literal["table", "json", "junit", "markdown"] | None,
+        option("How it is told. (default: by the name of --output, else a table)", panel=_REPORT),
+    ] = None
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write it there, and show the table as well.",
-            rich_help_panel=_REPORT,
-        ),
-    ] = None,
+        Path | None, option("Write it there, and show the table as well.", "FILE", "--output", "-o", panel=_REPORT)
+    ] = None
     schema: Annotated[
         bool,
         typer.Option(
@@ -343,420 +262,194 @@ def eval_(  # noqa: PLR0913 - one per option
             help="Print the JSON Schema of such a file, for editors.",
             rich_help_panel=_REPORT,
         ),
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
-    """Measure on labelled requests how well the flows are found, and with a model how well it chooses.
+    ] = False
 
-    The flows are judged as they are written, without a sync; with --index or --url the index that is there is judged.
-    Exit code 1: a --fail-under is not reached, or a case was left out, which is said; all others were judged.
+
+@_command("converse", "conversing:converse", "learned", "timeout_s", *_POLICY)
+class ConverseCommand(JsonOption, RecallOptions, FlowOptions):
+    """Play conversations against an agent, and check flows, tools, arguments, texts and how each turn ends.
+
+    Where no model is configured, the scripts in the file answer. It leaves with 1 where a conversation fails.
     """
-    settings = settings_with(locals())
-    from jazz_select.cli.evaluation import Wishes, format_of, run
 
-    wishes = Wishes(
-        deployed=index is not None or url is not None,
-        at=at,
-        depths=tuple(k or ()),
-        floors=tuple(fail_under or ()),
-        form=format_of(form, as_json=json),
-        output=output,
-        by_flow=by_flow,
-        tags=tuple(tag or ()),
-    )
-    run(settings, file, wishes)
-
-
-@app.command(epilog=also_read("learned", "timeout_s", "rrf_k", *_POLICY))
-def converse(  # noqa: PLR0913 - one per option
     source: Annotated[
         Path,
         typer.Argument(
             metavar="FILE|FOLDER", help="Conversations, as YAML; examples/clinic/conversations.yaml is such a file."
         ),
-    ],
-    *,
-    flows: FlowsOption = None,
+    ]
     tools: Annotated[
         str | None,
         tools_option("The tools, as for graph, loaded anew for each conversation. (default: those beside the flows)"),
-    ] = None,
+    ] = None
     factory: Annotated[
         str,
-        typer.Option(
-            "--agent",
-            metavar="MODULE:FACTORY",
-            help="A function that takes a model, or None, and returns an agent of its own each time; instead of one "
+        option(
+            "A function that takes a model, or None, and returns an agent of its own each time; instead of one "
             "made of --flows and --tools.",
+            "MODULE:FACTORY",
+            "--agent",
         ),
-    ] = "",
-    only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="ID|TAG", help="Play these alone; may be repeated.")
-    ] = None,
-    at_once: Annotated[
-        int, typer.Option("--at-once", min=1, help="How many are played at the same time.", show_default=True)
-    ] = 1,
-    top_k: TopKOption = None,
-    rrf_k: RrfKOption = None,
-    llm: LlmOption = None,
-    embedder: EmbedderOption = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every turn, also of those that pass.")] = False,
-    json: JsonFlag = False,
-) -> None:
-    """Play conversations against an agent, and check flows, tools, arguments, texts and how each turn ends.
-
-    Where no model is configured, the scripts in the file answer. It leaves with 1 where a conversation fails.
-    """
-    settings = settings_with(locals())
-    from jazz_select.cli.conversing import Wanted, run
-
-    wanted = Wanted(source=source, only=only or (), agent=factory, tools=tools, at_once=at_once, shown=verbose)
-    run(settings, wanted, as_json=json)
+    ] = ""
+    only: Annotated[list[str] | None, option("Play these alone; may be repeated.", "ID|TAG")] = None
+    at_once: Annotated[int, option("How many are played at the same time.", least=1)] = 1
+    llm: LlmOption = None
+    verbose: Annotated[bool, flag("--verbose", "Show every turn, also of those that pass.", "-v")] = False
 
 
-@app.command(epilog=also_read(*_POLICY))
-def diff(  # noqa: PLR0913 - one per option
-    base: Annotated[
-        str, typer.Argument(help="Before: a commit, COMMIT:FLOWS, A...B (what both share), a folder, index:FOLDER.")
-    ] = "HEAD",
-    head: Annotated[str, typer.Argument(help='After, likewise; "." is the working tree as it is.')] = ".",
-    *,
-    flows: FlowsOption = None,
-    base_flows: Annotated[
-        str | None, typer.Option("--base-flows", metavar="PATH", help="Where the flows are in BASE, if elsewhere.")
-    ] = None,
-    cases: Annotated[
-        list[Path] | None, cases_option("Labelled requests; repeatable. (default: examples/eval.yaml)")
-    ] = None,
-    requests: Annotated[
-        list[Path] | None,
-        typer.Option("--requests", metavar="FILE", help="What users asked, one request a line; repeatable."),
-    ] = None,
-    log: _LogOption = None,
-    agent: AgentOption = None,
-    top_k: TopKOption = None,
-    rrf_k: RrfKOption = None,
-    embedder: EmbedderOption = None,
-    learned: LearnedOption = None,
-    markdown: Annotated[
-        Path | None, typer.Option("--markdown", metavar="FILE", help="Write a comment for a pull request as well.")
-    ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Show every change; without, the 30 most harmful.")] = False,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Judge all anew, and keep nothing.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@_command("diff", "evaluation:compare", *_POLICY)
+class DiffCommand(JsonOption, AgentOption, LearnedOption, RecallOptions, FlowOptions):
     r"""Show which requests a change of the flows leads elsewhere, and stop it where a gate is not passed.
 
     Every case, logged request and example is asked of both versions; no model is. The gates are those of
     \[tool.jazz-select.gates] in pyproject.toml; where one is not passed the exit code is 1.
     """
-    settings = settings_with(locals())
-    from jazz_select.cli.comparing import Wishes, default_cases, run
 
-    wishes = Wishes(
-        base=base,
-        head=head,
-        base_flows=base_flows,
-        cases=cases or default_cases(),
-        requests=requests or (),
-        log=log,
-        markdown=markdown,
-        shown=0 if every else _SHOWN,
-        cached=not no_cache,
-        as_json=json,
-    )
-    run(settings, wishes)
+    base: Annotated[
+        str, typer.Argument(help="Before: a commit, COMMIT:FLOWS, A...B (what both share), a folder, index:FOLDER.")
+    ] = "HEAD"
+    head: Annotated[str, typer.Argument(help='After, likewise; "." is the working tree as it is.')] = "."
+    base_flows: Annotated[str | None, option("Where the flows are in BASE, if elsewhere.", "PATH")] = None
+    cases: Annotated[
+        list[Path] | None, cases_option("Labelled requests; repeatable. (default: examples/eval.yaml)")
+    ] = None
+    requests: Annotated[list[Path] | None, option("What users asked, one request a line; repeatable.", "FILE")] = None
+    log: LogOption = None
+    markdown: Annotated[Path | None, option("Write a comment for a pull request as well.", "FILE")] = None
+    all: Annotated[bool, flag("--all", "Show every change; without, the 30 most harmful.")] = False
+    no_cache: Annotated[bool, flag("--no-cache", "Judge all anew, and keep nothing.")] = False
 
 
-@app.command(epilog=also_read("learned", "language"))
-def suggest(  # noqa: PLR0913 - one per option
-    *,
-    flows: FlowsOption = None,
+@_command("suggest", "checking:suggest_texts", "learned", "language")
+class SuggestCommand(JsonOption, AgentOption, FlowOptions):
+    """Suggest examples, negatives and sharper conditions for thin or colliding flows. No flow is changed."""
+
     flow: Annotated[
-        list[str] | None,
-        typer.Option("--flow", metavar="NAME", help="Look at this flow, not at those that check finds; repeatable."),
-    ] = None,
+        list[str] | None, option("Look at this flow, not at those that check finds; repeatable.", "NAME")
+    ] = None
     labelled: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--labelled", metavar="FILE", help="Requests with the flow that was right, as eval reads them; repeatable."
-        ),
-    ] = None,
-    log: _LogOption = None,
-    agent: AgentOption = None,
+        list[Path] | None, option("Requests with the flow that was right, as eval reads them; repeatable.", "FILE")
+    ] = None
+    log: LogOption = None
     cases: Annotated[
         list[Path] | None, cases_option("Labelled requests that must not become examples; repeatable.")
-    ] = None,
-    most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Examples and negatives for each flow.")] = 5,
-    llm: LlmOption = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", metavar="FILE", help="Write a YAML file for review, a new one."),
-    ] = None,
-    embedder: EmbedderOption = None,
-    json: JsonFlag = False,
-) -> None:
-    """Suggest examples, negatives and sharper conditions for thin or colliding flows. No flow is changed."""
-    settings = settings_with(locals())
-    from jazz_select.cli.checking import run_suggest as run
-
-    run(
-        settings,
-        labelled=labelled or [],
-        log=log,
-        cases=cases or [],
-        flows=flow or [],
-        most=most,
-        output=output,
-        as_json=json,
-    )
+    ] = None
+    most: Annotated[int, option("Examples and negatives for each flow.", "N", least=1)] = 5
+    llm: LlmOption = None
+    output: Annotated[Path | None, option("Write a YAML file for review, a new one.", "FILE")] = None
 
 
-@app.command(epilog=also_read(*_POLICY))
-def learn(  # noqa: PLR0913 - one per option
-    log: Annotated[
-        Path | None,
-        typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it."),
-    ] = None,
-    *,
-    flows: FlowsOption = None,
-    agent: AgentOption = None,
-    cases: Annotated[
-        Path | None, cases_option("Labelled requests that nothing learned may lower, as for eval.")
-    ] = None,
-    learned: Annotated[
-        Path | None,
-        typer.Option(
-            "--learned",
-            metavar="FILE",
-            help="Where it is kept what was learned: learned.yaml, unless another is named. (JAZZ_LEARNED)",
-            show_default=False,
-        ),
-    ] = None,
-    shadow: Annotated[
-        bool, typer.Option("--shadow", help="Learn nothing: show what the version on trial would have changed.")
-    ] = False,
-    promote: Annotated[bool, typer.Option("--promote", help="Make the version on trial the live one.")] = False,
-    roll_back: Annotated[bool, typer.Option("--roll-back", help="Make the version live that was so before.")] = False,
-    most: Annotated[int, typer.Option("--most", min=1, metavar="N", help="Texts that one flow learns at most.")] = 20,
-    top_k: TopKOption = None,
-    rrf_k: RrfKOption = None,
-    embedder: EmbedderOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@_command("learn", "learning:learn_from", *_POLICY)
+class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
     """Learn examples from the corrections in a log, as far as they lower nothing, into a file beside the flows.
 
     What is learned is on trial first: --shadow shows what it would change, --promote makes it live at the next sync.
     """
-    settings = settings_with(locals())
-    from jazz_select.cli.learning import Step
-    from jazz_select.cli.learning import run_learn as run
 
-    step = Step.of(shadow=shadow, promote=promote, roll_back=roll_back)
-    run(settings, log, step=step, cases=cases, most=most, dry_run=dry_run, as_json=json)
+    log: Annotated[Path | None, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")] = (
+        None
+    )
+    cases: Annotated[Path | None, cases_option("Labelled requests that nothing learned may lower, as for eval.")] = None
+    learned: Annotated[
+        Path | None,
+        option("Where it is kept what was learned: learned.yaml, unless another is named. (JAZZ_LEARNED)", "FILE"),
+    ] = None
+    shadow: Annotated[bool, flag("--shadow", "Learn nothing: show what the version on trial would have changed.")] = (
+        False
+    )
+    promote: Annotated[bool, flag("--promote", "Make the version on trial the live one.")] = False
+    roll_back: Annotated[bool, flag("--roll-back", "Make the version live that was so before.")] = False
+    most: Annotated[int, option("Texts that one flow learns at most.", "N", least=1)] = 20
+    dry_run: Annotated[bool, flag("--dry-run", "Write nothing.")] = False
 
 
-@app.command(epilog=also_read("learned"))
-def drift(  # noqa: PLR0913 - one per option
-    log: Annotated[Path, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")],
-    *,
-    flows: FlowsOption = None,
-    agent: AgentOption = None,
-    days: Annotated[float, typer.Option("--days", metavar="N", help="The last N days against the N before.")] = 7,
-    fail_on_alarm: Annotated[
-        bool, typer.Option("--fail-on-alarm", help="Exit code 1 where something is to be looked at.")
-    ] = False,
-    embedder: EmbedderOption = None,
-    json: JsonFlag = False,
-) -> None:
+@_command("drift", "learning:watch", "learned")
+class DriftCommand(JsonOption, AgentOption, FlowOptions):
     """Show how selection changes: how sure it is, who is asked, flows that nobody gets, requests without a flow."""
-    settings = settings_with(locals())
-    from jazz_select.cli.learning import run_drift as run
 
-    run(settings, log, days=days, fail_on_alarm=fail_on_alarm, as_json=json)
-
-
-_WHERE, _WHO, _LIMITS, _PARTS, _MCP = "Where it listens", "Who is served", "Limits", "What is served", "MCP"
-_USUAL: Final = ServeOptions()
+    log: Annotated[Path, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")]
+    days: Annotated[float, option("The last N days against the N before.", "N")] = 7
+    fail_on_alarm: Annotated[bool, flag("--fail-on-alarm", "Exit code 1 where something is to be looked at.")] = False
 
 
-@app.command(epilog=also_read(*SELECTING, "serve_secret", "serve_state"))
-def serve(  # noqa: PLR0913 - one per option
-    *,
-    flows: FlowsOption = None,
-    tools: Annotated[
-        str | None, tools_option("Its tools; without it those in the folder, package or .py file of the flows.")
-    ] = None,
-    agent: AgentOption = None,
-    learned: LearnedOption = None,
-    log: Annotated[
-        Path | None,
-        typer.Option("--log", metavar="FILE", help="Keep each selection, and what was right, in a log of outcomes."),
-    ] = None,
-    cases: Annotated[list[Path] | None, cases_option("Labelled requests that the panel judges by; repeatable.")] = None,
-    index: IndexOption = None,
-    url: UrlOption = None,
-    embedder: EmbedderOption = None,
-    llm: LlmOption = None,
-    top_k: TopKOption = None,
-    rrf_k: RrfKOption = None,
-    on_empty: OnEmptyOption = None,
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host", metavar="ADDRESS", help="Another than this machine's own needs a key.", rich_help_panel=_WHERE
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            "--port", min=0, max=65_535, metavar="N", help="0: one that is free; it is printed.", rich_help_panel=_WHERE
-        ),
-    ] = 8420,
-    uds: Annotated[
-        Path | None,
-        typer.Option(
-            "--uds", metavar="FILE", help="A Unix socket instead, for its owner and group.", rich_help_panel=_WHERE
-        ),
-    ] = None,
-    key_file: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--key-file",
-            metavar="FILE",
-            help="Whoever asks has to send the key in it; repeatable. (JAZZ_SERVE_KEY holds one itself)",
-            rich_help_panel=_WHO,
-        ),
-    ] = None,
-    agents: Annotated[
-        Path | None,
-        typer.Option(
-            "--agents",
-            metavar="FILE",
-            help="Several agents, each with flows and keys of its own.",
-            rich_help_panel=_WHO,
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            "--rate", metavar="N", help="Requests a second of each key. (default: no limit)", rich_help_panel=_LIMITS
-        ),
-    ] = _USUAL.rate,
-    max_in_flight: Annotated[
-        int, typer.Option("--max-in-flight", min=1, metavar="N", help="Requests at once.", rich_help_panel=_LIMITS)
-    ] = _USUAL.max_in_flight,
-    max_body: Annotated[
-        int, typer.Option("--max-body", min=1, metavar="BYTES", help="Of a request.", rich_help_panel=_LIMITS)
-    ] = _USUAL.max_body,
-    stop_s: Annotated[
-        float,
-        typer.Option(
-            "--stop-s",
-            min=0.1,
-            metavar="S",
-            help="For what is in flight, when it stops.",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = _USUAL.stop_s,
-    drain_s: Annotated[
-        float,
-        typer.Option(
-            "--drain-s",
-            min=0,
-            metavar="S",
-            help="Before that, while /readyz says that it will.",
-            rich_help_panel=_LIMITS,
-        ),
-    ] = _USUAL.drain_s,
-    panel: Annotated[
-        bool, typer.Option("--panel/--no-panel", help="The panel, at /panel/.", rich_help_panel=_PARTS)
-    ] = _USUAL.panel,
-    mcp: Annotated[
-        Literal["http", "stdio", "none"],
-        typer.Option(
-            "--mcp",
-            help="MCP: at /mcp beside the rest; on standard in- and output, and nothing else; or not at all.",
-            rich_help_panel=_MCP,
-        ),
-    ] = "http",
-    no_mcp: Annotated[bool, typer.Option("--no-mcp", help="As --mcp none.", rich_help_panel=_MCP)] = False,
-    mcp_servers: Annotated[
-        Path | None,
-        typer.Option(
-            "--mcp-servers",
-            metavar="FILE",
-            help='Be a gateway for these servers: {"mcpServers": {"NAME": {"command": …} or {"url": …}}}.',
-            rich_help_panel=_MCP,
-        ),
-    ] = None,
-    mcp_listed: Annotated[
-        Literal["none", "found", "all"],
-        typer.Option(
-            "--mcp-listed",
-            help="Which tools are listed beside the four: none, those that a search has found, or all.",
-            rich_help_panel=_MCP,
-        ),
-    ] = "none",
-    reload: Annotated[
-        bool, typer.Option("--reload/--no-reload", help="Changed files are live at once.", rich_help_panel=_PARTS)
-    ] = True,
-    reload_every: Annotated[
-        float | None,
-        typer.Option(
-            "--reload-every",
-            min=0.05,
-            metavar="S",
-            help="Look for them so often, where a network file system does not tell.",
-            rich_help_panel=_PARTS,
-        ),
-    ] = None,
-    access_log: Annotated[
-        bool,
-        typer.Option(
-            "--access-log/--no-access-log", help="A line of JSON on stderr for each request.", rich_help_panel=_PARTS
-        ),
-    ] = True,
-    yes: Annotated[
-        bool,
-        typer.Option("--yes", "-y", help="Delete from the index also where that is most of an agent's flows."),
-    ] = False,
-) -> None:
+@_command("serve", "service:serve_agents", *SELECTING, "serve_secret", "serve_state")
+class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
     """Serve the flows over HTTP, MCP and a panel in the browser: one process that owns the index, for many that ask.
 
     The flows are synced first. SIGTERM lets what is in flight end.
     """
-    settings = settings_with(locals())
-    from jazz_select.cli.service import Wanted, require_extra, run
 
-    require_extra()
-    way = "none" if no_mcp else mcp
-    options = ServeOptions(
-        max_body=max_body,
-        max_in_flight=max_in_flight,
-        rate=rate,
-        stop_s=stop_s,
-        drain_s=drain_s,
-        panel=panel,
-        mcp=way == "http",
+    tools: Annotated[
+        str | None, tools_option("Its tools; without it those in the folder, package or .py file of the flows.")
+    ] = None
+    log: Annotated[Path | None, option("Keep each selection, and what was right, in a log of outcomes.", "FILE")] = None
+    cases: Annotated[list[Path] | None, cases_option("Labelled requests that the panel judges by; repeatable.")] = None
+    host: Annotated[str, option("Another than this machine's own needs a key.", "ADDRESS", panel=_WHERE)] = "127.0.0.1"
+    port: Annotated[int, option("0: one that is free; it is printed.", "N", panel=_WHERE, least=0, most=65_535)] = 8420
+    uds: Annotated[Path | None, option("A Unix socket instead, for its owner and group.", "FILE", panel=_WHERE)] = None
+    key_file: Annotated[
+        list[Path] | None,
+        option(
+            "Whoever asks has to send the key in it; repeatable. (JAZZ_SERVE_KEY holds one itself)",
+            "FILE",
+            panel=_WHO,
+        ),
+    ] = None
+    agents: Annotated[
+        Path | None, option("Several agents, each with flows and keys of its own.", "FILE", panel=_WHO)
+    ] = None
+    rate: Annotated[float | None, option("Requests a second of each key. (default: no limit)", "N", panel=_LIMITS)] = (
+        _USUAL.rate
     )
-    wanted = Wanted(
-        options=options,
-        tools=tools,
-        log=log,
-        cases=tuple(cases or ()),
-        host=host,
-        port=port,
-        uds=uds,
-        key_files=tuple(key_file or ()),
-        agents=agents,
-        mcp=way,
-        mcp_servers=mcp_servers,
-        mcp_listed=mcp_listed,
-        reload=reload,
-        reload_every=reload_every,
-        access_log=access_log,
-        yes=yes,
+    max_in_flight: Annotated[int, option("Requests at once.", "N", panel=_LIMITS, least=1)] = _USUAL.max_in_flight
+    max_body: Annotated[int, option("Of a request.", "BYTES", panel=_LIMITS, least=1)] = _USUAL.max_body
+    stop_s: Annotated[float, option("For what is in flight, when it stops.", "S", panel=_LIMITS, least=0.1)] = (
+        _USUAL.stop_s
     )
-    run(settings, wanted)
+    drain_s: Annotated[float, option("Before that, while /readyz says that it will.", "S", panel=_LIMITS, least=0)] = (
+        _USUAL.drain_s
+    )
+    panel: Annotated[bool, flag("--panel/--no-panel", "The panel, at /panel/.", panel=_PARTS)] = _USUAL.panel
+    mcp: Annotated[
+        Literal["http", "stdio", "none"],
+        option(
+            "MCP: at /mcp beside the rest; on standard in- and output, and nothing else; or not at all.", panel=_MCP
+        ),
+    ] = "http"
+    no_mcp: Annotated[bool, flag("--no-mcp", "As --mcp none.", panel=_MCP)] = False
+    mcp_servers: Annotated[
+        Path | None,
+        option(
+            'Be a gateway for these servers: {"mcpServers": {"NAME": {"command": …} or {"url": …}}}.',
+            "FILE",
+            panel=_MCP,
+        ),
+    ] = None
+    mcp_listed: Annotated[
+        Literal["none", "found", "all"],
+        option("Which tools are listed beside the four: none, those that a search has found, or all.", panel=_MCP),
+    ] = "none"
+    reload: Annotated[bool, flag("--reload/--no-reload", "Changed files are live at once.", panel=_PARTS)] = True
+    reload_every: Annotated[
+        float | None,
+        option("Look for them so often, where a network file system does not tell.", "S", panel=_PARTS, least=0.05),
+    ] = None
+    access_log: Annotated[
+        bool, flag("--access-log/--no-access-log", "A line of JSON on stderr for each request.", panel=_PARTS)
+    ] = True
+    yes: Annotated[bool, flag("--yes", "Delete from the index also where that is most of an agent's flows.", "-y")] = (
+        False
+    )
+
+    @property
+    def options(self) -> ServeOptions:
+        """The limits and parts of the service."""
+        return ServeOptions(
+            max_body=self.max_body,
+            max_in_flight=self.max_in_flight,
+            rate=self.rate,
+            stop_s=self.stop_s,
+            drain_s=self.drain_s,
+            panel=self.panel,
+            mcp=self.mcp == "http" and not self.no_mcp,
+        )

@@ -1,6 +1,7 @@
 """The options that commands share, and how they and the environment become settings: options win."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
 _INDEX = "Where the flows are indexed"
-_CHOICE = "How a flow is chosen"
+CHOICE = "How a flow is chosen"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 _ALSO = {
@@ -23,117 +24,162 @@ _ALSO = {
     "skip_llm_above": "do without the model where recall is so sure (JAZZ_SKIP_LLM_ABOVE, default: none)",
     "abstain_below": "choose nothing where P(some flow is right) is below (JAZZ_ABSTAIN_BELOW, default: none)",
     "on_empty": "what comes of no answer of the model (JAZZ_ON_EMPTY, default: none)",
-    "rrf_k": "how much the top ranks weigh (JAZZ_RRF_K, default: 10)",
     "serve_secret": "what conversations are signed with, for several processes (JAZZ_SERVE_SECRET, default: none)",
     "serve_state": "the folder of what is kept beside the index (JAZZ_SERVE_STATE, default: none)",
 }
 SELECTING = ("decider", "max_error", "ask_user", "timeout_s", "skip_llm_above", "abstain_below", "language")
 """The settings without an option that a selector reads."""
 
+
+def option(
+    about: str,
+    metavar: str | None = None,
+    *names: str,
+    panel: str | None = None,
+    least: float | None = None,
+    most: float | None = None,
+) -> Any:
+    """An option with a value; called by the name of its field, unless other names are given."""
+    return typer.Option(*names, metavar=metavar, help=about, rich_help_panel=panel, min=least, max=most)
+
+
+def flag(name: str, about: str, *names: str, panel: str | None = None) -> Any:
+    """An option without a value."""
+    return typer.Option(name, *names, help=about, rich_help_panel=panel)
+
+
 FlowsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--flows", metavar="PATH|PACKAGE", help="The flows: a folder, a file or a package. (JAZZ_FLOWS, default: flows)"
-    ),
-]
-AgentOption = Annotated[
-    str | None, typer.Option("--agent", metavar="ID", help="Whose flows. (JAZZ_AGENT_ID, default: support)")
-]
-IndexOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--index",
-        metavar="DIR",
-        help="Folder of the embedded index. (JAZZ_INDEX, default: .jazz/index)",
-        rich_help_panel=_INDEX,
-    ),
-]
-UrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--url",
-        metavar="URL",
-        help="A Qdrant server instead; its key comes from JAZZ_API_KEY, its gRPC port from JAZZ_GRPC_PORT. (JAZZ_URL)",
-        rich_help_panel=_INDEX,
-    ),
-]
-LearnedOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--learned",
-        metavar="FILE",
-        help="What was learned from corrections, as `learn` writes it; the flows themselves stay as they are. "
-        "(JAZZ_LEARNED)",
-    ),
+    str | None, option("The flows: a folder, a file or a package. (JAZZ_FLOWS, default: flows)", "PATH|PACKAGE")
 ]
 EmbedderOption = Annotated[
     str | None,
-    typer.Option(
-        "--embedder",
-        metavar="NAME",
-        help="auto (the best that is installed), minilm, static, cascade, multilingual, fastembed:MODEL or "
+    option(
+        "auto (the best that is installed), minilm, static, cascade, multilingual, fastembed:MODEL or "
         "fastembed:NAME@FOLDER. (JAZZ_EMBEDDER, default: auto)",
-        rich_help_panel=_INDEX,
+        "NAME",
+        panel=_INDEX,
     ),
 ]
 TopKOption = Annotated[
     str | None,
-    typer.Option(
-        "--top-k",
-        metavar="N|auto",
-        help="How many candidates to recall; auto: as few, up to 10, as hold the right one in 98 of 100 requests like "
+    option(
+        "How many candidates to recall; auto: as few, up to 10, as hold the right one in 98 of 100 requests like "
         "the examples (JAZZ_COVERAGE=.98). (JAZZ_TOP_K, default: auto)",
-        rich_help_panel=_CHOICE,
+        "N|auto",
+        panel=CHOICE,
     ),
 ]
 RrfKOption = Annotated[
     int | None,
-    typer.Option(
-        "--rrf-k",
-        min=1,
-        metavar="N",
-        help="Lower: the top ranks of each arm weigh more. (JAZZ_RRF_K, default: 10)",
-        rich_help_panel=_CHOICE,
-    ),
+    option("Lower: the top ranks of each arm weigh more. (JAZZ_RRF_K, default: 10)", "N", panel=CHOICE, least=1),
 ]
 LlmOption = Annotated[
     str | None,
-    typer.Option(
-        "--llm",
-        metavar="MODEL",
-        help='The model that chooses, such as openai:gpt-5-mini; "none": the top candidate. (JAZZ_LLM, default: none)',
-        rich_help_panel=_CHOICE,
+    option(
+        'The model that chooses, such as openai:gpt-5-mini; "none": the top candidate. (JAZZ_LLM, default: none)',
+        "MODEL",
+        panel=CHOICE,
     ),
 ]
-OnEmptyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--on-empty",
-        metavar="top1|none",
-        help='What "none of them fits" from the model leads to. (JAZZ_ON_EMPTY, default: none)',
-        rich_help_panel=_CHOICE,
-    ),
+LogOption = Annotated[
+    Path | None, option("A log of outcomes, as FlowSelector(…, log=PATH) writes it; that of --agent.", "FILE")
 ]
-ContextOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--context",
-        metavar="KEY=VALUE",
-        help="What guards look at; may be repeated. true/false, yes/no and on/off in any case are booleans, JSON is "
-        "read as such, all else is text; 'KEY=\"yes\"' is text too.",
-    ),
-]
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON to stdout, and nothing else.")]
 
 
-def tools_option(told: str) -> Any:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a command was given; each group of options that commands share is one of these."""
+
+    def settings(self) -> "Settings":
+        """The environment's settings with the options in their place."""
+        return settings_with(vars(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonOption(Options):
+    """How it is told."""
+
+    json: Annotated[bool, flag("--json", "Print JSON to stdout, and nothing else.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowOptions(Options):
+    """The flows, and what tells how near texts lie."""
+
+    flows: FlowsOption = None
+    embedder: EmbedderOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentOption(Options):
+    """Whose flows."""
+
+    agent: Annotated[str | None, option("Whose flows. (JAZZ_AGENT_ID, default: support)", "ID")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexOptions(AgentOption):
+    """Where the flows are indexed."""
+
+    index: Annotated[
+        Path | None, option("Folder of the embedded index. (JAZZ_INDEX, default: .jazz/index)", "DIR", panel=_INDEX)
+    ] = None
+    url: Annotated[
+        str | None,
+        option(
+            "A Qdrant server instead; its key comes from JAZZ_API_KEY, its gRPC port from JAZZ_GRPC_PORT. (JAZZ_URL)",
+            "URL",
+            panel=_INDEX,
+        ),
+    ] = None
+    embedder: EmbedderOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnedOption(Options):
+    """What was learned."""
+
+    learned: Annotated[
+        Path | None,
+        option(
+            "What was learned from corrections, as `learn` writes it; the flows themselves stay as they are. "
+            "(JAZZ_LEARNED)",
+            "FILE",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecallOptions(Options):
+    """How candidates are recalled."""
+
+    top_k: TopKOption = None
+    rrf_k: RrfKOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceOptions(RecallOptions):
+    """How one of them is chosen."""
+
+    llm: LlmOption = None
+    on_empty: Annotated[
+        str | None,
+        option(
+            'What "none of them fits" from the model leads to. (JAZZ_ON_EMPTY, default: none)',
+            "top1|none",
+            panel=CHOICE,
+        ),
+    ] = None
+
+
+def tools_option(about: str) -> Any:
     """`--tools`, with what a command does with them."""
-    return typer.Option("--tools", metavar="PATH|PACKAGE", help=told)
+    return option(about, "PATH|PACKAGE")
 
 
-def cases_option(told: str) -> Any:
+def cases_option(about: str) -> Any:
     """`--cases`, with what a command does with them."""
-    return typer.Option("--cases", metavar="FILE", help=told)
+    return option(about, "FILE")
 
 
 def also_read(*names: str) -> str:

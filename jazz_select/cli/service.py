@@ -7,20 +7,19 @@ import logging
 import socket
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import typer
 
 from jazz_select.cli.session import look_here, require_folder
-from jazz_select.cli.terminal import hint, printable
+from jazz_select.cli.terminal import heard, hint, printable
 from jazz_select.errors import ConfigError, MissingExtraError
-from jazz_select.service.options import ServeOptions
 
 if TYPE_CHECKING:
+    from jazz_select.cli.main import ServeCommand
     from jazz_select.service.agents import AgentSource, ServedAgents
     from jazz_select.service.app import Part
     from jazz_select.service.mcp.gateway import Gateway
@@ -37,28 +36,6 @@ _SETTLED_S: Final = 5.0
 """How long after a start, or a reload, that which is loaded later than the rest is there, too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What was asked for, beside the settings; as the options of the command say."""
-
-    options: ServeOptions
-    tools: str | None
-    log: Path | None
-    cases: tuple[Path, ...]
-    host: str
-    port: int
-    uds: Path | None
-    key_files: tuple[Path, ...]
-    agents: Path | None
-    mcp: Literal["http", "stdio", "none"]
-    mcp_servers: Path | None
-    mcp_listed: Literal["none", "found", "all"]
-    reload: bool
-    reload_every: float | None
-    access_log: bool
-    yes: bool
-
-
 def require_extra() -> None:
     """See that the packages are there which only this command needs.
 
@@ -70,40 +47,41 @@ def require_extra() -> None:
             raise MissingExtraError(module, extra="serve", purpose="jazz-select serve")
 
 
-def run(settings: "Settings", wanted: Wanted) -> None:
+def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
     """Serve until a signal says stop.
 
     Raises:
         ConfigError: An option cannot work, or it may not listen there without a key.
         JazzSelectError: The index is in use, or flows cannot be loaded.
     """
+    require_extra()
     from jazz_select.service.server import bound, bound_file
     from jazz_select.service.server import run as run_loop
 
     look_here()
-    sources = _sources(settings, wanted)
-    if wanted.mcp == "stdio":
+    sources = _sources(settings, given)
+    if given.mcp == "stdio" and not given.no_mcp:
         with _logging(access=False):
-            run_loop(lambda: _serve_stdio(settings, sources, wanted))
+            run_loop(lambda: _serve_stdio(settings, sources, given))
         return
     if not any(each.keys for each in sources):
-        _check_reach(wanted)
-    listening = bound(wanted.host, wanted.port) if wanted.uds is None else bound_file(wanted.uds)
+        _check_reach(given)
+    listening = bound(given.host, given.port) if given.uds is None else bound_file(given.uds)
     try:
-        with _logging(access=wanted.access_log), _loading() as loaded:
-            run_loop(lambda: _serve(settings, sources, listening, wanted, loaded))
+        with _logging(access=given.access_log), _loading() as loaded:
+            run_loop(lambda: _serve(settings, sources, listening, given, loaded))
     finally:
         listening.close()
-        if wanted.uds is not None:
+        if given.uds is not None:
             with suppress(OSError):
-                wanted.uds.unlink()
+                given.uds.unlink()
 
 
 async def _serve(
     settings: "Settings",
     sources: "list[AgentSource]",
     listening: socket.socket,
-    wanted: Wanted,
+    given: "ServeCommand",
     loaded: Callable[[], None],
 ) -> None:
     from jazz_select.service.app import make_app
@@ -112,19 +90,19 @@ async def _serve(
     from jazz_select.service.server import serve
 
     async with (
-        opened(settings, sources, said=hint, allow_delete=wanted.yes) as served,
-        _mcp(served, sources, wanted) as parts,
-        _reloading(served, wanted),
+        opened(settings, sources, said=hint, allow_delete=given.yes) as served,
+        _mcp(served, sources, given) as parts,
+        _reloading(served, given),
         _settling(served),
     ):
         life = Lifecycle()
-        app = make_app(served, wanted.options, life=life, parts=[*parts, *_panel(served, sources, wanted)])
+        app = make_app(served, given.options, life=life, parts=[*parts, *_panel(served, sources, given)])
 
         def ready() -> None:
             loaded()
-            _say(listening, wanted)
+            _say(listening, given)
 
-        await serve(app, listening, options=wanted.options, life=life, ready=ready)
+        await serve(app, listening, options=given.options, life=life, ready=ready)
 
 
 @contextmanager
@@ -167,23 +145,23 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
 
 
 @asynccontextmanager
-async def _reloading(served: "ServedAgents", wanted: Wanted) -> "AsyncGenerator[None]":
+async def _reloading(served: "ServedAgents", given: "ServeCommand") -> "AsyncGenerator[None]":
     """Changed files are live at once, where that is wanted."""
-    if not wanted.reload:
+    if not given.reload:
         yield
         return
     from jazz_select.service.reload import reloading
 
-    async with reloading(served.values(), every_s=wanted.reload_every):
+    async with reloading(served.values(), every_s=given.reload_every):
         yield
 
 
-def _panel(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted) -> "list[Part]":
+def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand") -> "list[Part]":
     """What is shown in a browser, where that is wanted."""
     from jazz_select.service.app import Part, deferred
     from jazz_select.service.opened import state_folder
 
-    if not wanted.options.panel:
+    if not given.options.panel:
         return []
     home = state_folder(sources[0].settings)
 
@@ -198,41 +176,43 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted)
 
 
 @asynccontextmanager
-async def _mcp(served: "ServedAgents", sources: "list[AgentSource]", wanted: Wanted) -> "AsyncGenerator[list[Part]]":
+async def _mcp(
+    served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand"
+) -> "AsyncGenerator[list[Part]]":
     """What answers over MCP, where that is wanted."""
-    if not wanted.options.mcp:
+    if not given.options.mcp:
         yield []
         return
     servers = _servers(sources)
     if not servers:
-        yield [_mcp_later(served, wanted)]
+        yield [_mcp_later(served, given)]
         return
     from jazz_select.service.mcp.gateway import open_gateways
 
     async with open_gateways(servers) as gateways:
-        yield [_mcp_part(served, gateways, wanted)]
+        yield [_mcp_part(served, gateways, given)]
 
 
-def _mcp_later(served: "ServedAgents", wanted: Wanted) -> "Part":
+def _mcp_later(served: "ServedAgents", given: "ServeCommand") -> "Part":
     """Loaded once requests are answered: it takes half as long as all else together."""
     from jazz_select.service.app import deferred
 
-    return deferred(("/mcp",), ["jazz_select.service.mcp.server"], lambda: _mcp_part(served, {}, wanted))
+    return deferred(("/mcp",), ["jazz_select.service.mcp.server"], lambda: _mcp_part(served, {}, given))
 
 
-def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", wanted: Wanted) -> "Part":
+def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeCommand") -> "Part":
     from jazz_select.service.access import catalogue_of
     from jazz_select.service.app import Part
     from jazz_select.service.mcp.server import AgentServer, McpApp
 
     def server_of(running: "RunningCatalogue") -> AgentServer:
-        return AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed)
+        return AgentServer(running, gateways.get(running.agent_id), listed=given.mcp_listed)
 
-    app = McpApp(served, catalogue_of, server_of, options=wanted.options)
+    app = McpApp(served, catalogue_of, server_of, options=given.options)
     return Part(routes=app.routes(), lifespan=app.lifespan)
 
 
-async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", wanted: Wanted) -> None:
+async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given: "ServeCommand") -> None:
     """Answer one client on standard in- and output, until it leaves.
 
     Raises:
@@ -246,88 +226,87 @@ async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", wante
         msg = "--mcp stdio serves one agent to one client: leave --agents out, and name its flows with --flows"
         raise ConfigError(msg)
     async with (
-        opened(settings, sources, said=hint, allow_delete=wanted.yes) as served,
+        opened(settings, sources, said=hint, allow_delete=given.yes) as served,
         open_gateways(_servers(sources)) as gateways,
     ):
         (running,) = served.values()
-        async with _reloading(served, wanted):
-            await serve_stdio(AgentServer(running, gateways.get(running.agent_id), listed=wanted.mcp_listed))
+        async with _reloading(served, given):
+            await serve_stdio(AgentServer(running, gateways.get(running.agent_id), listed=given.mcp_listed))
 
 
 def _servers(sources: "list[AgentSource]") -> "Mapping[str, Path]":
     return {each.settings.agent_id: each.mcp_servers for each in sources if each.mcp_servers is not None}
 
 
-def _sources(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
+def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]":
     """Who is served.
 
     Raises:
         ConfigError: The file of agents, of a key or of cases cannot be used.
     """
-    found = _told(settings, wanted)
-    for file in (file for each in found for file in each.cases):
-        if not file.is_file():
-            msg = f"there is no file of cases {file}: leave it out, or name one that is there"
-            raise ConfigError(msg)
-    return found
-
-
-def _told(settings: "Settings", wanted: Wanted) -> "list[AgentSource]":
     from jazz_select.service.agents import AgentSource, key_digest, key_of_file, load_agents
 
-    keys = [key_of_file(each) for each in wanted.key_files]
+    keys = [key_of_file(each) for each in given.key_file or ()]
     if settings.serve_key is not None:
         keys.append(key_digest(settings.serve_key.get_secret_value(), "JAZZ_SERVE_KEY"))
-    if wanted.agents is None:
+    if given.agents is None:
         if "flows" not in settings.model_fields_set:
             require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
         only = AgentSource(
             settings=settings,
-            tools=wanted.tools,
-            log=wanted.log,
+            tools=given.tools,
+            log=given.log,
             keys=tuple(keys),
-            mcp_servers=wanted.mcp_servers,
-            cases=wanted.cases,
+            mcp_servers=given.mcp_servers,
+            cases=tuple(given.cases or ()),
         )
-        return [only]
-    given = (wanted.tools, wanted.log, wanted.cases or None, wanted.mcp_servers, settings.learned, keys or None)
-    if any(each is not None for each in given) or "flows" in settings.model_fields_set:
+        return _with_cases([only])
+    own = (given.tools, given.log, given.cases, given.mcp_servers, settings.learned, keys or None)
+    if any(each is not None for each in own) or "flows" in settings.model_fields_set:
         what = "its flows, tools, log, cases, learned, mcp_servers and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options, and their variables, out"
         raise ConfigError(msg)
-    return load_agents(wanted.agents, settings)
+    return _with_cases(load_agents(given.agents, settings))
 
 
-def _check_reach(wanted: Wanted) -> None:
+def _with_cases(sources: "list[AgentSource]") -> "list[AgentSource]":
+    for file in (file for each in sources for file in each.cases):
+        if not file.is_file():
+            msg = f"there is no file of cases {file}: leave it out, or name one that is there"
+            raise ConfigError(msg)
+    return sources
+
+
+def _check_reach(given: "ServeCommand") -> None:
     """Without a key nobody but this machine may get in.
 
     Raises:
         ConfigError: Others could.
     """
-    if wanted.uds is not None or wanted.host == "localhost":
+    if given.uds is not None or given.host == "localhost":
         return
     with suppress(ValueError):
-        if ipaddress.ip_address(wanted.host).is_loopback:
+        if ipaddress.ip_address(given.host).is_loopback:
             return
     msg = (
-        f"--host {wanted.host} can be reached from other machines, so a key is needed: "
+        f"--host {given.host} can be reached from other machines, so a key is needed: "
         "openssl rand -hex 32 > serve.key, then --key-file serve.key (or JAZZ_SERVE_KEY)"
     )
     raise ConfigError(msg)
 
 
-def _say(listening: socket.socket, wanted: Wanted) -> None:
+def _say(listening: socket.socket, given: "ServeCommand") -> None:
     """Where it answers, on stdout: the address alone in the first line, for programs."""
-    if wanted.uds is not None:
-        typer.echo(f"unix:{printable(str(wanted.uds))}")
+    if given.uds is not None:
+        typer.echo(f"unix:{printable(str(given.uds))}")
     else:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         root = f"http://{shown}:{port}"
         typer.echo(root)
         parts = [
-            ("panel", "/panel/", wanted.options.panel),
-            ("MCP", "/mcp", wanted.options.mcp),
+            ("panel", "/panel/", given.options.panel),
+            ("MCP", "/mcp", given.options.mcp),
             ("API", "/docs", True),
         ]
         typer.echo("  ".join(f"{name} {root}{path}" for name, path, there in parts if there))
@@ -337,33 +316,18 @@ def _say(listening: socket.socket, wanted: Wanted) -> None:
 @contextmanager
 def _logging(*, access: bool) -> Generator[None]:
     """Lines on stderr: what goes wrong, and a line for each request."""
-    trouble = logging.StreamHandler()
+    form = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    trouble, news, lines = logging.StreamHandler(), logging.StreamHandler(), logging.StreamHandler()
     trouble.setLevel(logging.WARNING)
-    trouble.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-    news = logging.StreamHandler()  # what is live again, beside what went wrong
-    news.addFilter(lambda record: record.levelno == logging.INFO)
-    news.setFormatter(trouble.formatter)
-    reloads = logging.getLogger("jazz_select.service.running")
-    level = reloads.level
-    reloads.setLevel(logging.INFO)
-    reloads.addHandler(news)
-    lines = logging.StreamHandler()
-    lines.setFormatter(logging.Formatter("%(message)s"))
-    log = logging.getLogger("jazz_select.access")
-    before = log.level, log.propagate
-    log.propagate = False
-    if access:
-        log.addHandler(lines)
-        log.setLevel(logging.INFO)
-    for name in _LOGGERS:
-        logging.getLogger(name).addHandler(trouble)
-    try:
-        yield
-    finally:
+    trouble.setFormatter(form)
+    news.addFilter(lambda record: record.levelno == logging.INFO)  # what is live again, beside what went wrong
+    news.setFormatter(form)
+    with ExitStack() as stack:
         for name in _LOGGERS:
-            logging.getLogger(name).removeHandler(trouble)
-        reloads.removeHandler(news)
-        reloads.setLevel(level)
-        log.removeHandler(lines)
-        log.setLevel(before[0])
-        log.propagate = before[1]
+            stack.enter_context(heard(name, trouble))
+        stack.enter_context(heard("jazz_select.service.running", news, level=logging.INFO))
+        if access:
+            stack.enter_context(heard("jazz_select.access", lines, level=logging.INFO, alone=True))
+        else:
+            stack.enter_context(heard("jazz_select.access", logging.NullHandler(), alone=True))
+        yield

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
 
+LEARNED = Path("learned.yaml")
+"""Where `learn` keeps what it learned, unless a file is named."""
+
+
 def catalogue(settings: "Settings", *, learned: bool = False) -> "FlowRegistry":
     """The flows that the settings name; where nobody named any, those of the folder that is their default.
 

@@ -1,16 +1,17 @@
 """What reaches the terminal: results on stdout, everything else on stderr, and no text that acts on the terminal."""
 
+import codecs
 import logging
 import re
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -19,8 +20,20 @@ from jazz_select.errors import ConfigError, JazzSelectError
 
 # Control characters, lone surrogates, and marks that turn the direction of what follows.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_LOGGER = logging.getLogger("jazz_select")
+_FIELD = re.compile(r"\{([\w.@-]+)(?:\|([^}:]*))?(?::([^}]*))?\}")
+_PLAIN_SIGNS = "jazz_select.plain_signs"
+_SIGNS = {"✓": "*", "✗": "x", "→": ">", "…": ".", "–": "-", "“": '"', "”": '"'}
 _MISUSE = 2
+
+
+def _plain_signs(error: UnicodeError) -> tuple[str, int]:
+    """Signs that an old code page lacks, in letters that it has; each is as wide as before."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(_SIGNS.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_PLAIN_SIGNS, _plain_signs)
 
 
 def stdout() -> Console:
@@ -52,38 +65,98 @@ def milliseconds(seconds: float) -> str:
     return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"  # noqa: PLR2004
 
 
-def mark(console: Console, *, good: bool) -> Text:
-    """A tick or a cross, in letters that the console has."""
-    fancy = console.encoding.lower().startswith("utf")
-    if good:
-        return Text("✓" if fancy else "*", style="bold green")
-    return Text("✗" if fancy else "x", style="bold red")
+def mark(*, good: bool) -> Text:
+    """A tick or a cross."""
+    return Text("✓", style="bold green") if good else Text("✗", style="bold red")
 
 
-def facts_grid() -> Table:
-    """A grid of facts: what each is called, and what it is."""
+def line(*parts: str | Text, style: str = "", limit: int = 1_000, sep: str = " ") -> Text:
+    """One line, however long: the terminal wraps it, and a log keeps it whole."""
+    texts = [part if isinstance(part, Text) else styled(part, style, limit=limit) for part in parts]
+    whole = Text(no_wrap=True, overflow="ignore")
+    return whole.append_text(Text(sep).join(texts))
+
+
+def filled(template: str, row: Any, *, limit: int = 300) -> Text:
+    """A template with what a row says in the place of its fields, as in `[green]{flow}[/] of {now.requests:,}`.
+
+    Args:
+        template: Fields are keys, or attributes; what they hold is text, never markup. `{first|nothing}` says what
+            stands for a value that is empty.
+        row: What they are looked up in. What is not known is a dash, and several values are joined by commas.
+        limit: Letters of a value that are shown.
+    """
+    marked, whole, done = Text.from_markup(template), Text(), 0
+    for field in _FIELD.finditer(marked.plain):
+        place = marked[field.start() : field.end()]
+        whole.append_text(marked[done : field.start()])
+        value = _looked_up(row, field[1])
+        told = field[2] if field[2] and not value else _told(value, field[3] or "")
+        whole.append(printable(told, limit=limit), place.spans[-1].style if place.spans else "")
+        done = field.end()
+    return whole.append_text(marked[done:])
+
+
+def _looked_up(row: Any, path: str) -> Any:
+    for name in path.split("."):
+        row = cast("Mapping[str, Any]", row).get(name) if isinstance(row, Mapping) else getattr(row, name)
+    return row
+
+
+def _told(value: Any, form: str) -> str:
+    if value is None:
+        return "–"
+    parts = [*_parts(value)]
+    return format(value, form) if parts == [value] else ", ".join(map(str, parts))
+
+
+def _parts(value: object) -> Iterable[Any]:
+    """Several values, or the one."""
+    return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
+
+
+Column: TypeAlias = str | Callable[[Any], RenderableType]
+"""What a table has of each row: a template for `filled`, or what makes a cell of it."""
+
+
+def table(
+    rows: Sequence[Any], columns: Mapping[str, Column], *, most: int | None = None, count: int | None = None
+) -> Group:
+    """Rows, each in a line; below them how many there are beside those that are shown.
+
+    Args:
+        rows: As `filled` reads them.
+        columns: What each has by its heading. One that begins with ">" stands to the right, and is not folded.
+        most: How many are shown.
+        count: How many there are, where these are not all.
+    """
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    for heading in columns:
+        right = heading.startswith(">")
+        title = Text("\n".join(map(printable, heading.removeprefix(">").splitlines())))
+        shown.add_column(title, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    for row in rows[:most]:
+        shown.add_row(*(filled(each, row) if isinstance(each, str) else each(row) for each in columns.values()))
+    left = 0 if most is None else (len(rows) if count is None else count) - most
+    return Group(shown, *([line(f"… and {left:,} more; --json has all", style="dim")] if left > 0 else []))
+
+
+def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: int = 1_000) -> Table:
+    """What each is called, and what it is; what is empty is left out, and a list has a line for each."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
+    pairs = cast("Mapping[str, object]", known).items() if isinstance(known, Mapping) else known
+    for name, value in pairs:
+        for each in _parts(value):
+            if each:
+                grid.add_row(name, each if isinstance(each, Text) else styled(str(each), limit=limit))
     return grid
 
 
-def listing(first: str, *others: str, numbers: bool = False) -> Table:
-    """A table without lines; of numbers all columns but the first stand to the right."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, overflow="fold", justify="right" if numbers else "left")
-    return table
-
-
-def ruled(first: str = "", *numbers: str) -> Table:
-    """A table with a line below its headings: a name that may be long, and numbers."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column(first, overflow="fold")
-    for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
+def show(report: Iterable[RenderableType], console: Console | None = None) -> None:
+    """The parts of a report, one below the other, on stdout unless another console is named."""
+    (console or stdout()).print(Group(*report), crop=False)
 
 
 def fail(error: BaseException, *, traceback: bool = False) -> None:
@@ -111,10 +184,16 @@ def agreed(what: str, question: str) -> bool:
 
 
 def emit(value: Any) -> None:
-    """`value` (dataclasses, plain JSON types) as JSON on stdout."""
+    """What `--json` prints: one document, as `to_dict` of a result gives it, keys always all of them.
+
+    Keys may be added; none is renamed or removed without a major version. Times are seconds, and `null` stands for what
+    is not known. What UTF-8 cannot hold is replaced.
+    """
     import orjson
 
-    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+    from jazz_select.json_values import plain
+
+    typer.echo(orjson.dumps(plain(value), option=orjson.OPT_INDENT_2))
 
 
 @contextmanager
@@ -138,40 +217,40 @@ def waiting(title: str) -> Generator[None]:
         yield
 
 
-def prepare(*, debug: bool) -> Callable[[], None]:
-    """Make the streams and the log fit for a command; returns what undoes it.
+@contextmanager
+def heard(name: str, handler: logging.Handler, *, level: int | None = None, alone: bool = False) -> Generator[None]:
+    """A logger's lines go to a handler while the block runs, from a level on; with `alone` to no other."""
+    logger = logging.getLogger(name)
+    before = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logger.level if level is None else level)
+    logger.propagate = logger.propagate and not alone
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]
+
+
+@contextmanager
+def reporting(*, debug: bool = False) -> Generator[None]:
+    """The edge of a program: what goes wrong within becomes one line on stderr and exit code 2.
 
     The library's warnings repeat what results say in full, so they are shown only with `debug`.
     """
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="replace")  # an old code page shows "?" rather than a traceback
-    handler: logging.Handler = logging.StreamHandler() if debug else logging.NullHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
-    level = _LOGGER.level
-    _LOGGER.addHandler(handler)
-    if debug:
-        _LOGGER.setLevel(logging.DEBUG)
-
-    def undo() -> None:
-        _LOGGER.removeHandler(handler)
-        _LOGGER.setLevel(level)
-
-    return undo
-
-
-@contextmanager
-def reporting(*, debug: bool = False) -> Generator[None]:
-    """The edge of a program: what goes wrong within becomes one line on stderr and exit code 2."""
-    undo = prepare(debug=debug)
+            reconfigure(errors=_PLAIN_SIGNS)  # an old code page shows "?" rather than a traceback
+    log: logging.Handler = logging.StreamHandler() if debug else logging.NullHandler()
+    log.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
     try:
-        yield
+        with heard("jazz_select", log, level=logging.DEBUG if debug else None):
+            yield
     except JazzSelectError as error:
         fail(error, traceback=debug)
         raise typer.Exit(_MISUSE) from error
-    finally:
-        undo()
 
 
 def write_file(file: Path, text: str, *, option: str) -> None:

@@ -18,7 +18,7 @@ from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.json_values import json_or_same, plain
-from jazz_select.text import beginning, json_line, meant
+from jazz_select.text import beginning, counted, json_line, meant
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import BaseFlow
@@ -137,6 +137,13 @@ class Seen:
     reason: str = ""
     value: Any = None
     model_calls: int = 0
+
+    def __str__(self) -> str:
+        """One line: how it ended, in which flows, what it waits for and what was called."""
+        waits = f", waits for {', '.join(self.waits_for)}" if self.waits_for else ""
+        asked = f", {counted(self.model_calls, 'question')} to the model" if self.model_calls else ""
+        calls = "".join(f"; {call}" for call in self.tools)
+        return f"{self.status}: {', '.join(self.flows) or 'no flow'}{waits}{asked}{calls}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,7 +130,7 @@ class ConversationResult:
         lines = [f"{self.id} ({self.title}): {self.outcome}"]
         for turn in self.turns:
             lines += [f"  user:  {beginning(turn.say, _SHOWN_TEXT)}"]
-            lines += [f"  agent: {beginning(turn.seen.text or turn.seen.reason, _SHOWN_TEXT)} [{_how(turn.seen)}]"]
+            lines += [f"  agent: {beginning(turn.seen.text or turn.seen.reason, _SHOWN_TEXT)} [{turn.seen}]"]
         return "\n".join([*lines, *(f"  - {problem}" for problem in self.problems)])
 
     def html(self) -> str:
@@ -202,16 +202,9 @@ def _row(turn: TurnPlayed) -> str:
     cells = [
         beginning(turn.say, _SHOWN_TEXT),
         beginning(turn.seen.text or turn.seen.reason, _SHOWN_TEXT),
-        _how(turn.seen),
+        str(turn.seen),
     ]
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}<td>{checks}</td></tr>"
-
-
-def _how(seen: Seen) -> str:
-    """What came of a turn, in one line."""
-    calls = "; ".join(map(str, seen.tools))
-    waits = f", waits for {', '.join(seen.waits_for)}" if seen.waits_for else ""
-    return f"{seen.status}: {', '.join(seen.flows) or 'no flow'}{f'; {calls}' if calls else ''}{waits}"
 
 
 _SHOWN: Final = 240

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from jazz_select.cli.comparing import sure_in_words
+from jazz_select.cli.evaluation import sure_in_words
 from jazz_select.evaluation.changes.difference import confidence_class
 from tests.unit.cli.conftest import Jazz
 from tests.unit.evaluation.repository import FLOWS, Repository, repository

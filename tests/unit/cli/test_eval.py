@@ -9,10 +9,10 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from jazz_select.cli import wire
 from jazz_select.evaluation.index import CACHE
 from tests.unit.chat.decision_protocols import SYSTEM_ONE
 from tests.unit.chat.loopback import Provider
+from tests.unit.cli import shapes
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import REFUND, TRACK, write_flows
 
@@ -169,7 +169,9 @@ def test_formats_to_a_file_and_to_the_terminal(shared: Jazz, labelled: str, tmp_
         assert file.read_text("utf-8").startswith(begins)
     assert json.loads((tmp_path / "out.json").read_text("utf-8"))["requests"] == 4
     assert "cannot be written" in shared("eval", labelled, "-o", str(tmp_path / "no" / "such" / "x.md"), code=2).stderr
-    assert "pass one of table, json, junit, markdown" in shared("eval", labelled, "--format", "xml", code=2).stderr
+    other = " ".join(shared("eval", labelled, "--format", "xml", code=2).stderr.split())
+    assert "is not one of 'table', 'json', 'junit', 'markdown'" in other.replace("│ │ ", "")
+    assert "pass one of them" in shared("eval", labelled, "--format", "junit", "--json", code=2).stderr
 
 
 def test_tags_pick_cases(shared: Jazz, labelled: str) -> None:
@@ -202,7 +204,7 @@ def test_texts_of_others_stay_texts(shared: Jazz, tmp_path: Path) -> None:
 
 
 def test_list_shows_what_is_in_the_index(shared: Jazz) -> None:
-    listing = shared.json(wire.Listing, "list")
+    listing = shared.json(shapes.Listing, "list")
     assert [flow["flow_name"] for flow in listing["flows"]] == ["close_account", "refund_order", "track_order"]
     text = shared("list").stdout
     assert "Refund a delivered order." in text

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
+from tests.unit.cli import shapes
 from tests.unit.cli.conftest import Jazz
 
 ROOT = Path(__file__).parents[3]
@@ -32,7 +34,9 @@ def test_json_holds_edges_and_what_is_odd(jazz: Jazz) -> None:
     }
     file = jazz.folder / "tools.json"
     file.write_text(json.dumps(listing), "utf-8")
-    graph = json.loads(jazz("graph", str(file), "--json").stdout)
+    printed = jazz("graph", str(file), "--json").stdout
+    TypeAdapter(shapes.Graph).validate_json(printed, strict=True, extra="forbid")
+    graph = json.loads(printed)
     assert graph["tools"] == ["find", "FIND"]
     assert graph["edges"] == []
     assert graph["unreachable"] == ["find", "FIND"]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import jazz_select
-from jazz_select.cli import wire
 from jazz_select.cli.terminal import printable
 from jazz_select.settings import Settings
 from tests.unit.cli.conftest import Jazz
@@ -128,10 +127,6 @@ def test_every_setting_is_named_by_the_help_of_some_command(jazz: Jazz) -> None:
     commands = ("sync", "select", "serve", "eval")
     told = "".join(jazz(each, "--help", COLUMNS="400").stdout for each in commands)
     assert [name for name in Settings.model_fields if f"JAZZ_{name.upper()}" not in told] == []
-
-
-def test_every_document_is_in_the_table_of_documents() -> None:
-    assert all(f"`{shape}`" in str(wire.__doc__) for shape in ("Sync", "Selection", "Listing", "Evaluation"))
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from jazz_select.cli import wire
 from jazz_select.cli.options import context_of
 from tests.unit.chat.decision_protocols import SYSTEM_ONE
 from tests.unit.chat.loopback import Provider
+from tests.unit.cli import shapes
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 from tests.unit.cli.shop import INVOICE, TRACK, write_flows
 from tests.vectors import NEEDS_STATIC
@@ -29,7 +29,7 @@ def test_the_table_marks_the_choice_and_says_why(shared: Jazz) -> None:
     assert facts["request"] == "give me my money back"
     assert facts["earlier"] == "The order came on Monday."
     assert [line.split()[:3] for line in lines if line.startswith(" ✓")] == [["✓", "1", "refund_order"]]
-    assert [line.split()[1] for line in lines if line.startswith("     2")] == ["track_order"]
+    assert [line.split()[1] for line in lines if line.split()[:1] == ["2"]] == ["track_order"]
     assert facts["chosen"] == "refund_order"
     assert facts["why"].startswith("the top candidate, as no model")
     assert facts["tier"] == "deterministic, reason semantic"
@@ -37,7 +37,9 @@ def test_the_table_marks_the_choice_and_says_why(shared: Jazz) -> None:
 
 
 def test_json_holds_the_decision_and_what_led_to_it(shared: Jazz) -> None:
-    selection = shared.json(wire.Selection, "select", "give me my money back", "--context", "n=3", "--context", "r=eh")
+    selection = shared.json(
+        shapes.Selection, "select", "give me my money back", "--context", "n=3", "--context", "r=eh"
+    )
     assert chosen(selection) == ["refund_order"]
     assert selection["context"] == {"n": 3, "r": "eh"}
     assert selection["decision"]["reason"] == "semantic"
@@ -55,17 +57,17 @@ def test_json_holds_the_decision_and_what_led_to_it(shared: Jazz) -> None:
 def test_the_prompt_alone_is_what_json_calls_combined_prompt(shared: Jazz) -> None:
     prompt = shared("select", "money back", "--prompt").stdout
     assert prompt.startswith('<flow name="refund_order"')
-    assert prompt == shared.json(wire.Selection, "select", "money back")["combined_prompt"] + "\n"
+    assert prompt == shared.json(shapes.Selection, "select", "money back")["combined_prompt"] + "\n"
 
 
 def test_episodes_say_what_a_vague_request_is_about(shared: Jazz) -> None:
     vague = "yes, do that"
     for episode, name in [("They want a refund of money.", "refund_order"), ("Their parcel is late.", "track_order")]:
-        assert chosen(shared.json(wire.Selection, "select", vague, "--episode", episode)) == [name]
+        assert chosen(shared.json(shapes.Selection, "select", vague, "--episode", episode)) == [name]
 
 
 def test_a_request_can_come_from_stdin(shared: Jazz) -> None:
-    assert "✓   1   track_order" in shared("select", "-", stdin="where is my parcel\n").stdout
+    assert "✓  1  track_order" in shared("select", "-", stdin="where is my parcel\n").stdout
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_a_request_can_come_from_stdin(shared: Jazz) -> None:
 )
 def test_guards_read_the_context(shared: Jazz, known: list[str], *, open_: bool) -> None:
     pairs = [part for pair in known for part in ("--context", pair)]
-    selection = shared.json(wire.Selection, "select", "close my account", *pairs)
+    selection = shared.json(shapes.Selection, "select", "close my account", *pairs)
     assert ("close_account" in offered(selection)) is open_
     assert (chosen(selection) == ["close_account"]) is open_
 
@@ -135,21 +137,22 @@ def test_the_help_names_every_embedder(shared: Jazz, name: str) -> None:
     ],
 )
 def test_top_k(shared: Jazz, options: list[str], env: dict[str, str], count: int) -> None:
-    selection = shared.json(wire.Selection, "select", "money back parcel", *options, **env)
+    selection = shared.json(shapes.Selection, "select", "money back parcel", *options, **env)
     assert len(selection["candidates"]) == count
     assert selection["decision"]["reason"] == ("single" if count == 1 else "semantic")
 
 
 def test_rrf_k_reaches_the_fusion(shared: Jazz) -> None:
     scores = [
-        shared.json(wire.Selection, "select", "money back", "--rrf-k", k)["candidates"][0]["score"] for k in ("1", "60")
+        shared.json(shapes.Selection, "select", "money back", "--rrf-k", k)["candidates"][0]["score"]
+        for k in ("1", "60")
     ]
     assert scores[0] > scores[1]
 
 
 @pytest.mark.parametrize("request_", ["", "   ", "\n"])
 def test_nothing_asked_is_an_empty_answer_and_no_error(shared: Jazz, request_: str) -> None:
-    selection = shared.json(wire.Selection, "select", request_)
+    selection = shared.json(shapes.Selection, "select", request_)
     assert selection["chosen"] == selection["candidates"] == []
     assert (selection["decision"]["tier"], selection["decision"]["reason"]) == ("open", "none")
     text = shared("select", request_).stdout
@@ -167,13 +170,13 @@ def test_a_request_cannot_act_on_the_terminal(shared: Jazz) -> None:
 
 
 def test_json_is_utf_8_whatever_the_request(shared: Jazz) -> None:
-    assert shared.json(wire.Selection, "select", HOSTILE)["request"] == HOSTILE.replace("\udcff", "?")
+    assert shared.json(shapes.Selection, "select", HOSTILE)["request"] == HOSTILE.replace("\udcff", "?")
 
 
 def test_a_long_request_is_cut_on_the_screen_alone(shared: Jazz) -> None:
     long = "money back " * 9_000
     assert len(shared("select", "-", stdin=long).stdout) < 4_000
-    assert shared.json(wire.Selection, "select", long)["request"] == long
+    assert shared.json(shapes.Selection, "select", long)["request"] == long
 
 
 def test_a_flow_that_is_gone_is_told_and_not_run(jazz: Jazz) -> None:
@@ -191,7 +194,7 @@ def test_a_flow_that_is_gone_is_told_and_not_run(jazz: Jazz) -> None:
 
 def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) -> None:
     provider.says('["track_order", "refund_order"]')
-    selection = shared.json(wire.Selection, "select", "money back", "--llm", MODEL_STRING)
+    selection = shared.json(shapes.Selection, "select", "money back", "--llm", MODEL_STRING)
     assert chosen(selection) == ["track_order", "refund_order"]
     assert (selection["decision"]["tier"], selection["decision"]["reason"]) == ("guided", "llm")
     assert selection["decision"]["raw_reply"] == '["track_order", "refund_order"]'
@@ -205,7 +208,7 @@ def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) 
 def test_on_empty(shared: Jazz, provider: Provider, on_empty: str, names: list[str]) -> None:
     provider.says("[]")
     options = ("--llm", MODEL_STRING, "--on-empty", on_empty)
-    assert chosen(shared.json(wire.Selection, "select", "money back", *options)) == names
+    assert chosen(shared.json(shapes.Selection, "select", "money back", *options)) == names
 
 
 def test_a_model_that_fails_is_no_error_of_the_command(shared: Jazz, provider: Provider) -> None:
@@ -213,7 +216,7 @@ def test_a_model_that_fails_is_no_error_of_the_command(shared: Jazz, provider: P
     result = shared("select", "money back", "--llm", MODEL_STRING)
     assert "the top candidate, as the model failed" in " ".join(result.stdout.split())
     assert result.stderr == ""
-    selection = shared.json(wire.Selection, "select", "money back", "--llm", MODEL_STRING)
+    selection = shared.json(shapes.Selection, "select", "money back", "--llm", MODEL_STRING)
     assert selection["decision"]["error"]
 
 
@@ -231,7 +234,7 @@ def test_a_decision_model_is_asked_with_a_budget_and_without(
 ) -> None:
     provider.gives = lambda labels: {label: float(label == "none") for label in labels}
     provider.says("[]")
-    selection = shared.json(wire.Selection, "select", "is this the right shop", JAZZ_DECIDER=SYSTEM_ONE.model, **env)
+    selection = shared.json(shapes.Selection, "select", "is this the right shop", JAZZ_DECIDER=SYSTEM_ONE.model, **env)
     assert provider.paths[0] == SYSTEM_ONE.path
     assert "decider" in [each["name"] for each in selection["decision"]["stages"]]
 
@@ -246,10 +249,10 @@ def test_a_trace_shows_every_step_of_it(shared: Jazz) -> None:
     assert lines[-2].startswith("decision select ")
     assert "tier=deterministic" in lines[-2]
     assert lines[-1].startswith("  recall recall ")
-    selection = shared.json(wire.Selection, "select", "give me my money back", "--trace")
+    selection = shared.json(shapes.Selection, "select", "give me my money back", "--trace")
     assert [(span["kind"], span["name"]) for span in selection["trace"]] == [
         ("decision", "select"),
         ("recall", "recall"),
     ]
-    assert shared.json(wire.Selection, "select", "give me my money back")["trace"] is None
+    assert shared.json(shapes.Selection, "select", "give me my money back")["trace"] is None
     assert "recall recall" in shared("select", "give me my money back", "--trace", "--prompt").stderr
