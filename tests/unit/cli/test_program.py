@@ -44,7 +44,7 @@ def test_an_old_code_page_is_no_reason_to_fail(shared: Jazz, monkeypatch: pytest
     where = ["--index", str(shared.index), "--flows", str(shared.flows)]
     done = subprocess.run([*PROGRAM, "select", "money back €", *where], capture_output=True, check=True)
     text = done.stdout.decode("ascii")
-    assert "|* | 1 | refund_order |" in text
+    assert re.search(r"\|\*\| *1\| refund_order *\|", text)
     assert "request  money back ?" in text
 
 
