@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import count
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
@@ -59,15 +59,6 @@ class FusedCandidates:
         return replace(self, candidates=kept, beyond=beyond, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
 
 
-class _Fused(NamedTuple):
-    """One flow in the fused list."""
-
-    key: Key
-    score: float
-    ranks: Mapping[str, int]
-    scores: Mapping[str, float]
-
-
 async def fused_candidates(
     store: FlowStore,
     model: RecallModel,
@@ -88,18 +79,18 @@ async def fused_candidates(
         if clear < EVEN:
             query, whole, evidence = queries[-1], found[-1].legs, found[-1].evidence
     named = _named(store, model, query, asked.request)
-    best = partial(_best, scores, whole, named)
-    fused, read = await _readable(store, query.agent_id, best, whole.payloads, scope.top_k)
-    candidates = [
-        _candidate(each, read.payloads[each.key], 1.0 if each.key == named else _confidence(model, evidence, each.key))
-        for each in fused
-    ]
+    order = in_order(scores)
+    if named is not None:  # before all others, though recall may not have found it
+        scores = {**scores, named: max(scores.values(), default=0.0)}
+        order = [named, *(key for key in order if key != named)]
+    payloads, faults = await _readable(store, query.agent_id, order, whole.payloads, scope.top_k)
+
+    def chance(key: Key) -> float | None:
+        return None if model.confidence is None else evidence.chance(model.confidence, key)
+
+    candidates = _candidates(payloads, scores, whole, named, chance)
     in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence, whole)
-    found_all = FusedCandidates(
-        candidates=tuple(_by_priority(candidates, read.payloads, named)),
-        in_scope=in_scope,
-        faults=tuple(read.faults.values()),
-    )
+    found_all = FusedCandidates(candidates=candidates, in_scope=in_scope, faults=tuple(faults.values()))
     if scope.coverage is None:
         return found_all
     if named is not None:
@@ -137,34 +128,23 @@ def _sized(model: RecallModel, parts: Sequence[tuple[Legs, Evidence]], coverage:
     return len(needed), f"together they hold the right flow in {share}"
 
 
-class _Read(NamedTuple):
-    payloads: dict[Key, Mapping[str, Any]]
-    faults: dict[Key, str]
-
-
 async def _readable(
-    store: FlowStore,
-    agent_id: str,
-    best_of: Callable[[int], list[_Fused]],
-    known: Mapping[Key, Mapping[str, Any]],
-    top_k: int,
-) -> tuple[list[_Fused], _Read]:
-    """The `top_k` best that are there and can be read; what cannot be read takes no place."""
-    read = _Read({}, {})
-    wanted, tried = top_k, set[Key]()
-    while True:
-        best = best_of(wanted)
-        new = [each.key for each in best if each.key not in tried]
-        tried.update(new)
-        for key, payload in (await _payloads(store, new, known)).items():
-            if fault := fault_at(store, agent_id, key, payload):
-                read.faults[key] = fault
+    store: FlowStore, agent_id: str, order: Sequence[Key], known: Mapping[Key, Mapping[str, Any]], top_k: int
+) -> tuple[dict[Key, Mapping[str, Any]], dict[Key, str]]:
+    """The payloads of the first `top_k` that are there and can be read, and what is wrong with those passed over."""
+    payloads, faults = dict[Key, Mapping[str, Any]](), dict[Key, str]()
+    pending = list(order)
+    while len(payloads) < top_k and pending:
+        wanted = top_k - len(payloads)
+        new, pending = pending[:wanted], pending[wanted:]
+        missing = [key for key in new if key not in known]
+        there = {**known, **(await store.retrieve(missing) if missing else {})}
+        for key in (each for each in new if each in there):
+            if fault := fault_at(store, agent_id, key, there[key]):
+                faults[key] = fault
             else:
-                read.payloads[key] = payload
-        kept = [each for each in best if each.key in read.payloads]
-        if len(kept) >= top_k or len(best) < wanted or not new:
-            return kept[:top_k], read
-        wanted += top_k - len(kept)
+                payloads[key] = there[key]
+    return payloads, faults
 
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
@@ -173,28 +153,6 @@ def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: st
     if flow_id is None or flow_id in query.exclude:
         return None
     return store.key(query.agent_id, flow_id)
-
-
-def _best(scores: Mapping[Key, float], whole: Legs, named: Key | None, count: int) -> list[_Fused]:
-    return _first(_ranked(scores, whole, in_order(scores)[:count]), scores, named)[:count]
-
-
-def _first(fused: list[_Fused], scores: Mapping[Key, float], named: Key | None) -> list[_Fused]:
-    """The named flow before all others, though recall may not have found it."""
-    if named is None:
-        return fused
-    unseen = _Fused(key=named, score=scores.get(named, 0.0), ranks={}, scores={})
-    known = next((each for each in fused if each.key == named), unseen)
-    top = max((each.score for each in fused), default=0.0)
-    return [known._replace(score=top), *(each for each in fused if each.key != named)]
-
-
-async def _payloads(
-    store: FlowStore, keys: Sequence[Key], known: Mapping[Key, Mapping[str, Any]]
-) -> dict[Key, Mapping[str, Any]]:
-    missing = [key for key in keys if key not in known]
-    fetched = await store.retrieve(missing) if missing else {}
-    return {key: known[key] if key in known else fetched[key] for key in keys if key in known or key in fetched}
 
 
 def _passed_over(faults: Sequence[str]) -> str:
@@ -206,46 +164,42 @@ def _passed_over(faults: Sequence[str]) -> str:
     )
 
 
-def _confidence(model: RecallModel, evidence: Evidence, key: Key) -> float | None:
-    return None if model.confidence is None else evidence.chance(model.confidence, key)
-
-
 def _in_scope(model: RecallModel, evidence: Evidence, legs: Legs) -> float | None:
     if model.scope is None:
         return None
     return model.scope(evidence.scope()) if legs.dense or legs.bm25 else 0.0
 
 
-def _candidate(each: _Fused, payload: Mapping[str, Any], confidence: float | None) -> Candidate:
-    return Candidate(
-        flow_id=payload["flow_id"],
-        flow_name=payload.get("flow_name", ""),
-        flow_type=payload.get("flow_type", ""),
-        description=payload.get("description", ""),
-        condition=payload.get("condition", ""),
-        desired_effects=tuple(payload.get("desired_effects", ())),
-        score=each.score,
-        ranks=each.ranks,
-        scores=each.scores,
-        confidence=confidence,
-    )
+def _candidates(
+    payloads: Mapping[Key, Mapping[str, Any]],
+    scores: Mapping[Key, float],
+    legs: Legs,
+    named: Key | None,
+    chance: Callable[[Key], float | None],
+) -> tuple[Candidate, ...]:
+    """These flows, best first, with rank and raw score in each arm; equal scores by the author's priority."""
+    arms = {"dense": legs.dense, "bm25": legs.bm25}
+    ranks = {arm: dict(zip(found, count(1), strict=False)) for arm, found in arms.items()}
 
+    def place(key: Key) -> tuple[bool, float, tuple[int, ...]]:
+        return key != named, -round(scores[key], 9), tuple(-part for part in payloads[key].get("priority", ()))
 
-def _by_priority(
-    candidates: Sequence[Candidate], payloads: Mapping[Key, Mapping[str, Any]], named: Key | None
-) -> list[Candidate]:
-    """Equal scores by the author's priority; the order is otherwise kept."""
-    stated = [payload.get("priority", ()) for payload in payloads.values()]
-    if all(each == stated[0] for each in stated):
-        return list(candidates)  # which are in order
-    priority = {payload["flow_id"]: tuple(payload.get("priority", ())) for payload in payloads.values()}
-    first = payloads[named]["flow_id"] if named is not None and named in payloads else None
+    def made(key: Key, payload: Mapping[str, Any]) -> Candidate:
+        own = {arm: found[key] for arm, found in arms.items() if key in found}
+        return Candidate(
+            flow_id=payload["flow_id"],
+            flow_name=payload.get("flow_name", ""),
+            flow_type=payload.get("flow_type", ""),
+            description=payload.get("description", ""),
+            condition=payload.get("condition", ""),
+            desired_effects=tuple(payload.get("desired_effects", ())),
+            score=scores[key],
+            ranks={arm: ranks[arm][key] for arm in own},
+            scores=own,
+            confidence=1.0 if key == named else chance(key),
+        )
 
-    def order(candidate: Candidate) -> tuple[bool, float, tuple[int, ...]]:
-        eagerness = tuple(-part for part in priority.get(candidate.flow_id, ()))
-        return (candidate.flow_id != first, -round(candidate.score, 9), eagerness)
-
-    return sorted(candidates, key=order)
+    return tuple(made(key, payloads[key]) for key in sorted(payloads, key=place))
 
 
 def nothing_indexed(agent_id: str) -> str:
@@ -277,21 +231,6 @@ def _mixed(alone: Mapping[Key, float], widened: Mapping[Key, float], clarity: fl
         key: clarity * alone.get(key, 0.0) + (1.0 - clarity) * widened.get(key, 0.0)
         for key in dict.fromkeys((*alone, *widened))
     }
-
-
-def _ranked(scores: Mapping[Key, float], legs: Legs, best: Sequence[Key]) -> list[_Fused]:
-    """The flows of these keys, best first, with rank and raw score in each arm."""
-    dense, bm25 = [*legs.dense], [*legs.bm25]
-    found: list[_Fused] = []
-    for key in best:  # ten thousands of them where many are asked, so written out
-        ranks: dict[str, int] = {}
-        own: dict[str, float] = {}
-        if key in legs.dense:
-            ranks["dense"], own["dense"] = 1 + dense.index(key), legs.dense[key]
-        if key in legs.bm25:
-            ranks["bm25"], own["bm25"] = 1 + bm25.index(key), legs.bm25[key]
-        found.append(_Fused(key, scores[key], ranks, own))
-    return found
 
 
 class Retriever:
