@@ -313,19 +313,15 @@ async def run_with_timeout(function: Callable[..., object], *args: object, limit
         RuntimeError: It was cancelled from within: only a cancellation of the caller passes as one.
     """
     try:
-        return await _run_with_timeout(function, *args, limit_s=limit_s, name=name)
+        if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
+            return await called(function, *args, name=name)
+        return await _within(called(function, *args, name=name), limit_s, what=name.removeprefix(_NAMED))
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         msg = f"{name.removeprefix(_NAMED)} was cancelled from within"
         raise RuntimeError(msg) from error
-
-
-async def _run_with_timeout(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
-    if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
-        return await called(function, *args, name=name)
-    return await _within(called(function, *args, name=name), limit_s, what=name.removeprefix(_NAMED))
 
 
 async def called(function: Callable[..., object], *args: object, name: str) -> object:

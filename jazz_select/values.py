@@ -47,11 +47,6 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def is_count(value: object) -> TypeGuard[int]:
-    """Whether it is a whole number, written as one."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 class Tier(StrEnum):
     """How free a decision was."""
 

@@ -14,7 +14,7 @@ from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, label
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, name_shown
 from jazz_select.threads import Deadline
-from jazz_select.values import Usage, is_count
+from jazz_select.values import Usage
 
 LONGEST_STATE: Final = 100_000
 """Characters of a text to judge, where nothing else is said."""
@@ -201,7 +201,7 @@ def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = 
 def _is_counted(usage: Usage) -> bool:
     """Whether these are counts of tokens: others are summed up with them."""
     told = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-    return all(is_count(each) and 0 <= each <= _MOST_TOKENS for each in told)
+    return all(type(each) is int and 0 <= each <= _MOST_TOKENS for each in told)
 
 
 def _is_probability(value: object) -> bool:

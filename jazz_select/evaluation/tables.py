@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.text import as_text, beginning, in_one_line
+from jazz_select.values import is_number
 
 MOST_ROWS = 1_000
 """Rows of a table that is looked at; the values behind it have them all."""
@@ -52,7 +53,7 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> 
         rows: Their cells; beyond `MOST_ROWS` a line below says how many there are.
     """
     kept, more = _bounded(rows)
-    numbers = [bool(kept) and all(_is_number(row[at]) or row[at] is None for row in kept) for at in range(len(headers))]
+    numbers = [bool(kept) and all(is_number(row[at]) or row[at] is None for row in kept) for at in range(len(headers))]
     lines = [
         f"| {' | '.join(map(markdown, headers))} |",
         f"|{'|'.join('---:' if number else '---' for number in numbers)}|",
@@ -144,12 +145,8 @@ def _bounded(rows: Iterable[Sequence[object]]) -> tuple[list[Sequence[object]], 
     return list(islice(every, MOST_ROWS)), sum(1 for _ in every)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _html_cell(value: object) -> str:
-    aligned = ' style="text-align:right"' if _is_number(value) else ""
+    aligned = ' style="text-align:right"' if is_number(value) else ""
     return f"<td{aligned}>{_html(shown(value))}</td>"
 
 

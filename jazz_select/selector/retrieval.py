@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from itertools import chain, islice, repeat
-from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from jazz_select.arguments import Constraint, checked
@@ -228,16 +227,28 @@ def _blank(text: str) -> bool:
 
 
 class Unavailable(NamedTuple):
-    """The ids of flows that may not be offered, and what there is to say about them."""
+    """Flows that may not be offered."""
 
-    ids: frozenset[str]
-    notes: tuple[str, ...]
-    shut: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    shut: Mapping[str, tuple[str, str]]
     """Those whose guards do not agree: id to name, and what the guard failed with, if it did."""
+    beside: frozenset[str] = frozenset()
+    """The ids of others, whose guards were not asked."""
 
-    def among(self, ids: Collection[str]) -> "Unavailable":
-        """As if nobody but these had been asked."""
-        return _unavailable({flow_id: told for flow_id, told in self.shut.items() if flow_id in ids})
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all of them."""
+        return self.beside.union(self.shut)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say of the guards that do not agree."""
+        names = ", ".join(sorted(name for name, problem in self.shut.values() if not problem))
+        failed = [
+            f"the guard of {name} failed, so it counts as not available: {problem}"
+            for name, problem in self.shut.values()
+            if problem
+        ]
+        return (*([f"not available in this context: {names}"] if names else []), *failed)
 
 
 class Availability:
@@ -256,8 +267,8 @@ class Availability:
 
     async def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
         """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
-        closed = await _closed(self._guarded(), context)
-        return closed if only is None else closed._replace(ids=closed.ids | (set(self._registry) - set(only)))
+        closed = await self.closed_among(self._guarded(), context)
+        return closed if only is None else closed._replace(beside=frozenset(self._registry).difference(only))
 
     def unindexed(self, indexed: Collection[str] | None) -> str:
         """A note on the flows that recall cannot find, since they are not among `indexed`; empty where there are none.
@@ -277,7 +288,18 @@ class Availability:
     @staticmethod
     async def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
         """Those of `flows` that are not available in `context`. Their guards are asked in a thread: they may block."""
-        return await _closed([flow for flow in flows if flow.has_guard], context)
+        guarded = [flow for flow in flows if flow.has_guard]
+        said: dict[str, str | None] = {}
+
+        def ask() -> None:
+            for flow in guarded:
+                said[flow.id] = _problem(flow, context)
+
+        if guarded:
+            with suppress(TimeoutError):
+                await run_with_timeout(ask, limit_s=None, name="jazz-select-available")
+        problems = ((flow, said.get(flow.id, _LATE)) for flow in guarded)
+        return Unavailable({flow.id: (flow.name, problem) for flow, problem in problems if problem is not None})
 
     def _guarded(self) -> tuple[BaseFlow, ...]:
         version: object = getattr(self._registry, "version", None)
@@ -286,34 +308,6 @@ class Availability:
             flows = tuple(flow for flow in self._registry.values() if flow.has_guard)
             self._seen = version, flows
         return flows
-
-
-async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
-    """Those of these guarded flows that are not available, as `closed_among`."""
-    if not guarded:
-        return _unavailable({})
-    said: dict[str, str | None] = {}
-
-    def ask() -> None:
-        for flow in guarded:
-            said[flow.id] = _problem(flow, context)
-
-    with suppress(TimeoutError):
-        await run_with_timeout(ask, limit_s=None, name="jazz-select-available")
-    problems = {flow.id: said.get(flow.id, _LATE) for flow in guarded}
-    return _unavailable({flow.id: (flow.name, told) for flow in guarded if (told := problems[flow.id]) is not None})
-
-
-def _unavailable(shut: Mapping[str, tuple[str, str]]) -> Unavailable:
-    """What there is to say of these."""
-    unavailable = ", ".join(sorted(name for name, problem in shut.values() if not problem))
-    notes = [f"not available in this context: {unavailable}"] if unavailable else []
-    notes += [
-        f"the guard of {name} failed, so it counts as not available: {problem}"
-        for name, problem in shut.values()
-        if problem
-    ]
-    return Unavailable(frozenset(shut), tuple(notes), shut)
 
 
 def _not_synced(names: list[str]) -> str:

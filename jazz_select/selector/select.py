@@ -418,7 +418,7 @@ class FlowSelector:
             closed = await self._guards.closed_among(live, context)
             narrowed = CandidateSet().joined_by(flow for flow in live if flow.id not in closed.ids)
             latency = Latency(total_s=perf_counter() - began)
-            result = await self._record(narrowed, choice, context, latency, closed=closed.among(choice.verdict.ids))
+            result = await self._record(narrowed, choice, context, latency, closed=closed)
             if traced is not None:
                 note_selection(traced, answer, result)
         request = Request.of(question.request or answer, None)
@@ -438,7 +438,8 @@ class FlowSelector:
         warn_of(verdict.unresolved, narrowed.candidates, self._registry)
         chosen = [self._registry[flow_id] for flow_id in verdict.ids]
         closed = await self._guards.closed_among(chosen, context) if closed is None else closed
-        flows = [flow for flow in chosen if flow.id not in closed.ids]
+        flows = [flow for flow in chosen if flow.id not in closed.shut]
+        gone = Unavailable({each: closed.shut[each] for each in verdict.ids if each in closed.shut})
         prompts = [await self._prompts.prompt(flow) for flow in flows]
         told = verdict.called_off or verdict.confirmed or verdict.values or verdict.unclear
         settled = flows or told or verdict.reason in _WITHOUT_A_FLOW
@@ -463,7 +464,7 @@ class FlowSelector:
             model=choice.answer.model,
             attempts=choice.answer.attempts,
             error=choice.error,
-            notes=(*narrowed.notes, *choice.notes, *(f"after the choice: {note}" for note in closed.notes)),
+            notes=(*narrowed.notes, *choice.notes, *(f"after the choice: {note}" for note in gone.notes)),
             stages=choice.stages,
             question=choice.question and open_question(choice.question, narrowed.candidates),
         )

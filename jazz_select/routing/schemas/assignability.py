@@ -13,7 +13,6 @@ from jazz_select.routing.schemas.fields import (
     alternatives,
     declares,
     impossible,
-    is_number,
     item_at,
     mapping,
     names,
@@ -23,6 +22,7 @@ from jazz_select.routing.schemas.fields import (
     written,
 )
 from jazz_select.routing.schemas.validity import verdicts
+from jazz_select.values import is_number
 
 SURELY, PERHAPS, NEVER = 1.0, 0.5, 0.0
 DEEPEST: Final = 24

@@ -7,10 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, product
-from typing import Any, Final, TypeGuard, cast
+from typing import Any, Final, cast
 from urllib.parse import unquote
 
 import orjson
+
+from jazz_select.values import is_number
 
 Schema = Mapping[str, Any]
 
@@ -682,11 +684,6 @@ def known_by(value: object) -> object:
     if isinstance(value, list | tuple):
         return tuple(known_by(each) for each in cast("Sequence[object]", value))
     return value
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a number; true and false are none."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def written(value: object) -> bytes:
