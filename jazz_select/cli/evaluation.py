@@ -39,7 +39,6 @@ from jazz_select.evaluation.changes.difference import (
     Difference,
     Effect,
     Gates,
-    Leading,
     RouteChange,
     Totals,
     confidence_class,
@@ -407,8 +406,8 @@ def _moves(change: RouteChange) -> str:
     return " ".join([*(f"+{name}" for name in change.entered), *(f"-{name}" for name in change.left)])
 
 
-def _sure(leading: Leading) -> str:
-    return sure_in_words(leading.confidence, leading.confidence_class)
+def _sure(route: Route) -> str:
+    return sure_in_words(route.confidence, confidence_class(route.confidence))
 
 
 def sure_in_words(sure: float | None, name: str) -> str:

@@ -11,7 +11,6 @@ from jazz_select.evaluation.changes.difference import Effect as Effect
 from jazz_select.evaluation.changes.difference import FlowChanges as FlowChanges
 from jazz_select.evaluation.changes.difference import GateFailure as GateFailure
 from jazz_select.evaluation.changes.difference import Gates as Gates
-from jazz_select.evaluation.changes.difference import Leading as Leading
 from jazz_select.evaluation.changes.difference import NewConfusion as NewConfusion
 from jazz_select.evaluation.changes.difference import RouteChange as RouteChange
 from jazz_select.evaluation.changes.difference import Totals as Totals

@@ -4,11 +4,11 @@ How much it may move before it is stopped is said by gates: `[tool.jazz-select.g
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from jazz_select.arguments import Constraint, Probability, checked
 from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source
@@ -16,6 +16,7 @@ from jazz_select.evaluation.metrics import recall_at
 from jazz_select.evaluation.route import Outcome, Route
 from jazz_select.evaluation.rules import rules, table_as
 from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.json_values import plain
 
 _ALIKE = 0.6
 """The share of examples that two flows have in common (Jaccard) from which on one is the other under a new name."""
@@ -137,36 +138,6 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leading:
-    """Where one version leads a request.
-
-    Attributes:
-        first: The first candidate; empty where there is none.
-        candidates: All of them, best first.
-        outcome: What becomes of it.
-        confidence: P(the first is right), None where that is not known.
-        confidence_class: The class of that; `unknown` where it is not.
-    """
-
-    first: str
-    candidates: tuple[str, ...]
-    outcome: Outcome
-    confidence: float | None
-    confidence_class: str
-
-    @classmethod
-    def of(cls, route: Route) -> "Leading":
-        """From the route."""
-        return cls(
-            first=route.first,
-            candidates=route.candidates,
-            outcome=route.outcome,
-            confidence=route.confidence,
-            confidence_class=confidence_class(route.confidence),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RouteChange:
     """A request that is led elsewhere.
 
@@ -188,8 +159,8 @@ class RouteChange:
     episodes: tuple[str, ...]
     source: Source
     expect: tuple[str, ...] | None
-    before: Leading
-    after: Leading
+    before: Route
+    after: Route
     kinds: tuple[ChangeKind, ...]
     effect: Effect
     entered: tuple[str, ...] = ()
@@ -356,6 +327,9 @@ class Difference(Framed):
         """As plain JSON types; times in seconds, `None` for what is not known."""
         return {
             **asdict(self),
+            "changes": [
+                asdict(each) | {"before": _led(each.before), "after": _led(each.after)} for each in self.changes
+            ],
             "summary": self.summary,
             "passed": self.passed,
             "before": _totals_to_dict(self.before),
@@ -363,8 +337,7 @@ class Difference(Framed):
         }
 
     def _frame(self) -> Frame:
-        rows = [{name: of(each) for name, of in _COLUMNS.items()} for each in self.changes]
-        return rows, list(_COLUMNS)
+        return [_row(each) for each in plain(self.to_dict()["changes"])], _COLUMNS
 
     def _repr_html_(self) -> str:
         """For a notebook."""
@@ -376,23 +349,29 @@ class Difference(Framed):
         return html_table(("", "request", "from", "first before", "first after", "why"), rows, caption)
 
 
-_COLUMNS: Final[Mapping[str, Callable[[RouteChange], object]]] = {
-    "request": lambda each: each.request,
-    "source": lambda each: each.source.value,
-    "expect": lambda each: None if each.expect is None else list(each.expect),
-    "kinds": lambda each: [kind.value for kind in each.kinds],
-    "effect": lambda each: each.effect.value,
-    "first_before": lambda each: each.before.first,
-    "first_after": lambda each: each.after.first,
-    "outcome_before": lambda each: each.before.outcome.value,
-    "outcome_after": lambda each: each.after.outcome.value,
-    "confidence_before": lambda each: each.before.confidence,
-    "confidence_after": lambda each: each.after.confidence,
-    "entered": lambda each: list(each.entered),
-    "left": lambda each: list(each.left),
-    "why": lambda each: each.why,
-}
-"""The columns of a data frame."""
+_SIDES = ("first", "outcome", "confidence")
+_COLUMNS = (
+    *("request", "source", "expect", "kinds", "effect"),
+    *(f"{name}_{side}" for name in _SIDES for side in ("before", "after")),
+    *("entered", "left", "why"),
+)
+
+
+def _row(told: Mapping[str, Any]) -> dict[str, Any]:
+    """A change as the row of a data frame."""
+    sides = {f"{name}_{side}": told[side][name] for name in _SIDES for side in ("before", "after")}
+    return {name: sides[name] if name in sides else told[name] for name in _COLUMNS}
+
+
+def _led(route: Route) -> dict[str, Any]:
+    """Where a version leads a request, as plain JSON types."""
+    return {
+        "first": route.first,
+        "candidates": route.candidates,
+        "outcome": route.outcome,
+        "confidence": route.confidence,
+        "confidence_class": confidence_class(route.confidence),
+    }
 
 
 def _totals_to_dict(totals: Totals) -> dict[str, Any]:
@@ -456,8 +435,8 @@ def _change(told: _Told, flows: FlowChanges) -> RouteChange | None:
         episodes=question.asked.episodes,
         source=question.source,
         expect=question.expect,
-        before=Leading.of(before),
-        after=Leading.of(after),
+        before=before,
+        after=after,
         kinds=kinds,
         effect=effect,
         entered=entered,

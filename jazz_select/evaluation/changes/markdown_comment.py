@@ -2,7 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from jazz_select.evaluation.changes.difference import BROKEN, ChangeKind, Difference, Effect, RouteChange, Totals
+from jazz_select.evaluation.changes.difference import (
+    BROKEN,
+    ChangeKind,
+    Difference,
+    Effect,
+    RouteChange,
+    Totals,
+    confidence_class,
+)
 from jazz_select.evaluation.tables import folded, markdown, markdown_table
 from jazz_select.text import beginning
 
@@ -94,7 +102,7 @@ def _row(change: RouteChange) -> tuple[str, ...]:
     if ChangeKind.OUTCOME in change.kinds:
         more.append(f"{before.outcome.value} → {after.outcome.value}")
     if ChangeKind.CONFIDENCE in change.kinds:
-        more.append(f"{before.confidence_class} → {after.confidence_class}")
+        more.append(" → ".join(confidence_class(each.confidence) for each in (before, after)))
     if change.effect is Effect.SURER:
         more.append(f"right is {', '.join(change.expect or ()) or 'no flow'}")
     told = "; ".join(each for each in (*more, change.why) if each)
