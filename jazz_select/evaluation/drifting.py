@@ -230,24 +230,17 @@ class Drift(Framed):
         return asdict(self)
 
     def _frame(self) -> Frame:
-        return [dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS
-
-    def _rows(self) -> list[tuple[object, ...]]:
-        return [
+        columns = ("flow", "requests", "requests before", "expected right", "expected before")
+        rows = [
             (each.flow, each.now.requests, each.before.requests, each.now.expected, each.before.expected)
             for each in self.flows
         ]
+        return [dict(zip(columns, row, strict=True)) for row in rows], columns
 
     def _repr_html_(self) -> str:
         """For a notebook."""
-        alarms = html_table(
-            ("alarm", "flow", "what"), [(each.kind, each.subject, each.message) for each in self.alarms]
-        )
-        caption = f"the last {self.days:g} days and those before: flows, the least sure first"
-        return (alarms if self.alarms else "") + html_table(_COLUMNS, self._rows(), caption)
-
-
-_COLUMNS = ("flow", "requests", "requests before", "expected right", "expected before")
+        alarms = [(each.kind, each.subject, each.message) for each in self.alarms]
+        return (html_table(("alarm", "flow", "what"), alarms) if alarms else "") + Framed._repr_html_(self)
 
 
 @checked

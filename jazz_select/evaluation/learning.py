@@ -19,7 +19,7 @@ from jazz_select.evaluation.checks.wording import Sames
 from jazz_select.evaluation.corrections import Correction, Neighbourhood, blamed, gathered, is_kept_apart
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
 from jazz_select.evaluation.route import Asked, Policy, Route, led
-from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.evaluation.trial import Judged, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
@@ -106,21 +106,13 @@ class Learned(Framed):
         return plain(told)
 
     def _frame(self) -> Frame:
-        return [dict(zip(_COLUMNS, row, strict=True)) for row in self._rows()], _COLUMNS
-
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        learned = [
+        rows = [
             ("learned", each.text, each.flow, f"leads to {each.before} now" if each.before else "leads nowhere now")
             for each in self.added
         ]
-        return [*learned, *(("refused", each.request, ", ".join(each.right), each.why) for each in self.refused)]
-
-    def _repr_html_(self) -> str:
-        """For a notebook."""
-        return html_table(_COLUMNS, self._rows(), str(self))
-
-
-_COLUMNS = ("outcome", "request", "flow", "why")
+        rows += [("refused", each.request, ", ".join(each.right), each.why) for each in self.refused]
+        columns = ("outcome", "request", "flow", "why")
+        return [dict(zip(columns, row, strict=True)) for row in rows], columns
 
 
 def told(gain: Gain) -> str:

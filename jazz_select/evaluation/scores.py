@@ -12,7 +12,7 @@ from jazz_select.evaluation.cases import NONE, CaseProblem
 from jazz_select.evaluation.judged import Group, Judged, Measure, group_of
 from jazz_select.evaluation.route import DEPTH, Outcome, Policy
 from jazz_select.evaluation.sweep import Sweep, sweep
-from jazz_select.evaluation.tables import Frame, Framed, dataframe, html_table
+from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.json_values import plain
 from jazz_select.stages import StageName
 from jazz_select.text import counted
@@ -344,10 +344,6 @@ class Evaluation(Framed):
         """How long half of the requests take to be recalled, in seconds, asked together."""
         return median(each.route.took_s for each in self.judged) if self.judged else None
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One for each case, in plain JSON types."""
-        return [each.row() for each in self.judged]
-
     @cached_property
     def stages(self) -> list[StageMeasures]:
         """What each stage of a cascade did, in the order in which they are asked; empty without one."""
@@ -385,21 +381,7 @@ class Evaluation(Framed):
         }
 
     def _frame(self) -> Frame:
-        return self.rows(), ()
-
-    def dataframes(self) -> dict[str, Any]:
-        """`cases`, `measures`, `flows` and `confusions`, each as a `pandas.DataFrame`.
-
-        Raises:
-            ConfigError: pandas is not installed.
-        """
-        measures = [{"name": name, **asdict(measure)} for name, measure in self.measures.items()]
-        return {
-            "cases": self.to_dataframe(),
-            "measures": dataframe(measures, ["name", "value", "cases", "low", "high"]),
-            "flows": dataframe([asdict(each) for each in self.by_flow], list(FlowScore.__slots__)),
-            "confusions": dataframe([asdict(each) for each in self.confusions], list(Confusion.__slots__)),
-        }
+        return [each.row() for each in self.judged], ()
 
     def __str__(self) -> str:
         """One line: how many cases of how many flows, and the measures that matter most."""

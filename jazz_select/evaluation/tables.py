@@ -103,7 +103,7 @@ Frame = tuple[Sequence[Mapping[str, Any]], Sequence[str]]
 
 
 class Framed:
-    """A result of which a data frame can be made, one of its things a row."""
+    """A result that shows itself as a table in a notebook, and makes a data frame: one of its things a row."""
 
     __slots__ = ()
 
@@ -114,6 +114,11 @@ class Framed:
             ConfigError: pandas is not installed.
         """
         return dataframe(*self._frame())
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        rows, columns = self._frame()
+        return html_table(columns, [[row[name] for name in columns] for row in rows], str(self))
 
     def _frame(self) -> Frame:
         """The rows, and the columns, which an empty table has as well."""

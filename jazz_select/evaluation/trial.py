@@ -12,7 +12,7 @@ from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.metrics import Z95
 from jazz_select.evaluation.overlay import Gain, Overlay, spelled, taught
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
-from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.file import Logged
 from jazz_select.ports import Embedder
@@ -219,11 +219,6 @@ class Trial(Framed):
 
     def _frame(self) -> Frame:
         return [asdict(each) for each in self.changes], [each.name for each in fields(Change)]
-
-    def _repr_html_(self) -> str:
-        """For a notebook."""
-        rows = [(each.request, each.before, each.after, each.right, each.learned) for each in self.changes]
-        return html_table(("request", "live", "on trial", "said to be right", "learned"), rows, str(self))
 
 
 async def compared(

@@ -15,7 +15,7 @@ from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source
 from jazz_select.evaluation.metrics import recall_at
 from jazz_select.evaluation.route import Outcome, Route
 from jazz_select.evaluation.rules import rules, table_as
-from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
 
 _ALIKE = 0.6
@@ -339,15 +339,6 @@ class Difference(Framed):
     def _frame(self) -> Frame:
         return [_row(each) for each in plain(self.to_dict()["changes"])], _COLUMNS
 
-    def _repr_html_(self) -> str:
-        """For a notebook."""
-        rows = [
-            (each.effect.value, each.request, each.source.value, each.before.first, each.after.first, each.why)
-            for each in self.changes
-        ]
-        caption = f"{self.base} → {self.head}: {self.summary}"
-        return html_table(("", "request", "from", "first before", "first after", "why"), rows, caption)
-
 
 _SIDES = ("first", "outcome", "confidence")
 _COLUMNS = (
@@ -649,19 +640,6 @@ class Gates:
     allow_removed_flows: Annotated[bool, Constraint("true or false")] = True
 
     @classmethod
-    def of(cls, told: Mapping[str, Any], *, where: str = "gates") -> "Gates":
-        """From names and values, as a file has them.
-
-        Args:
-            told: Them.
-            where: What an error calls the place they stand in.
-
-        Raises:
-            ConfigError: There is no gate of such a name, or a value cannot work.
-        """
-        return table_as(cls, told, where)
-
-    @classmethod
     def load(cls, folder: Path) -> "Gates":
         """From the pyproject.toml of `folder`; none where there is no such file or no such table in it.
 
@@ -669,7 +647,7 @@ class Gates:
             ConfigError: The file cannot be read, or a gate in it cannot work.
         """
         file = folder / "pyproject.toml"
-        return cls.of(rules("gates", file=file), where=f"{file}, [tool.jazz-select.gates]")
+        return table_as(cls, rules("gates", file=file), f"{file}, [tool.jazz-select.gates]")
 
     @property
     def any(self) -> bool:

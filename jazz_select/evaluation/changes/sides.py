@@ -39,7 +39,6 @@ class Side:
         below: The folder within a commit that `flows` is seen from, as git writes it.
         index: The deployed index that it is, if it is one.
         source: What it is known by, where that says all that it is made of; else empty.
-        is_data: Whether its flows are known to be data alone, so that to load them runs no code of this version.
     """
 
     label: str
@@ -49,7 +48,6 @@ class Side:
     below: str = ""
     index: Path | None = None
     source: str = ""
-    is_data: bool = False
 
     @asynccontextmanager
     async def files(self) -> AsyncGenerator[Path]:
@@ -132,40 +130,25 @@ def _plain(spec: str, root: Path, flows: str) -> Side:
     changed = uncommitted(repository, place) if repository is not None and place.exists() else 0
     if changed:
         label += f", {changed} file{'s' if changed > 1 else ''} of it not committed"
-    source = _content(place)
-    return Side(label=label, root=root, flows=flows, source=source, is_data=bool(source))
+    return Side(label=label, root=root, flows=flows, source=_content(place))
 
 
 def _commit_side(commit: Commit, flows: str, *, here: Path, from_top: bool) -> Side:
     top = commit.root.resolve()
-    if from_top:
-        below, own = "", flows.strip("/")
-    else:
-        place = Path(flows).expanduser()
-        inside = here.resolve().is_relative_to(top)
-        if place.is_absolute():
-            if not place.resolve().is_relative_to(top):
-                raise _outside(flows, top)
-            below, own = "", place.resolve().relative_to(top).as_posix()
-        else:
-            below, own = here.resolve().relative_to(top).as_posix() if inside else "", flows
-            below = "" if below == "." else below
-    if ".." in Path(own).parts:
-        place = (here.resolve() / own).resolve()
+    start, place = top if from_top else here.resolve(), Path(flows.strip("/") if from_top else flows).expanduser()
+    if place.is_absolute() or ".." in place.parts:
+        place = (here.resolve() / place).resolve()
         if not place.is_relative_to(top):
-            raise _outside(own, top)
-        own, below = place.relative_to(top).as_posix(), ""
+            msg = f"the flows {flows!r:.200} lie outside the repository {top}, so no commit holds them"
+            raise ConfigError(msg)
+        below, own = "", place.relative_to(top).as_posix()
+    else:
+        below = _joined("", start.relative_to(top).as_posix()) if start.is_relative_to(top) else ""
+        own = flows.strip("/") if from_top else flows
     path = _joined(below, own)
-    data = _is_data(commit, path)
-    tree = object_at(commit, path if data else "")
+    tree = object_at(commit, path if _is_data(commit, path) else "")
     source = f"git {tree} {below} {own}" if tree else ""
-    return Side(
-        label=commit.label, root=commit.root, flows=own, commit=commit, below=below, source=source, is_data=data
-    )
-
-
-def _outside(flows: str, top: Path) -> ConfigError:
-    return ConfigError(f"the flows {flows!r:.200} lie outside the repository {top}, so no commit holds them")
+    return Side(label=commit.label, root=commit.root, flows=own, commit=commit, below=below, source=source)
 
 
 def _is_data(commit: Commit, path: str) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import yaml
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, yaml_documents
 from jazz_select.json_values import plain
@@ -345,10 +345,6 @@ class Findings(Framed):
         """One line: how many there are of each severity."""
         told = ", ".join(counted(count, name) for name, count in self.counts.items() if count)
         return f"{told or 'nothing'} in {counted(self.flows, 'flow')}"
-
-    def _repr_html_(self) -> str:
-        rows = [(each.severity.value, each.code, each.place, each.what, each.remedy) for each in self.found]
-        return html_table(("", "kind", "place", "what", "remedy"), rows, str(self))
 
 
 def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -25,13 +25,13 @@ from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.structure import has_definition
 from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_unwritten, words_of
-from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
-from jazz_select.text import as_text, beginning, describe_error, in_one_line, json_line, meant
+from jazz_select.text import as_text, beginning, counted, describe_error, in_one_line, json_line, meant
 from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
@@ -224,6 +224,10 @@ class Suggestions(Framed):
         rows = [each.to_dict() for each in self.suggested]
         return rows, ["flow", "part", "text", "source", "why", "other", "evidence"]
 
+    def __str__(self) -> str:
+        """One line."""
+        return f"{counted(len(self.suggested), 'suggestion')} for {counted(len(self.wanting), 'flow')}"
+
     def to_yaml(self) -> str:
         """A file for review, flow by flow. It is no file of flows, and `load_flows` refuses it."""
         told: defaultdict[str, dict[str, Any]] = defaultdict(dict)
@@ -236,10 +240,6 @@ class Suggestions(Framed):
             told[as_text(each.flow)].setdefault(f"{each.part.value}s", []).append(entry)
         dumped: str = yaml.safe_dump({"suggestions": dict(told)}, allow_unicode=True, sort_keys=False, width=120)
         return _HEAD + dumped
-
-    def _repr_html_(self) -> str:
-        rows = [(each.flow, each.part.value, each.text, each.source.value, each.why) for each in self.suggested]
-        return html_table(("flow", "part", "text", "source", "why"), rows)
 
 
 _THIN = ("thin-examples", "unreachable-flow")

@@ -8,6 +8,7 @@ import pytest
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Difference, Gates, Question, Route, Snapshot, Source
 from jazz_select.evaluation.route import Asked, Outcome
+from jazz_select.evaluation.rules import table_as
 
 FLOWS = {name: {"name": name, "description": name} for name in "abc"}
 
@@ -35,7 +36,7 @@ GATES = Gates()
 
 
 def failing(told: dict[str, Any]) -> list[str]:
-    return [each.message for each in Gates.of(told).failures(change())]
+    return [each.message for each in table_as(Gates, told, "gates").failures(change())]
 
 
 @pytest.mark.spec("007.3")
