@@ -1,11 +1,13 @@
 """How sure a stage is and has to be: its error budget, and what labelled requests show of it."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import exp, log
+from typing import Annotated
 
+from jazz_select.arguments import Constraint, Count, checked
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, together
@@ -32,24 +34,18 @@ def log_odds(chance: float) -> float:
     return log(inside / (1 - inside))
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """P = 1 / (1 + exp(-(shift + slope · log odds))): as it is said to be, where nothing was learned."""
+    """P = 1 / (1 + exp(-(shift + slope · log odds))): as it is said to be, where nothing was learned.
 
-    slope: float = 1.0
-    shift: float = 0.0
-    cases: int = 0
+    It rises: a line that falls would make the surest the least sure.
+    """
+
+    slope: Annotated[float, Constraint("a number above 0 and below 1,000", gt=0, lt=1_000)] = 1.0
+    shift: Annotated[float, Constraint("a number between -1,000 and 1,000", gt=-1_000, lt=1_000)] = 0.0
+    cases: Count = 0
     """Labelled requests that it was learned from."""
-
-    def __post_init__(self) -> None:
-        """A line that falls would make the surest the least sure.
-
-        Raises:
-            ValueError: It does not rise, or is no line.
-        """
-        if not (0 < self.slope < _STEEPEST and abs(self.shift) < _STEEPEST and self.cases >= 0):
-            msg = "slope is above 0, and neither it nor the shift beyond 1,000"
-            raise ValueError(msg)
 
     def __call__(self, chance: float) -> float:
         """What a probability is worth; 0 and 1, which are known and not estimated, stay."""
@@ -58,7 +54,6 @@ class Line:
         return 1 / (1 + exp(-max(-_SUREST, min(_SUREST, self.shift + self.slope * log_odds(chance)))))
 
 
-_STEEPEST = 1_000.0
 _SUREST = 30.0
 """Log odds that no line goes beyond: what was estimated is never certain."""
 
@@ -92,11 +87,12 @@ class Calibration(JsonData):
         return self.decider_scoped if scoped else self.decider
 
 
-def fitted(answers: Sequence[tuple[float, bool]]) -> Line:
+def fitted(told: Iterable[tuple[float, bool]]) -> Line:
     """The line under which what was claimed, and whether it was right, is likeliest; drawn towards what is claimed.
 
     A line that would not rise stays as steep as it was.
     """
+    answers = list(told)
     if not answers:
         return Line()
     import numpy as np
@@ -175,30 +171,27 @@ async def calibrated(cases: Sequence[Labelled], decider: Deciding | None, *, tim
             raise ModelError(decider.client.name, f"it answered none of {lost} cases: {answers[0]}", retryable=True)
         if lost:
             _log.warning("lost=<%d>, cases=<%d> | the decision model gave no answer about some cases", lost, len(some))
-    recall = {scoped: [_by_recall(each, scoped=scoped) for each in cases] for scoped in (False, True)}
-    both = {scoped: [_by_both(*each, scoped=scoped) for each in asked] for scoped in (False, True)}
     return Calibration(
-        recall=_fitted(recall[False]),
-        decider=_fitted(both[False]),
-        recall_scoped=_fitted(recall[True]),
-        decider_scoped=_fitted(both[True]),
+        recall=fitted(_by_recall(cases, scoped=False)),
+        decider=fitted(_by_both(asked, scoped=False)),
+        recall_scoped=fitted(_by_recall(cases, scoped=True)),
+        decider_scoped=fitted(_by_both(asked, scoped=True)),
         lost=lost,
     )
 
 
-def _fitted(answers: Iterable[tuple[float, bool] | None]) -> Line:
-    return fitted([each for each in answers if each is not None])
+def _by_recall(cases: Sequence[Labelled], *, scoped: bool) -> Iterator[tuple[float, bool]]:
+    """How sure recall is, and whether it is right, where it says that and, unless `scoped`, some flow is right."""
+    for case in cases:
+        sure = _claimed(case.narrowed, scoped=scoped)
+        if sure is not None and (scoped or case.right != NONE):
+            yield sure, case.narrowed.candidates[0].flow_id == case.right
 
 
-def _by_recall(case: Labelled, *, scoped: bool) -> tuple[float, bool] | None:
-    """How sure recall is, and whether it is right; None where it says nothing of that, or "none" is no answer."""
-    if not case.narrowed.candidates or (case.right == NONE and not scoped):
-        return None
-    first = case.narrowed.candidates[0]
-    if first.confidence is None:
-        return None
-    sure = likely(first.confidence, case.narrowed.in_scope) if scoped else first.confidence
-    return sure, first.flow_id == case.right
+def _claimed(narrowed: CandidateSet, *, scoped: bool) -> float | None:
+    """P(the first candidate is right), as recall has it; None where it does not say."""
+    first = narrowed.candidates[0].confidence if narrowed.candidates else None
+    return first if first is None or not scoped else likely(first, narrowed.in_scope)
 
 
 async def _said(case: Labelled, decider: Deciding, timeout_s: float | None) -> DeciderAnswer | str:
@@ -211,13 +204,14 @@ async def _said(case: Labelled, decider: Deciding, timeout_s: float | None) -> D
         return why
 
 
-def _by_both(case: Labelled, said: DeciderAnswer, *, scoped: bool) -> tuple[float, bool] | None:
-    """How sure both are together, and whether they are right; None where "none" is right, and no answer."""
-    if case.right == NONE and not scoped:
-        return None
-    chances = together(case.narrowed.candidates, said.chances, in_scope=case.narrowed.in_scope, scoped=scoped)
-    best = max((each for each in chances if scoped or each != NONE), key=chances.__getitem__)
-    return chances[best], best == case.right
+def _by_both(asked: Sequence[tuple[Labelled, DeciderAnswer]], *, scoped: bool) -> Iterator[tuple[float, bool]]:
+    """How sure both are together, and whether they are right, where, unless `scoped`, some flow is right."""
+    for case, said in asked:
+        if scoped or case.right != NONE:
+            narrowed = case.narrowed
+            chances = together(narrowed.candidates, said.chances, in_scope=narrowed.in_scope, scoped=scoped)
+            best = max((each for each in chances if scoped or each != NONE), key=chances.__getitem__)
+            yield chances[best], best == case.right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,10 +244,8 @@ class Budget:
             narrowed: What was recalled.
             scoped: Whether "none" is an answer: then it has to be a request for a flow as well.
         """
-        first = narrowed.candidates[0].confidence if narrowed.candidates else None
-        if first is None:
-            return None
-        return self.calibration.of_recall(scoped=scoped)(likely(first, narrowed.in_scope) if scoped else first)
+        sure = _claimed(narrowed, scoped=scoped)
+        return None if sure is None else self.calibration.of_recall(scoped=scoped)(sure)
 
     def wanted(self, narrowed: CandidateSet, allowed: float, *, scoped: bool, shared: bool = False) -> float:
         """How sure recall has to be; one less the share where it does not know how sure it usually is.

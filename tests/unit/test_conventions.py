@@ -296,6 +296,17 @@ def test_importing_costs_only_what_is_used(statement: str, allowed: list[str]) -
     assert loaded_by(statement) & set(HEAVY) - set(allowed) == set()
 
 
+def test_importing_the_package_loads_nothing_but_the_list_of_its_names() -> None:
+    program = f"import sys; before = {{*sys.modules}}; sys.path.insert(0, {str(ROOT)!r}); import jazz_select"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"{program}; print(*sorted({{*sys.modules}} - before))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["jazz_select", "jazz_select.lazy"]
+
+
 # --- the repository ------------------------------------------------------------
 
 # Put together from halves, so that this file does not hold what it looks for.
