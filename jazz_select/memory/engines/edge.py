@@ -17,21 +17,19 @@ from jazz_select.errors import IndexUnusableError
 from jazz_select.memory.engines.folder import ROOM_TO_OPEN, ROOM_TO_WRITE, IndexFolder, disk_full
 from jazz_select.memory.engines.points import (
     AGENT,
-    DENSE,
-    FINGERPRINT,
-    LAYOUT,
     NOTE,
     NOTE_OF,
-    SECOND,
     SPARSE,
     Kept,
     Layout,
+    arms_of,
     dense_vectors,
     leg,
     note_in,
     note_key,
     note_keys,
     point_key,
+    stored_payload,
 )
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 from jazz_select.threads import in_thread
@@ -119,19 +117,15 @@ def shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
 def to_point(point: FlowPoint, layout: str) -> qe.Point:
     """A flow with its vectors and all that comes back with a hit."""
     vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
-    payload = {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
-    return qe.Point(point_key(point.agent_id, point.flow_id), vectors, payload)
+    return qe.Point(point_key(point.agent_id, point.flow_id), vectors, stored_payload(point, layout))
 
 
 def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
     """One request per arm that has something to ask, dense first."""
     mine = _filter(query) if filtered or query.exclude else None
-    if query.dense is not None:
-        nearest = qe.Query.Nearest(_listed(query.dense), using=SECOND if query.of_second else DENSE)
-        yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
-    if query.sparse is not None:
-        nearest = qe.Query.Nearest(_to_sparse(query.sparse), using=SPARSE)
-        yield qe.QueryRequest(limit=query.depth, query=nearest, filter=mine)
+    for using, vector in arms_of(query):
+        asked = _to_sparse(vector) if isinstance(vector, SparseVector) else _listed(vector)
+        yield qe.QueryRequest(limit=query.depth, query=qe.Query.Nearest(asked, using=using), filter=mine)
 
 
 def agent_filter(agent_id: str) -> qe.Filter:

@@ -1,7 +1,7 @@
 """What an engine stores: points, and the layout that says with which embedder they were made."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any, Protocol, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-from jazz_select.ports import FlowPoint, FlowStore, Key
+from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Key, SparseVector
 
 _FORMAT = 3
 """1 built keys from names with a mark between them, so that one name could imitate another; in 2 the engine counted how
@@ -207,6 +207,19 @@ def _fault_in_text(text: object) -> str:
 def _is_priority(given: object) -> bool:
     numbers = cast("Sequence[Any]", given) if type(given) is list or isinstance(given, Sequence) else ()
     return len(numbers) == _PRIORITY and all(type(each) is int for each in numbers)
+
+
+def arms_of(query: HybridQuery) -> Iterator[tuple[str, Sequence[float] | SparseVector]]:
+    """The vectors of a query, each with the name of those it is compared with; dense first."""
+    if query.dense is not None:
+        yield SECOND if query.of_second else DENSE, query.dense
+    if query.sparse is not None:
+        yield SPARSE, query.sparse
+
+
+def stored_payload(point: FlowPoint, layout: str) -> dict[str, Any]:
+    """All that comes back with a hit."""
+    return {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
 
 
 def dense_vectors(point: FlowPoint) -> dict[str, list[float]]:

@@ -17,15 +17,12 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop
 from jazz_select.errors import ConfigError, IndexUnusableError, JazzSelectError, StoreUnavailableError
 from jazz_select.memory.engines.points import (
     AGENT,
-    DENSE,
-    FINGERPRINT,
-    LAYOUT,
     NOTE,
     NOTE_OF,
-    SECOND,
     SPARSE,
     Kept,
     Layout,
+    arms_of,
     dense_vectors,
     key_of,
     note_in,
@@ -33,6 +30,7 @@ from jazz_select.memory.engines.points import (
     note_keys,
     point_id,
     point_key,
+    stored_payload,
 )
 from jazz_select.memory.engines.wire import Wire, is_gone, is_passing, problem
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
@@ -67,21 +65,23 @@ def collection_options(dense: Mapping[str, int], *, shards: int | None, replicas
 def to_struct(point: FlowPoint, layout: str) -> qm.PointStruct:
     """A flow with its vectors and all that comes back with a hit."""
     vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
-    payload = {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
-    return qm.PointStruct(id=point_key(point.agent_id, point.flow_id), vector=vectors, payload=payload)
+    key = point_key(point.agent_id, point.flow_id)
+    return qm.PointStruct(id=key, vector=vectors, payload=stored_payload(point, layout))
 
 
 def to_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryRequest]:
     """One request per arm that has something to ask."""
     mine = agent_filter(query.agent_id, query.exclude)
-    arms: list[dict[str, Any]] = []
-    if query.dense is not None:
-        using = SECOND if query.of_second else DENSE
-        arms.append({"query": list(query.dense), "using": using, "filter": mine, "limit": query.depth})
-    if query.sparse is not None:
-        sparse = _to_sparse(query.sparse)
-        arms.append({"query": sparse, "using": SPARSE, "filter": mine, "limit": query.depth})
-    return [qm.QueryRequest(**arm, with_payload=payloads) for arm in arms]
+    return [
+        qm.QueryRequest(
+            query=_to_sparse(vector) if isinstance(vector, SparseVector) else list(vector),
+            using=using,
+            filter=mine,
+            limit=query.depth,
+            with_payload=payloads,
+        )
+        for using, vector in arms_of(query)
+    ]
 
 
 def to_legs(query: HybridQuery, answers: Iterator[QueryResponse], *, payloads: bool) -> Legs:

@@ -11,8 +11,8 @@ import grpc
 import grpc.aio
 from qdrant_client import grpc as qg
 
-from jazz_select.memory.engines.points import AGENT, DENSE, SECOND, SPARSE, key_of, point_id, point_key
-from jazz_select.ports import HybridQuery, Key, Legs
+from jazz_select.memory.engines.points import AGENT, arms_of, key_of, point_id, point_key
+from jazz_select.ports import HybridQuery, Key, Legs, SparseVector
 from jazz_select.text import describe_error
 
 _log = logging.getLogger(__name__)
@@ -145,22 +145,15 @@ def to_protobuf(collection: str, query: HybridQuery, *, payloads: bool) -> Itera
     """One request for each arm that has something to ask."""
     mine = _filter(query.agent_id, query.exclude)
     along = qg.WithPayloadSelector(enable=payloads)
-    if query.dense is not None:
-        vector = qg.VectorInput(dense=qg.DenseVector(data=query.dense))
+    for using, vector in arms_of(query):
+        if isinstance(vector, SparseVector):
+            asked = qg.VectorInput(sparse=qg.SparseVector(values=vector.values, indices=vector.indices))
+        else:
+            asked = qg.VectorInput(dense=qg.DenseVector(data=vector))
         yield qg.QueryPoints(
             collection_name=collection,
-            query=qg.Query(nearest=vector),
-            using=SECOND if query.of_second else DENSE,
-            filter=mine,
-            limit=query.depth,
-            with_payload=along,
-        )
-    if query.sparse is not None:
-        words = qg.SparseVector(values=query.sparse.values, indices=query.sparse.indices)
-        yield qg.QueryPoints(
-            collection_name=collection,
-            query=qg.Query(nearest=qg.VectorInput(sparse=words)),
-            using=SPARSE,
+            query=qg.Query(nearest=asked),
+            using=using,
             filter=mine,
             limit=query.depth,
             with_payload=along,
@@ -190,12 +183,8 @@ def _value(value: Any, depth: int) -> Any:
 
 def _legs(found: Mapping[str, Sequence[Any]], *, payloads: bool) -> Legs:
     legs = {arm: {_key(each.id): each.score for each in hits} for arm, hits in found.items()}
-    along: dict[Key, dict[str, Any]] = {}
-    if payloads:
-        for hits in found.values():
-            for each in hits:
-                if (key := _key(each.id)) not in along:
-                    along[key] = to_payload(each.payload)
+    hits = {_key(each.id): each for hits in found.values() for each in hits} if payloads else {}
+    along = {key: to_payload(each.payload) for key, each in hits.items()}
     return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=along)
 
 
