@@ -9,7 +9,6 @@ from jazz_select.flow.checks import Subject, check_text
 from jazz_select.flow.definition import Definition
 from jazz_select.text import describe_value
 
-_PAIR = 2
 _OWN = "_own_tools"
 
 
@@ -256,15 +255,16 @@ class ConditionalFlow(CompositeFlow):
         _check_list(subject, "branches", self.branches)
         if not self.branches and not self.flows:
             raise subject.error("branches", 'is empty; a conditional needs at least one, such as ("when …", flow)')
-        for number, branch in enumerate(cast("Sequence[object]", self.branches)):
+        for number, branch in enumerate(cast("Sequence[Any]", self.branches)):
             field = f"branches[{number}]"
-            pair = _as_pair(branch)
-            if len(pair) != _PAIR or not isinstance(pair[0], str):
-                raise subject.error(field, f'has to be a pair ("when …", flow), not {describe_value(branch)}')
-            if not pair[0].strip():
-                raise subject.error(field, "says not when it is taken; write it, or use otherwise=")
-            check_text(subject, field, pair[0])
-            _check_part(subject, field, pair[1])
+            match branch:
+                case [str(when), part]:
+                    if not when.strip():
+                        raise subject.error(field, "says not when it is taken; write it, or use otherwise=")
+                    check_text(subject, field, when)
+                    _check_part(subject, field, part)
+                case _:
+                    raise subject.error(field, f'has to be a pair ("when …", flow), not {describe_value(branch)}')
         _check_parts(subject, self.flows)
         if self.otherwise is not None:
             _check_part(subject, "otherwise", self.otherwise)
@@ -280,10 +280,6 @@ def _check_parts(subject: Subject, flows: object) -> None:
 def _check_list(subject: Subject, field: str, value: object) -> None:
     if not isinstance(value, list | tuple):
         raise subject.error(field, f"has to be a list, not {describe_value(value)}")
-
-
-def _as_pair(value: object) -> Sequence[object]:
-    return cast("Sequence[object]", value) if isinstance(value, list | tuple) else ()
 
 
 def _check_part(subject: Subject, field: str, part: object) -> None:

@@ -33,7 +33,6 @@ _LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED = 80, 500, 10
 _NUMBER = "+-0123456789_:."
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
-_PAIR = 2
 
 
 class _Strict(BaseModel):
@@ -47,10 +46,12 @@ class BranchData(_Strict):
     flow: str
 
 
-def _from_pair(value: object) -> object:
-    given = value
-    pair = cast("list[object]", value) if isinstance(value, list) else []
-    return {"when": pair[0], "flow": pair[1]} if len(pair) == _PAIR else given
+def _from_pair(value: Any) -> object:
+    match value:
+        case [when, flow]:
+            return {"when": when, "flow": flow}
+        case _:
+            return value
 
 
 class PointData(_Strict):

@@ -110,17 +110,14 @@ def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, wort
     own, examples = rows[: len(rows) - len(card.examples)], rows[len(rows) - len(card.examples) :]
     if without is not None:
         examples = np.delete(examples, without, axis=0)
-    told = unit(_mean(own))
+    told = unit(own.mean(axis=0, dtype=np.float32))
     if not len(examples):
         return told
     shown = len(examples) * min(1.0, len(examples) / _ENOUGH)
     worth = own_worth(card) if worth is None else worth
     own_share = np.float32(worth / (worth + shown))
-    return unit((own_share * told + (1 - own_share) * unit(_mean(examples))).astype(np.float32))
-
-
-def _mean(rows: Vectors) -> Vectors:
-    return rows.mean(axis=0, dtype=np.float32)
+    asked = unit(examples.mean(axis=0, dtype=np.float32))
+    return unit((own_share * told + (1 - own_share) * asked).astype(np.float32))
 
 
 def unit(vector: Vectors) -> Vectors:
@@ -168,12 +165,6 @@ def payload(card: FlowCard) -> dict[str, Any]:
         "desired_effects": [printable(effect) for effect in card.desired_effects],
         "priority": list(card.priority),
     }
-
-
-def fingerprint(card: FlowCard, layout: str) -> str:
-    """Changes when the flow, the text that is embedded, or the way it is embedded changes."""
-    parts = (layout, card.checksum, *lexical_parts(card), *dense_texts(card), repr(payload(card)))
-    return hashlib.sha256("\x1f".join(parts).encode(errors="replace")).hexdigest()[:32]
 
 
 def rarity(flows: int, holding: int) -> float:
@@ -300,6 +291,10 @@ class Lexical:
         """How often each term stands in what the lexical arm reads of this flow."""
         return self.counted(lexical_parts(card), stop_words=reads_stop_words(card))
 
+    def document(self, card: FlowCard) -> SparseVector:
+        """The flow's terms, as the lexical arm indexes them."""
+        return self.weighed(self.counted_in(card))
+
     @classmethod
     def weighed(cls, counts: Counter[int]) -> SparseVector:
         """Weights of a flow's terms that were counted: saturated by frequency, normalised by length."""
@@ -368,8 +363,9 @@ class Encoder:
         )
 
     def fingerprint(self, card: FlowCard) -> str:
-        """Changes when the flow, its embedded text, or the layout changes."""
-        return fingerprint(card, self.layout.key)
+        """Changes when the flow, the text that is embedded, or the way it is embedded changes."""
+        parts = (self.layout.key, card.checksum, *lexical_parts(card), *dense_texts(card), repr(payload(card)))
+        return hashlib.sha256("\x1f".join(parts).encode(errors="replace")).hexdigest()[:32]
 
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
         """Flow id to the vectors of its texts, those of several stages side by side.
@@ -386,10 +382,6 @@ class Encoder:
         vectors = self.embed(list(places))
         return {flow: vectors[[places[text] for text in group]] for flow, group in texts.items()}
 
-    def words(self, card: FlowCard) -> SparseVector:
-        """The flow's terms, as the lexical arm indexes them."""
-        return document(card, self.lexical)
-
     def points(
         self, agent_id: str, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], *, synced: bool = False
     ) -> list[FlowPoint]:
@@ -402,7 +394,7 @@ class Encoder:
                 fingerprint=self.fingerprint(card),
                 dense=_said(prototype(card, self.of_stage(0, rows[card.id]))),
                 second=_said(prototype(card, self.of_stage(1, rows[card.id]))) if len(self.stages) > 1 else None,
-                sparse=self.words(card),
+                sparse=self.lexical.document(card),
                 payload=payload(card) | mark,
             )
             for card in cards
@@ -457,11 +449,6 @@ def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, 
     if not isfinite(float(np.vdot(vectors, vectors))) and not np.isfinite(vectors).all():
         raise EmbeddingError(embedder.identity, "it returned numbers that are not finite")
     return vectors
-
-
-def document(card: FlowCard, lexical: "Lexical") -> SparseVector:
-    """The flow's terms, as the lexical arm indexes them."""
-    return lexical.weighed(lexical.counted_in(card))
 
 
 def reads_stop_words(card: FlowCard) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
@@ -12,7 +13,7 @@ from typing import Any, Literal, Protocol, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
-from jazz_select.memory.encoder import Encoder, TermCounts
+from jazz_select.memory.encoder import Encoder, Lexical, TermCounts
 from jazz_select.memory.engines.points import FINGERPRINT, LAYOUT, SYNCED, fault_at
 from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.memory.recall import Retriever, nothing_indexed
@@ -23,6 +24,8 @@ from jazz_select.threads import in_thread
 from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult
 
 _log = logging.getLogger(__name__)
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair, which is no text that can be stored."""
 ProgressCallback = Callable[[int, int], None]
 _FRESH_S = 60.0
 """How long a model read from a store that others write to is trusted."""
@@ -53,19 +56,10 @@ def checked_agent(agent_id: object) -> None:
     Raises:
         ConfigError: It is empty, no text, text that cannot be stored, or the name of another kind of scope.
     """
-    if isinstance(agent_id, str) and agent_id.strip() and _is_free(agent_id):
-        try:
-            agent_id.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
-            return
-    msg = f"agent_id must be a name such as 'support', not {agent_id!r:.80}"
-    raise ConfigError(msg)
-
-
-def _is_free(name: str) -> bool:
-    return isinstance(name, AgentScope) or AgentScope.MARK not in name
+    is_free = isinstance(agent_id, AgentScope) or (isinstance(agent_id, str) and AgentScope.MARK not in agent_id)
+    if not is_free or not str(agent_id).strip() or _HALF.search(str(agent_id)):
+        msg = f"agent_id must be a name such as 'support', not {agent_id!r:.80}"
+        raise ConfigError(msg)
 
 
 class Indexable(Protocol):
@@ -258,7 +252,9 @@ class ProceduralMemory:
         if bool(path_or_memory) == bool(url):
             msg = 'pass either a folder (or ":memory:") or url=…, so that it is clear where the flows are kept'
             raise ConfigError(msg)
-        encoder = await asyncio.to_thread(_open_encoder, embedder, language)
+        from jazz_select.memory.embedders.catalogue import open_embedder
+
+        encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language)))
         if not path_or_memory or str(path_or_memory) == ":memory:":
             from jazz_select.memory.engines.remote import IN_MEMORY, RemoteStore, connect, wired
 
@@ -497,10 +493,3 @@ class ProceduralMemory:
 
 def _card(flow: Indexable | FlowCard) -> FlowCard:
     return flow if isinstance(flow, FlowCard) else flow.card()
-
-
-def _open_encoder(embedder: str | Embedder, language: str) -> Encoder:
-    from jazz_select.memory.embedders.catalogue import open_embedder
-    from jazz_select.memory.encoder import Lexical
-
-    return Encoder(open_embedder(embedder), Lexical(language))

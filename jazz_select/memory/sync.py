@@ -198,7 +198,7 @@ class IndexWriter:
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
         notes = (*_mended(indexed.broken), *(() if cases else await self._untold(agent_id)))
         if not dry_run:
-            chosen = self._sample(cards)
+            chosen = sample(list(cards.values()), SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE)
             broken = [key for key in indexed.broken if key not in overwritten]
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
@@ -238,9 +238,6 @@ class IndexWriter:
         were = "1 labelled request" if labelled == 1 else f"{labelled} labelled requests"
         what = "confidence is learned from the examples alone again"
         return (f"an earlier sync learned from {were}, and this one was given none: {what}; cases=… gives them anew",)
-
-    def _sample(self, cards: Mapping[str, FlowCard]) -> list[FlowCard]:
-        return sample(list(cards.values()), SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE)
 
     async def _apply(
         self,
@@ -284,16 +281,13 @@ class IndexWriter:
             return made
         if not chosen and note is None:
             return made
-        terms = await in_thread(lambda: TermCounts.of(self._encoder.words(card).indices for card in cards.values()))
-        rows = await in_thread(self._completed, made, chosen)
+        read = self._encoder.lexical.counted_in
+        terms = await in_thread(lambda: TermCounts.of(read(card) for card in cards.values()))
+        rows = {**made, **await in_thread(self._encoder.rows, [card for card in chosen if card.id not in made])}
         model = await in_thread(self._fitted, chosen, rows, digest, cases, terms)
         fitted = replace(model, flows=flows, terms=terms, labelled=len(cases))
         await self._store.write_note(agent_id, fitted.as_note())
         return rows
-
-    def _completed(self, made: Mapping[str, Vectors], chosen: Sequence[FlowCard]) -> dict[str, Vectors]:
-        """With the vectors of those that are not among them."""
-        return {**made, **self._encoder.rows([card for card in chosen if card.id not in made])}
 
     def _fitted(
         self,

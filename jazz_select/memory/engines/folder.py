@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import orjson
@@ -41,20 +42,17 @@ class IndexFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             _check_contents(path)
-            self._lock = _lock(path)
+            with ExitStack() as stack:
+                self._lock = _lock(path)
+                stack.callback(self.close)
+                _write_marker(path)
+                stack.pop_all()
         except OSError as error:
             if error.errno in _FULL:
                 raise disk_full(path, ROOM_TO_OPEN) from error
             raise IndexUnusableError(
                 str(path), f"it is not a folder that can be written ({error})", advice="Pass another path."
             ) from error
-        try:
-            _write_marker(path)
-        except OSError as error:
-            self.close()
-            if error.errno in _FULL:
-                raise disk_full(path, ROOM_TO_OPEN) from error
-            raise IndexUnusableError(str(path), str(error), advice="Pass a path that can be written.") from error
 
     def require_room(self, wanted: int) -> None:
         """See that so many bytes are free on its disk.

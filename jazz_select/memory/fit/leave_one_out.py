@@ -12,7 +12,6 @@ import numpy.typing as npt
 from jazz_select.memory.encoder import (
     Lexical,
     TermCounts,
-    document,
     own_worth,
     printable,
     prototype,
@@ -186,7 +185,7 @@ class LeaveOneOut:
         rest = replace(card, examples=others, text="")
         stop_words = reads_stop_words(card)
         if reads_stop_words(rest) != stop_words:
-            left = document(rest, self._lexical)
+            left = self._lexical.document(rest)
             return dict(zip(left.indices, left.values, strict=True))
         counts = self._counts[flow]
         less = self._lexical.counted([printable(card.examples[example])], stop_words=stop_words)
