@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, check_connected
+from jazz_select.text import counted
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
@@ -82,7 +83,12 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     if unknown:
         msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
         raise ConfigError(msg)
-    notes = (*check_tools(flows.values(), tools), *_left_out(len(cases) - len(answered)))
+    notes = check_tools(flows.values(), tools)
+    if left_out := len(cases) - len(answered):
+        were = "were" if left_out > 1 else "was"
+        dropped = f"{counted(left_out, 'case')} that no flow answers {were} left out"
+        learns = "a sync learns from requests whose flow is known, FlowSelector.calibrate from both"
+        notes = (*notes, f"{dropped}: {learns}")
     if learned is not None:
         flows, untaught = with_learned(flows, learned)
         notes = (*notes, *untaught)
@@ -91,14 +97,6 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         agent_id, flows.values(), dry_run=dry_run, progress=progress, cases=labelled, allow_delete=may_delete
     )
     return replace(report, notes=(*report.notes, *notes))
-
-
-def _left_out(unanswered: int) -> tuple[str, ...]:
-    """That a sync learns nothing from requests that no flow answers, where some were given."""
-    if not unanswered:
-        return ()
-    were = "1 case that no flow answers was" if unanswered == 1 else f"{unanswered} cases that no flow answers were"
-    return (f"{were} left out: a sync learns from requests whose flow is known, FlowSelector.calibrate from both",)
 
 
 def with_learned(

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from time import perf_counter
 from typing import Any, Final, Literal, Protocol, Self
 
@@ -73,16 +73,8 @@ class Span:
 
     def as_json(self) -> dict[str, Any]:
         """As plain JSON values, without its parent."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "depth": self.depth,
-            "started_s": self.started_s,
-            "duration_s": self.duration_s,
-            "attributes": plain(self.attributes),
-            "content": plain(self.content),
-            "error": self.error,
-        }
+        known = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "parent"}
+        return {**known, "attributes": plain(self.attributes), "content": plain(self.content)}
 
 
 class TraceHook(Protocol):

@@ -44,7 +44,7 @@ _TOKEN = re.compile(
 def describe_error(error: BaseException) -> str:
     """An exception in one line that can go to a log and a reader: without what no reader sees, even without a text."""
     try:
-        said = _in_sight(str(error))
+        said = " ".join(_BREAKING.sub("", " ".join(str(error).split())).split())
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
         said = ""
     return f"{type(error).__name__}: {beginning(said, _LONGEST_ERROR)}".removesuffix(": ")
@@ -93,11 +93,6 @@ def wrong_fields(error: "ValidationError", whole: str) -> list[str]:
     """
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in found]
-
-
-def _in_sight(text: str) -> str:
-    """`text` in one line, with one space between words, and without what moves a cursor or cannot be seen."""
-    return " ".join(_BREAKING.sub("", " ".join(text.split())).split())
 
 
 def in_one_line(text: str) -> str:
