@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import catalogue, look_here, require_folder
+from jazz_select.cli.session import catalogue, look_for_flows
 from jazz_select.cli.terminal import emit, filled, hint, line, milliseconds, show, styled, waiting, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _SHOWN, _EVIDENCE = 20, 3
 """Findings of one kind that are shown, and texts of each; the JSON has all."""
-NEVER = "never"
 
 
 def check_flows(settings: "Settings", given: "CheckCommand") -> None:
@@ -40,11 +39,7 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
         FlowLoadError: There are no flows.
     """
     how = judging(settings)
-    said = Severity.ERROR.value if how.fail_on is None else how.fail_on
-    level = _level(given.fail_on or said, by="--fail-on" if given.fail_on else f"{FILE}: fail-on")
-    if "flows" not in settings.model_fields_set:
-        require_folder(settings.flows, advice="name your flows, as the argument, with --flows or JAZZ_FLOWS")
-    look_here()
+    look_for_flows(settings)
     with waiting("checking"):
         findings = check(
             settings.flows,
@@ -65,7 +60,8 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
         show(_findings(findings, settings.flows))
         for note in findings.notes:
             hint(f"note: {note}")
-    if level is not None and findings.at_least(level):
+    level = given.fail_on or how.fail_on
+    if level != "never" and findings.at_least(level):
         raise typer.Exit(1)
 
 
@@ -77,20 +73,6 @@ def _codes(given: Sequence[str]) -> tuple[str, ...]:
         for each in ([one] if ":" in one else one.split(","))
         if each.strip()
     )  # fmt: skip
-
-
-def _level(given: object, *, by: str) -> Severity | None:
-    """From which severity on the command fails; None for never.
-
-    Raises:
-        ConfigError: It is none.
-    """
-    if given == NEVER:
-        return None
-    if given not in [each.value for each in Severity]:
-        msg = f"{by} is {', '.join(Severity)} or {NEVER}, not {given!r:.40}"
-        raise ConfigError(msg)
-    return Severity(given)
 
 
 def _findings(findings: Findings, source: str) -> Iterator[RenderableType]:
@@ -145,7 +127,7 @@ def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
         msg = f"--output {output} is there already, perhaps with somebody's remarks; delete it, or name another file"
         raise ConfigError(msg)
     how = judging(settings)
-    registry = catalogue(settings, learned=True)
+    registry = catalogue(settings, learned=settings.learned_by_now)
     held_out = [case for file in given.cases or () for case in load_cases(file, registry, flows=settings.flows)]
     known = [case for file in given.labelled or () for case in load_cases(file, registry, flows=settings.flows)]
     logged = _labelled(known)

@@ -52,7 +52,7 @@ async def _played(settings: "Settings", given: "ConverseCommand") -> "Conversati
         if given.factory:
             cases, make_agent = load_conversations(given.source), _factory(given.factory)
         else:
-            registry = catalogue(settings, learned=True)
+            registry = catalogue(settings, learned=settings.learned_by_now)
             tools = _tools_of(settings.flows, given.tools, quiet=given.json)
             cases = load_conversations(given.source, registry, tools=tools())
             agents = _made_of(settings, registry, tools, given.tools or settings.flows)

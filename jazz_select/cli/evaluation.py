@@ -1,7 +1,7 @@
 """`jazz-select eval` and `diff`: how well the flows are found on labelled requests, and what a change of them moves."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +11,6 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from jazz_select.build import with_learned
 from jazz_select.cli.session import catalogue, opened_for_reading, place, require_flows
 from jazz_select.cli.terminal import (
     Column,
@@ -40,8 +39,6 @@ from jazz_select.evaluation.changes.difference import (
     Effect,
     Gates,
     RouteChange,
-    Totals,
-    confidence_class,
 )
 from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.evaluating import evaluate
@@ -73,11 +70,7 @@ def judge(settings: "Settings", given: "EvalCommand") -> None:
     if given.json and given.format not in {None, "json"}:
         msg = f"--format {given.format} beside --json, which is --format json: pass one of them"
         raise ConfigError(msg)
-    registry, untaught = catalogue(settings), tuple[str, ...]()
-    if settings.learned is not None:
-        registry, untaught = with_learned(registry, settings.learned)
-    for note in untaught:
-        hint(f"note: {note}")
+    registry = catalogue(settings, learned=settings.learned)
     cases = _picked(read_cases(given.file, registry, flows=settings.flows), given.tag or ())
     depths = tuple(sorted({*DEPTHS, *(given.k or ())}))
     floors = floors_of(given.fail_under or (), _foreseen(cases, depths).measures)  # before anything costs time or calls
@@ -320,18 +313,11 @@ def _logged(log: Path, settings: "Settings") -> list[str]:
 
 def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterator[RenderableType]:
     yield line(filled("[bold]{base}[/] → [bold]{head}[/]", found))
-    flows = found.flows
-    changed = [f"{name} ({', '.join(fields)})" for name, fields in flows.changed.items()]
-    renamed = [f"{old} → {new}" for old, new in flows.renamed.items()]
-    told = {
-        "flows added": styled(", ".join(flows.added), "green", limit=1_000),
-        "flows removed": styled(", ".join(flows.removed), "red", limit=1_000),
-        "flows renamed": styled(", ".join(renamed), "yellow", limit=1_000),
-        "flows changed": styled(", ".join(changed), "yellow", limit=1_000),
-    }
-    if flows.any:
-        yield facts(told)
-    sides = [{"what": what, "before": of(found.before), "after": of(found.after)} for what, of in _TOTALS.items()]
+    if found.flows.any:
+        told = found.flows.told
+        yield facts({f"flows {what}": styled(", ".join(told[what]), style, limit=1_000) for what, style in _FLOWS_ARE})
+    before, after = found.before.told, found.after.told
+    sides = [{"what": what, "before": before[what], "after": after[what]} for what in before]
     yield table(sides, {"": "{what}", ">before": "{before}", ">after": "{after}"})
     yield line(found.summary, style="bold")
     if found.changes:
@@ -351,15 +337,7 @@ def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterato
     yield line(f"took {found.took_s:.1f} s, no model was asked", style="dim")
 
 
-_TOTALS: Final[Mapping[str, Callable[[Totals], str]]] = {
-    "flows": lambda totals: f"{totals.flows:,}",
-    "R@1": lambda totals: "–" if totals.recall_at_1 is None else f"{totals.recall_at_1:.1%} of {totals.labelled:,}",
-    "requests": lambda totals: f"{totals.requests:,}",
-    "would ask a model": lambda totals: f"{totals.asked:,} ({totals.asked_share:.1%})",
-    "decided without": lambda totals: f"{totals.taken:,}",
-    "lead nowhere": lambda totals: f"{totals.none:,}",
-    "tokens of prompts": lambda totals: f"{totals.prompt_tokens:,} in {totals.counted:,}" if totals.counted else "–",
-}
+_FLOWS_ARE: Final = (("added", "green"), ("removed", "red"), ("renamed", "yellow"), ("changed", "yellow"))
 _OF_CONFUSIONS: Final[Mapping[str, Column]] = {
     "confused more often: right": "{expected}",
     "first": "{first}",
@@ -380,40 +358,10 @@ def _called(change: RouteChange) -> Text:
 
 def _moved(change: RouteChange) -> Group:
     """The request, and what is different, one thing a line."""
-    kinds = change.kinds
-    right = {"right": change.expect or ("no flow",), "moves": _moves(change), "before": change.before}
-    told = {**right, "after": change.after, "why": change.why, "was": _sure(change.before), "is": _sure(change.after)}
-    lines: list[str] = []
-    if ChangeKind.FIRST in kinds:
-        lost = change.expect and not {change.before.first, change.after.first} & set(change.expect)
-        lines.append(f"first {{before.first|nothing}} → {{after.first|nothing}}{_RIGHT if lost else ''}")
-    if ChangeKind.CANDIDATES in kinds:
-        lines.append("candidates {moves}")
-    if ChangeKind.OUTCOME in kinds:
-        lines.append("{before.outcome} → {after.outcome}")
-    if ChangeKind.CONFIDENCE in kinds:
-        lines.append("{was} → {is}" + (f" of {{after.first}}{_RIGHT}" if change.effect is Effect.SURER else ""))
-    if change.why:
-        lines.append("{why}")
-    return Group(styled(change.request), *(filled(f"[dim]{each}[/]", told) for each in lines))
+    lines = [styled(each, "dim") for each in change.details]
+    if ChangeKind.FIRST in change.kinds:
+        lines.insert(0, filled("[dim]first {before.first|nothing} → {after.first|nothing}[/]", change))
+    return Group(styled(change.request), *lines)
 
 
-_RIGHT = ", right is [green]{right}[/]"
 _OF_CHANGE: Final[Mapping[str, Column]] = {"": _called, "from": "[dim]{source}[/]", "request": _moved}
-
-
-def _moves(change: RouteChange) -> str:
-    return " ".join([*(f"+{name}" for name in change.entered), *(f"-{name}" for name in change.left)])
-
-
-def _sure(route: Route) -> str:
-    return sure_in_words(route.confidence, confidence_class(route.confidence))
-
-
-def sure_in_words(sure: float | None, name: str) -> str:
-    """The class, and the number with as many digits as it takes to be of that class."""
-    if sure is None:
-        return name
-    spellings = [f"{sure:.{digits}f}" for digits in range(2, 7)]
-    told = next((each for each in spellings if confidence_class(float(each)) == name), str(sure))
-    return f"{name} ({told})"

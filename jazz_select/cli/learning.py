@@ -16,7 +16,6 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.drifting import DAY_S, Accuracy, Drift, Share, Window, drift
 from jazz_select.evaluation.learning import Learned, learn
-from jazz_select.evaluation.learning import told as gain_in_words
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.trial import Change, Trial, compared
@@ -143,9 +142,7 @@ async def _compared(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
 
 def _lesson(learned: Learned, file: Path, *, dry_run: bool) -> Iterator[RenderableType]:
     told, version = learned.to_dict(), learned.version
-    yield line(mark(good=version is not None), styled(_headline(learned), "bold", limit=500))
-    if learned.gain is not None:
-        yield line(gain_in_words(learned.gain), limit=300)
+    yield line(mark(good=version is not None), str(learned), style="bold")
     for name, columns in _OF_LESSON.items():
         if told[name]:
             yield table(told[name], columns, most=_SHOWN)
@@ -160,14 +157,6 @@ _OF_LESSON: Final[Mapping[str, Mapping[str, Column]]] = {
     "refused": {"left out": "{request}", "for": "{right|no flow}", "why": "[yellow]{why}[/]"},
     "suggested": {"gathered by an agent, for you to look at": "{request}", "maybe for": "{right|no flow}"},
 }
-
-
-def _headline(learned: Learned) -> str:
-    if learned.version is None:
-        return f"nothing was learned: {learned.nothing}"
-    flows = len({each.flow for each in learned.added})
-    what = f"{counted(len(learned.added), 'example')} learned for {counted(flows, 'flow')}"
-    return f"{what}, from {counted(learned.corrections, 'correction')}"
 
 
 def _trial(trial: Trial) -> Iterator[RenderableType]:
@@ -196,7 +185,7 @@ def watch(settings: "Settings", given: "DriftCommand") -> None:
 
 
 async def _drift(settings: "Settings", given: "DriftCommand") -> Drift:
-    registry = catalogue(settings, learned=True)
+    registry = catalogue(settings, learned=settings.learned_by_now)
     kept = OutcomeLog.existing(given.log)
     last = max((each.at for each in kept.read(agent_id=settings.agent_id)), default=None)
     since = None if last is None else last - 2 * given.days * DAY_S

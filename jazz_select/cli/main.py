@@ -24,11 +24,9 @@ from jazz_select.cli.options import (
     Options,
     RecallOptions,
     also_read,
-    cases_option,
     flag,
     option,
     settings_with,
-    tools_option,
 )
 from jazz_select.errors import ConfigError
 from jazz_select.service.options import ServeOptions
@@ -117,7 +115,8 @@ class SyncCommand(JsonOption, IndexOptions, LearnedOption, FlowOptions):
     """
 
     tools: Annotated[
-        str | None, tools_option("The tools that there are, as for graph: a flow that names another is an error.")
+        str | None,
+        option("The tools that there are, as for graph: a flow that names another is an error.", "PATH|PACKAGE"),
     ] = None
     dry_run: Annotated[bool, flag("--dry-run", "Only say what would change.")] = False
     yes: Annotated[
@@ -167,10 +166,10 @@ class CheckCommand(JsonOption, FlowOptions):
     """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
 
     source: Annotated[str | None, typer.Argument(metavar="PATH|PACKAGE", help="The flows, as for --flows.")] = None
-    tools: Annotated[str | None, tools_option("The tools that there are: flows may name no others.")] = None
-    cases: Annotated[list[Path] | None, cases_option("Labelled requests, which no example may repeat; repeatable.")] = (
-        None
-    )
+    tools: Annotated[str | None, option("The tools that there are: flows may name no others.", "PATH|PACKAGE")] = None
+    cases: Annotated[
+        list[Path] | None, option("Labelled requests, which no example may repeat; repeatable.", "FILE")
+    ] = None
     only: Annotated[list[str] | None, option("Look for these kinds alone; repeatable.", "CODE,…")] = None
     ignore: Annotated[
         list[str] | None,
@@ -180,7 +179,8 @@ class CheckCommand(JsonOption, FlowOptions):
         ),
     ] = None
     fail_on: Annotated[
-        str | None, option("Exit with 1 from error, warning or note on, or never. (default: error)", "LEVEL")
+        Literal["error", "warning", "note", "never"] | None,
+        option("Exit with 1 from findings of this level on. (default: error)"),
     ] = None
     sarif: Annotated[Path | None, option("Write SARIF 2.1.0 as well, for GitHub and editors.", "FILE")] = None
 
@@ -280,7 +280,10 @@ class ConverseCommand(JsonOption, RecallOptions, FlowOptions):
     ]
     tools: Annotated[
         str | None,
-        tools_option("The tools, as for graph, loaded anew for each conversation. (default: those beside the flows)"),
+        option(
+            "The tools, as for graph, loaded anew for each conversation. (default: those beside the flows)",
+            "PATH|PACKAGE",
+        ),
     ] = None
     factory: Annotated[
         str,
@@ -311,7 +314,7 @@ class DiffCommand(JsonOption, AgentOption, LearnedOption, RecallOptions, FlowOpt
     head: Annotated[str, typer.Argument(help='After, likewise; "." is the working tree as it is.')] = "."
     base_flows: Annotated[str | None, option("Where the flows are in BASE, if elsewhere.", "PATH")] = None
     cases: Annotated[
-        list[Path] | None, cases_option("Labelled requests; repeatable. (default: examples/eval.yaml)")
+        list[Path] | None, option("Labelled requests; repeatable. (default: examples/eval.yaml)", "FILE")
     ] = None
     requests: Annotated[list[Path] | None, option("What users asked, one request a line; repeatable.", "FILE")] = None
     log: LogOption = None
@@ -332,7 +335,7 @@ class SuggestCommand(JsonOption, AgentOption, FlowOptions):
     ] = None
     log: LogOption = None
     cases: Annotated[
-        list[Path] | None, cases_option("Labelled requests that must not become examples; repeatable.")
+        list[Path] | None, option("Labelled requests that must not become examples; repeatable.", "FILE")
     ] = None
     most: Annotated[int, option("Examples and negatives for each flow.", "N", least=1)] = 5
     llm: LlmOption = None
@@ -349,7 +352,9 @@ class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
     log: Annotated[Path | None, typer.Argument(help="A log of outcomes, as FlowSelector(…, log=PATH) writes it.")] = (
         None
     )
-    cases: Annotated[Path | None, cases_option("Labelled requests that nothing learned may lower, as for eval.")] = None
+    cases: Annotated[Path | None, option("Labelled requests that nothing learned may lower, as for eval.", "FILE")] = (
+        None
+    )
     learned: Annotated[
         Path | None,
         option("Where it is kept what was learned: learned.yaml, unless another is named. (JAZZ_LEARNED)", "FILE"),
@@ -380,10 +385,13 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
     """
 
     tools: Annotated[
-        str | None, tools_option("Its tools; without it those in the folder, package or .py file of the flows.")
+        str | None,
+        option("Its tools; without it those in the folder, package or .py file of the flows.", "PATH|PACKAGE"),
     ] = None
     log: Annotated[Path | None, option("Keep each selection, and what was right, in a log of outcomes.", "FILE")] = None
-    cases: Annotated[list[Path] | None, cases_option("Labelled requests that the panel judges by; repeatable.")] = None
+    cases: Annotated[list[Path] | None, option("Labelled requests that the panel judges by; repeatable.", "FILE")] = (
+        None
+    )
     host: Annotated[str, option("Another than this machine's own needs a key.", "ADDRESS", panel=_WHERE)] = "127.0.0.1"
     port: Annotated[int, option("0: one that is free; it is printed.", "N", panel=_WHERE, least=0, most=65_535)] = 8420
     uds: Annotated[Path | None, option("A Unix socket instead, for its owner and group.", "FILE", panel=_WHERE)] = None

@@ -172,16 +172,6 @@ class ChoiceOptions(RecallOptions):
     ] = None
 
 
-def tools_option(about: str) -> Any:
-    """`--tools`, with what a command does with them."""
-    return option(about, "PATH|PACKAGE")
-
-
-def cases_option(about: str) -> Any:
-    """`--cases`, with what a command does with them."""
-    return option(about, "FILE")
-
-
 def also_read(*names: str) -> str:
     """The end of a command's help: the settings that it reads and has no option for, by their variables."""
     return f"Also from the environment: {'; '.join(_ALSO[name] for name in names)}."

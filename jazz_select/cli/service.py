@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import typer
 
-from jazz_select.cli.session import look_here, require_folder
+from jazz_select.cli.session import look_for_flows, look_here
 from jazz_select.cli.terminal import heard, hint, printable
 from jazz_select.errors import ConfigError, MissingExtraError
 
@@ -183,21 +183,16 @@ async def _mcp(
     if not given.options.mcp:
         yield []
         return
-    servers = _servers(sources)
-    if not servers:
-        yield [_mcp_later(served, given)]
+    if servers := _servers(sources):
+        from jazz_select.service.mcp.gateway import open_gateways
+
+        async with open_gateways(servers) as gateways:
+            yield [_mcp_part(served, gateways, given)]
         return
-    from jazz_select.service.mcp.gateway import open_gateways
-
-    async with open_gateways(servers) as gateways:
-        yield [_mcp_part(served, gateways, given)]
-
-
-def _mcp_later(served: "ServedAgents", given: "ServeCommand") -> "Part":
-    """Loaded once requests are answered: it takes half as long as all else together."""
     from jazz_select.service.app import deferred
 
-    return deferred(("/mcp",), ["jazz_select.service.mcp.server"], lambda: _mcp_part(served, {}, given))
+    # Loaded once requests are answered: it takes half as long as all else together.
+    yield [deferred(("/mcp",), ["jazz_select.service.mcp.server"], lambda: _mcp_part(served, {}, given))]
 
 
 def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeCommand") -> "Part":
@@ -250,8 +245,7 @@ def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]"
     if settings.serve_key is not None:
         keys.append(key_digest(settings.serve_key.get_secret_value(), "JAZZ_SERVE_KEY"))
     if given.agents is None:
-        if "flows" not in settings.model_fields_set:
-            require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
+        look_for_flows(settings)
         only = AgentSource(
             settings=settings,
             tools=given.tools,

@@ -23,28 +23,35 @@ LEARNED = Path("learned.yaml")
 """Where `learn` keeps what it learned, unless a file is named."""
 
 
-def catalogue(settings: "Settings", *, learned: bool = False) -> "FlowRegistry":
+def catalogue(settings: "Settings", *, learned: Path | None = None) -> "FlowRegistry":
     """The flows that the settings name; where nobody named any, those of the folder that is their default.
 
     Args:
         settings: They name the flows, and what was learned.
-        learned: Whether they come as a sync would index them: with the live version of what was learned, where
-            anything was.
+        learned: The file whose live version they come with, as a sync would index them.
 
     Raises:
         ConfigError: Nobody named flows, and there is no such folder; or what was learned cannot be read.
     """
-    if "flows" not in settings.model_fields_set:
-        require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
-    look_here()
+    look_for_flows(settings)
     registry = load_registry(settings.flows)
-    lesson = settings.learned_by_now if learned else None
-    if lesson is None:
+    if learned is None:
         return registry
-    registry, notes = with_learned(registry, lesson)
+    registry, notes = with_learned(registry, learned)
     for note in notes:
         hint(f"note: {note}")
     return registry
+
+
+def look_for_flows(settings: "Settings") -> None:
+    """See that the default folder is there where nobody named flows, and look for packages here too.
+
+    Raises:
+        ConfigError: There is no such folder.
+    """
+    if "flows" not in settings.model_fields_set:
+        require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
+    look_here()
 
 
 def require_folder(name: str, *, advice: str) -> None:

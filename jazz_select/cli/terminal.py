@@ -5,7 +5,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -178,9 +178,7 @@ def agreed(what: str, question: str) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     stderr().print(styled(what, "bold", limit=20_000), soft_wrap=True)
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+    return typer.confirm(question, err=True)
 
 
 def emit(value: Any) -> None:
@@ -206,15 +204,9 @@ def progress(title: str) -> Generator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-@contextmanager
-def waiting(title: str) -> Generator[None]:
+def waiting(title: str) -> AbstractContextManager[object]:
     """A spinner on stderr while the block runs, gone afterwards; none where stderr is no terminal."""
-    console = stderr()
-    if not console.is_terminal:
-        yield
-        return
-    with console.status(title):
-        yield
+    return stderr().status(title)
 
 
 @contextmanager

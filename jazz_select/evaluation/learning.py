@@ -86,11 +86,10 @@ class Learned(Framed):
 
     def __str__(self) -> str:
         """One line."""
-        if self.version is None:
-            return f"nothing was learned: {self.nothing}"
         flows = len({each.flow for each in self.added})
-        what = f"{counted(len(self.added), 'example')} for {counted(flows, 'flow')}"
+        what = f"{counted(len(self.added), 'example')} learned for {counted(flows, 'flow')}"
         what += f", from {counted(self.corrections, 'correction')}"
+        what = f"nothing was learned: {self.nothing}" if self.version is None else what
         return f"{what}; {told(self.gain)}" if self.gain else what
 
     def numbered(self, number: int) -> "Learned":

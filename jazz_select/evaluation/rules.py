@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from jazz_select.arguments import Constraint, check_argument, checked
 from jazz_select.errors import ConfigError, FlowLoadError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FILE = Path("pyproject.toml")
 NAME = "jazz-select"
 Table = Annotated[Mapping[str, Any], Constraint("a table, [tool.jazz-select.…]")]
+Level: TypeAlias = Annotated[Literal["error", "warning", "note", "never"], Constraint("error, warning, note or never")]
 T = TypeVar("T")
 _LONGEST: Final = 80
 
@@ -80,12 +81,12 @@ class Judging:
 
     Attributes:
         ignore: Findings that are accepted, as for `check`.
-        fail_on: From which severity on a check fails, as it is written; None where the file does not say.
+        fail_on: From which severity on a check fails.
         embedder: An option or the environment wins over the project's file, which wins over the default.
     """
 
     ignore: Sequence[str] = ()
-    fail_on: object = None
+    fail_on: Level = "error"
     embedder: Annotated[str, Constraint("a name such as static")] = ""
 
 

@@ -65,6 +65,16 @@ class FlowChanges:
         """Whether anything is different."""
         return bool(self.added or self.removed or self.renamed or self.changed)
 
+    @property
+    def told(self) -> dict[str, tuple[str, ...]]:
+        """What happened, and to which flows, in words."""
+        return {
+            "added": self.added,
+            "removed": self.removed,
+            "renamed": tuple(f"{old} → {new}" for old, new in self.renamed.items()),
+            "changed": tuple(f"{name} ({', '.join(fields)})" for name, fields in self.changed.items()),
+        }
+
 
 def _different(before: _Fields, after: _Fields) -> tuple[str, ...]:
     both = before.keys() & after.keys()
@@ -167,6 +177,23 @@ class RouteChange:
     left: tuple[str, ...] = ()
     why: str = ""
 
+    @property
+    def details(self) -> list[str]:
+        """What is different beside the first candidate, and what is known of it."""
+        before, after = self.before, self.after
+        moves = [*(f"+{name}" for name in self.entered), *(f"-{name}" for name in self.left)]
+        of_first = f" of {after.first}" if self.effect is Effect.SURER else ""
+        told = {
+            ChangeKind.CANDIDATES: f"candidates {' '.join(moves)}",
+            ChangeKind.OUTCOME: f"{before.outcome.value} → {after.outcome.value}",
+            ChangeKind.CONFIDENCE: f"{sure_in_words(before.confidence)} → {sure_in_words(after.confidence)}{of_first}",
+        }
+        lines = [line for kind, line in told.items() if kind in self.kinds]
+        wrong = bool(self.expect) and not {before.first, after.first} & set(self.expect or ())
+        if self.effect is Effect.SURER or (wrong and ChangeKind.FIRST in self.kinds):
+            lines.append(f"right is {', '.join(self.expect or ()) or 'no flow'}")
+        return [*lines, self.why] if self.why else lines
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
@@ -203,6 +230,20 @@ class Totals:
     def asked_share(self) -> float:
         """The share of the requests that would ask a model."""
         return self.asked / self.requests if self.requests else 0.0
+
+    @property
+    def told(self) -> dict[str, str]:
+        """Each number by what it is called."""
+        first = self.recall_at_1
+        return {
+            "flows": f"{self.flows:,}",
+            "R@1": "–" if first is None else f"{first:.1%} of {self.labelled:,}",
+            "requests": f"{self.requests:,}",
+            "would ask a model": f"{self.asked:,} ({self.asked_share:.1%})",
+            "decided without": f"{self.taken:,}",
+            "lead nowhere": f"{self.none:,}",
+            "tokens of prompts": f"{self.prompt_tokens:,} in {self.counted:,}" if self.counted else "–",
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,6 +419,15 @@ def confidence_class(confidence: float | None) -> str:
     if confidence is None:
         return "unknown"
     return next(name for least, name in _BANDS if confidence >= least or not least)
+
+
+def sure_in_words(confidence: float | None) -> str:
+    """The class of a confidence, and the number with as many digits as it takes to be of that class."""
+    name = confidence_class(confidence)
+    if confidence is None:
+        return name
+    spellings = (f"{confidence:.{digits}f}" for digits in range(2, 7))
+    return f"{name} ({next((each for each in spellings if confidence_class(float(each)) == name), confidence)})"
 
 
 @dataclass(frozen=True, slots=True)

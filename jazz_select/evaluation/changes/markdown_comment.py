@@ -2,15 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from jazz_select.evaluation.changes.difference import (
-    BROKEN,
-    ChangeKind,
-    Difference,
-    Effect,
-    RouteChange,
-    Totals,
-    confidence_class,
-)
+from jazz_select.evaluation.changes.difference import BROKEN, Difference, Effect, RouteChange
 from jazz_select.evaluation.tables import folded, markdown, markdown_table
 from jazz_select.text import beginning
 
@@ -37,7 +29,7 @@ def comment(found: Difference, *, most: int = MOST) -> str:
     parts += [f"❌ {_cut(each.message, 2 * _CELL)}" for each in found.failures]
     parts += [""] if found.failures else []
     parts += [f"`{_code(found.base)}` → `{_code(found.head)}`", ""]
-    parts += [_totals(found.before, found.after), *_flows(found), ""]
+    parts += [_totals(found), *_flows(found), ""]
     head = "\n".join(parts)
     tail = "\n".join((*(f"> {_cut(note, 2 * _CELL)}" for note in found.notes), "", "No model was asked."))
     room = most - len(head) - len(tail) - 500
@@ -46,32 +38,13 @@ def comment(found: Difference, *, most: int = MOST) -> str:
     return f"{head}\n{body}\n{tail}\n"[:most]
 
 
-def _totals(before: Totals, after: Totals) -> str:
-    rows = [
-        (
-            name,
-            totals.flows,
-            totals.requests,
-            totals.labelled,
-            None if totals.recall_at_1 is None else f"{totals.recall_at_1:.1%}",
-            f"{totals.asked:,} ({totals.asked_share:.1%})",
-            totals.prompt_tokens if totals.counted else None,
-        )
-        for name, totals in (("before", before), ("after", after))
-    ]
-    headers = ("", "flows", "requests", "cases", "R@1", "would ask a model", f"tokens of {after.counted} prompts")
-    return markdown_table(headers, rows)
+def _totals(found: Difference) -> str:
+    rows = [("before", *found.before.told.values()), ("after", *found.after.told.values())]
+    return markdown_table(("", *found.after.told), rows)
 
 
 def _flows(found: Difference) -> list[str]:
-    flows = found.flows
-    told = (
-        ("Added", flows.added),
-        ("Removed", flows.removed),
-        ("Renamed", tuple(f"{old} → {new}" for old, new in flows.renamed.items())),
-        ("Changed", tuple(f"{name} ({', '.join(fields)})" for name, fields in flows.changed.items())),
-    )
-    return [f"**{what}:** {_some(names)}  " for what, names in told if names]
+    return [f"**{what.capitalize()}:** {_some(names)}  " for what, names in found.flows.told.items() if names]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -95,24 +68,13 @@ def _changes(changes: Sequence[RouteChange], room: int) -> str:
 
 def _row(change: RouteChange) -> tuple[str, ...]:
     icon = _ICONS.get(change.effect, "")
-    before, after = change.before, change.after
-    more: list[str] = []
-    if ChangeKind.CANDIDATES in change.kinds:
-        more.append(" ".join([*(f"+{name}" for name in change.entered), *(f"-{name}" for name in change.left)]))
-    if ChangeKind.OUTCOME in change.kinds:
-        more.append(f"{before.outcome.value} → {after.outcome.value}")
-    if ChangeKind.CONFIDENCE in change.kinds:
-        more.append(" → ".join(confidence_class(each.confidence) for each in (before, after)))
-    if change.effect is Effect.SURER:
-        more.append(f"right is {', '.join(change.expect or ()) or 'no flow'}")
-    told = "; ".join(each for each in (*more, change.why) if each)
     cells = (
         f"{icon} {change.effect.value}".strip(),
         change.request,
         change.source.value,
-        before.first or "nothing",
-        after.first or "nothing",
-        told,
+        change.before.first or "nothing",
+        change.after.first or "nothing",
+        "; ".join(change.details),
     )
     return tuple(beginning(each, _CELL) for each in cells)
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from jazz_select.cli.evaluation import sure_in_words
-from jazz_select.evaluation.changes.difference import confidence_class
+from jazz_select.evaluation.changes.difference import sure_in_words
 from tests.unit.cli.conftest import Jazz
 from tests.unit.evaluation.repository import FLOWS, Repository, repository
 from tests.vectors import EMBEDDER
@@ -77,7 +76,7 @@ def test_help_names_the_table_of_the_gates(repo: Repository, here: Jazz) -> None
     ],
 )
 def test_a_confidence_is_shown_as_of_its_class(sure: float | None, told: str) -> None:
-    assert sure_in_words(sure, confidence_class(sure)) == told
+    assert sure_in_words(sure) == told
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ async def test_corrections_become_examples_of_the_right_flows(small_shop: FlowRe
     assert await firsts(small_shop, list(ASKED.values())) != list(ASKED)
     assert all(flow.examples == tuple(WORDS[flow.name]) for flow in small_shop.values()), "the flows are as they were"
     assert learned.to_dict()["gain"]["requests"] == learned.gain.requests
-    assert "examples for" in str(learned)
+    assert "examples learned for" in str(learned)
     again = await learn(small_shop, entries, embedder=HashEmbedder())
     assert (again.version and again.version.examples) == learned.version.examples, "the same log teaches the same"
 
