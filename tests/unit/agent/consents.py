@@ -61,7 +61,8 @@ NEITHER: Final = listed("""
     correct the address | please redo it | sure, after the parcel has come | yes, wait, rather not
     Yes. To Bob. | Yes! Bob! | Yes. For my sister. | Yes. Tomorrow. | Yes. Next week. | yes. two of them.
     Yes. Seventeen. | Yes. The second one. | Yes. On Friday the tenth. | Yes. As soon as it's free.
-    Yes. When the parcel has come.
+    Yes. When the parcel has come. | Yes. I'd like to keep it. | Yes. Just one of the two. | Yes. But then again, no.
+    Ja. Ich will sie behalten. | Oui. Je veux la garder. | Yes. Please keep the order.
     Yes. Assuming it costs nothing. | yes. n\u200bo | yes. st\u200bop | yes. b\u200but only if free | yes. \u202eno
     Yes. Undo that. | Yes. Sorry, wrong window. | Yes. Hang on. | Yes. Give me a minute. | Yes. Let me check that first.
     Yes. In your dreams. | Yes. 😂 | Yes. 🛑 | Yes. Could you hold on? | yes, and is it free? otherwise no
@@ -86,6 +87,7 @@ WITH_MORE: Final = {
     "Yes. And mail the receipt to Bob McKay.": "And mail the receipt to Bob McKay.",
     "Yes, and is it free? Tell me about Bob's parcel.": "and is it free? Tell me about Bob's parcel.",
     "Yes please. Send me a receipt.": "Send me a receipt.",
+    "Yes please. And keep me posted.": "And keep me posted.",
 }
 """A yes, and what is to be read besides."""
 READ_BY_A_MODEL: Final = listed("""
