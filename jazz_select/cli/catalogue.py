@@ -47,8 +47,6 @@ from jazz_select.cli.terminal import (
     waiting,
 )
 from jazz_select.errors import ConfigError, SyncDeletesError
-from jazz_select.routing.decisions.analyzer import ChainAnalyzer
-from jazz_select.routing.tools.loading import load_tools
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.telemetry import Trace, line_of
 from jazz_select.text import counted
@@ -84,9 +82,10 @@ def sync(settings: "Settings", given: "SyncCommand") -> None:
 
 
 async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: bool) -> dict[str, Any]:
+    from jazz_select.routing.tools.loading import load_tools
+
     began = perf_counter()
     registry = catalogue(settings)
-    look_here()
     tools = None if given.tools is None else list(load_tools(given.tools).values())
     with TemporaryDirectory() as passing:
         # A dry run leaves no trace, so it does not make an index either.
@@ -283,7 +282,10 @@ def graph(_: "Settings", given: "GraphCommand") -> None:
     Raises:
         ConfigError: None is, and there is no such folder.
     """
-    source = given.source or "flows"
+    from jazz_select.routing.decisions.analyzer import ChainAnalyzer
+    from jazz_select.routing.tools.loading import load_tools
+
+    source = "flows" if given.source is None else given.source
     if given.source is None:
         require_folder(source, advice="name a folder, package or file with TOOLS, as docs/tools.md describes")
     look_here()

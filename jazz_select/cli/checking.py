@@ -39,7 +39,7 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
         FlowLoadError: There are no flows.
     """
     how = judging(settings)
-    look_for_flows(settings)
+    look_for_flows(settings, by="as the argument, with --flows or JAZZ_FLOWS")
     with waiting("checking"):
         findings = check(
             settings.flows,

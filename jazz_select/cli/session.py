@@ -43,14 +43,14 @@ def catalogue(settings: "Settings", *, learned: Path | None = None) -> "FlowRegi
     return registry
 
 
-def look_for_flows(settings: "Settings") -> None:
+def look_for_flows(settings: "Settings", *, by: str = "with --flows or JAZZ_FLOWS") -> None:
     """See that the default folder is there where nobody named flows, and look for packages here too.
 
     Raises:
         ConfigError: There is no such folder.
     """
     if "flows" not in settings.model_fields_set:
-        require_folder(settings.flows, advice="name your flows with --flows or JAZZ_FLOWS")
+        require_folder(settings.flows, advice=f"name your flows {by}")
     look_here()
 
 

@@ -134,7 +134,9 @@ def table(
     for heading in columns:
         right = heading.startswith(">")
         title = Text("\n".join(map(printable, heading.removeprefix(">").splitlines())))
-        shown.add_column(title, justify="right" if right else "left", no_wrap=right, overflow="fold")
+        shown.add_column(
+            title, justify="right" if right else "left", no_wrap=right, overflow="ellipsis" if right else "fold"
+        )
     for row in rows[:most]:
         shown.add_row(*(filled(each, row) if isinstance(each, str) else each(row) for each in columns.values()))
     left = 0 if most is None else (len(rows) if count is None else count) - most
@@ -178,7 +180,9 @@ def agreed(what: str, question: str) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     stderr().print(styled(what, "bold", limit=20_000), soft_wrap=True)
-    return typer.confirm(question, err=True)
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
 
 
 def emit(value: Any) -> None:
