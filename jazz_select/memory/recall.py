@@ -11,7 +11,7 @@ from typing import Any
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.points import fault_at
-from jazz_select.memory.fit.model import MOST_SIZED, Evidence, Reading, RecallModel, in_order
+from jazz_select.memory.fit.model import MOST_SIZED, Evidence, RecallModel, in_order
 from jazz_select.memory.requests import (
     LONG,
     MEANT_WEIGHT,
@@ -63,40 +63,39 @@ async def fused_candidates(
     store: FlowStore,
     model: RecallModel,
     queries: Sequence[HybridQuery],
-    found: Sequence[Reading],
+    found: Sequence[Evidence],
     *,
     asked: EncodedRequest,
     scope: RecallScope,
 ) -> FusedCandidates:
     """What the store found for each of `asked.texts`, fused, and read by the model."""
-    query, whole, evidence = queries[0], found[0].legs, found[0].evidence
-    each_scored = [each.scores for each in found]
+    query, evidence = queries[0], found[0]
+    each_scored = [each.scores(scope.rrf_k) for each in found]
     scores = _said(each_scored, asked)
     if asked.widened:
-        nearest = max(whole.dense.values(), default=0.0)
+        nearest = max(evidence.legs.dense.values(), default=0.0)
         clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
         scores = _mixed(scores, each_scored[-1], clear)
         if clear < EVEN:
-            query, whole, evidence = queries[-1], found[-1].legs, found[-1].evidence
+            query, evidence = queries[-1], found[-1]
     named = _named(store, model, query, asked.request)
     order = in_order(scores)
     if named is not None:  # before all others, though recall may not have found it
         scores = {**scores, named: max(scores.values(), default=0.0)}
         order = [named, *(key for key in order if key != named)]
-    payloads, faults = await _readable(store, query.agent_id, order, whole.payloads, scope.top_k)
+    payloads, faults = await _readable(store, query.agent_id, order, evidence.legs.payloads, scope.top_k)
 
     def chance(key: Key) -> float | None:
         return None if model.confidence is None else evidence.chance(model.confidence, key)
 
-    candidates = _candidates(payloads, scores, whole, named, chance)
-    in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence, whole)
+    candidates = _candidates(payloads, scores, evidence.legs, named, chance)
+    in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence)
     found_all = FusedCandidates(candidates=candidates, in_scope=in_scope, faults=tuple(faults.values()))
     if scope.coverage is None:
         return found_all
     if named is not None:
         return found_all.first(1, "the request is the name of a flow, word for word")
-    parts = [(whole, evidence), *((each.legs, each.evidence) for each in found[1 : 1 + len(asked.clauses)])]
-    return found_all.first(*_sized(model, parts, scope.coverage))
+    return found_all.first(*_sized(model, [evidence, *found[1 : 1 + len(asked.clauses)]], scope.coverage))
 
 
 def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -108,14 +107,14 @@ def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> 
     return _mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
-def _sized(model: RecallModel, parts: Sequence[tuple[Legs, Evidence]], coverage: float) -> tuple[int, str]:
+def _sized(model: RecallModel, parts: Sequence[Evidence], coverage: float) -> tuple[int, str]:
     """How many candidates a request needs, of which these are the whole and its clauses, and why."""
     if model.sets is None or model.confidence is None:
         return UNSIZED, f"how many are needed is not known: {model.caveat}"
-    if not all(legs.dense for legs, _ in parts):
+    if not all(evidence.legs.dense for evidence in parts):
         return MOST_SIZED, "how many are needed is not known where BM25 alone reads the request"
     needed: dict[Key, None] = {}
-    for number, (_, evidence) in enumerate(parts):
+    for number, evidence in enumerate(parts):
         best = evidence.best(MOST_SIZED)
         chances = [evidence.chance(model.confidence, key) for key in best]
         size = model.sets.size(chances, coverage)
@@ -164,10 +163,10 @@ def _passed_over(faults: Sequence[str]) -> str:
     )
 
 
-def _in_scope(model: RecallModel, evidence: Evidence, legs: Legs) -> float | None:
+def _in_scope(model: RecallModel, evidence: Evidence) -> float | None:
     if model.scope is None:
         return None
-    return model.scope(evidence.scope()) if legs.dense or legs.bm25 else 0.0
+    return model.scope(evidence.scope()) if evidence.legs.dense or evidence.legs.bm25 else 0.0
 
 
 def _candidates(
@@ -322,7 +321,7 @@ class Retriever:
         flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
         legs = [_with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
-        read = (Reading.of(model, scope.rrf_k, found, count) for found, count in zip(legs, terms, strict=True))
+        read = (Evidence(found, model.scales, count, model.usual) for found, count in zip(legs, terms, strict=True))
         results: list[RecallResult] = []
         for each, group, asks in zip(asked, queries, asking, strict=True):
             notes = (*each.notes, *degraded)

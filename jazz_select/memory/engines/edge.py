@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,6 @@ from jazz_select.memory.engines.points import (
     Layout,
     arms_of,
     dense_vectors,
-    leg,
     note_in,
     note_key,
     note_keys,
@@ -157,8 +156,18 @@ def _terms_of(vectors: object) -> tuple[int, ...]:
     return tuple(sparse.indices) if isinstance(sparse, qe.SparseVector) else ()
 
 
+def _scores(found: Iterable[Any]) -> dict[Key, float]:
+    """Key to raw score, in the order found."""
+    return {point.id: point.score for point in found}
+
+
 class Shard:
-    """A shard on disk. One writer at a time; readers never wait for it."""
+    """A shard on disk. One writer at a time; readers never wait for it.
+
+    Attributes:
+        size: How many points it holds.
+        has_flows: False where nothing is left that belongs to any agent.
+    """
 
     def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
         """Load it; `dense` are the dense vectors that it has, where they are known, so that it is set up as a new one.
@@ -227,16 +236,6 @@ class Shard:
             self._shard.flush()
             self._take_stock()
 
-    @property
-    def size(self) -> int:
-        """How many points it holds."""
-        return self._size
-
-    @property
-    def has_flows(self) -> bool:
-        """False where nothing is left that belongs to any agent."""
-        return self._has_flows
-
     def close(self) -> None:
         """Wait for calls that are under way, then release it; a second call does nothing."""
         if self._door.is_mine and self._door.shut():
@@ -249,17 +248,17 @@ class Shard:
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
         return [
             Legs(
-                dense={} if query.dense is None else leg(next(results)),
-                bm25={} if query.sparse is None else leg(next(results)),
+                dense={} if query.dense is None else _scores(next(results)),
+                bm25={} if query.sparse is None else _scores(next(results)),
                 payloads={},
             )
             for query in queries
         ]
 
     def _take_stock(self) -> None:
-        self._size = self._shard.count(qe.CountRequest(exact=True))
+        self.size = self._shard.count(qe.CountRequest(exact=True))
         agents = self._shard.facet(qe.FacetRequest(key=AGENT, limit=2, exact=True)).hits
-        self._has_flows = bool(agents)
+        self.has_flows = bool(agents)
         self._only_agent: str | None = str(agents[0].value) if len(agents) == 1 else None
 
 

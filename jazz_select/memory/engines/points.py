@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
 from time import monotonic
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Key, SparseVector
@@ -86,20 +86,6 @@ class Layout:
     def dense(self) -> dict[str, int]:
         """The dense vectors of a flow by name, with their lengths."""
         return {DENSE: self.dim} | ({SECOND: self.second_dim} if self.second_dim else {})
-
-
-class Scored(Protocol):
-    """A scored point, as each engine's client returns it."""
-
-    @property
-    def id(self) -> Any:
-        """Its key."""
-        ...
-
-    @property
-    def score(self) -> float:
-        """Higher is nearer."""
-        ...
 
 
 def point_key(agent_id: str, flow_id: str) -> Key:
@@ -226,8 +212,3 @@ def dense_vectors(point: FlowPoint) -> dict[str, list[float]]:
     """The dense vectors that a flow has, by name."""
     both = ((DENSE, point.dense), (SECOND, point.second))
     return {name: list(vector) for name, vector in both if vector is not None}
-
-
-def leg(found: Iterable[Scored]) -> dict[Key, float]:
-    """Key to raw score, in the order found."""
-    return {point.id: point.score for point in found}

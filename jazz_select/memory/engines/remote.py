@@ -6,6 +6,8 @@ from functools import partial
 from math import inf
 from typing import Any, TypeVar
 
+import grpc
+import grpc.aio
 import httpx
 from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qm
@@ -32,7 +34,7 @@ from jazz_select.memory.engines.points import (
     point_key,
     stored_payload,
 )
-from jazz_select.memory.engines.wire import Wire, is_gone, is_passing, problem
+from jazz_select.memory.engines.wire import Wire
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 
 IN_MEMORY = ":memory:"
@@ -45,6 +47,8 @@ _BUDGET_S = 12.0
 _NOT_FOUND = 404
 _TOO_MANY = 429
 _SERVER_FAULT = 500
+_PASSING = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "INTERNAL", "UNKNOWN"}
+"""Codes of gRPC."""
 _FRESH_S = 60.0
 """How long payloads of a server are kept: as long as everything else that is remembered of an index."""
 _T = TypeVar("_T")
@@ -392,25 +396,27 @@ class RemoteStore:
 
 def _is_gone(error: BaseException | None) -> bool:
     """The collection is not there any more."""
-    if is_gone(error):
-        return True
+    if isinstance(error, grpc.aio.AioRpcError):
+        return error.code() is grpc.StatusCode.NOT_FOUND
     if isinstance(error, UnexpectedResponse):
         return error.status_code == _NOT_FOUND
     return isinstance(error, ValueError) and "not found" in str(error)  # the engine in memory
 
 
 def _is_passing(error: BaseException) -> bool:
+    """The same call may go through later."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return error.code().name in _PASSING
     if isinstance(error, UnexpectedResponse):
         status = error.status_code
         return status is None or status == _TOO_MANY or status >= _SERVER_FAULT
-    passing = isinstance(error, ResponseHandlingException | ResourceExhaustedResponse | httpx.TransportError)
-    return passing or is_passing(error)
+    return isinstance(error, ResponseHandlingException | ResourceExhaustedResponse | httpx.TransportError)
 
 
 def _problem(error: Exception) -> str:
     if isinstance(error, UnexpectedResponse):
         return f"it answered {error.status_code} {error.reason_phrase}"
-    if said := problem(error):
-        return said
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"it answered {error.code().name} over gRPC: {error.details()}"
     source = error.source if isinstance(error, ResponseHandlingException) else error
     return f"{type(source).__name__}: {source}".removesuffix(": ")

@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import grpc
 import grpc.aio
 from qdrant_client import grpc as qg
+from qdrant_client.conversions.conversion import grpc_to_payload
 
 from jazz_select.memory.engines.points import AGENT, arms_of, key_of, point_id, point_key
 from jazz_select.ports import HybridQuery, Key, Legs, SparseVector
@@ -19,46 +20,6 @@ _log = logging.getLogger(__name__)
 REST_PORT, GRPC_PORT = 6333, 6334
 _PROBE_S = 2.0
 _OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
-_PASSING = frozenset(
-    {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        grpc.StatusCode.ABORTED,
-        grpc.StatusCode.INTERNAL,
-        grpc.StatusCode.UNKNOWN,
-    }
-)
-_DEEPEST = 32
-"""Levels of a payload that are read; ours have two."""
-
-
-def is_gone(error: BaseException | None) -> bool:
-    """The collection is not there any more."""
-    return isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.NOT_FOUND
-
-
-def is_passing(error: BaseException) -> bool:
-    """The same call may go through later."""
-    return isinstance(error, grpc.aio.AioRpcError) and error.code() in _PASSING
-
-
-def problem(error: BaseException) -> str:
-    """What went wrong, in words; empty where it was no answer over gRPC."""
-    if not isinstance(error, grpc.aio.AioRpcError):
-        return ""
-    return f"it answered {error.code().name} over gRPC: {error.details()}"
-
-
-class _Points(Protocol):
-    """The part of the generated stub that is used."""
-
-    QueryBatch: Callable[..., Awaitable[Any]]
-    Get: Callable[..., Awaitable[Any]]
-
-
-class _Collections(Protocol):
-    CollectionExists: Callable[..., Awaitable[Any]]
 
 
 class Wire:
@@ -81,21 +42,21 @@ class Wire:
         self._metadata = (("api-key", api_key),) if api_key else None
         self._timeout_s = timeout_s
         self._works: bool | None = None if self._port and self._target else False
-        self._channels: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[grpc.aio.Channel, _Points]]
+        self._channels: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[grpc.aio.Channel, Any]]
         self._channels = WeakKeyDictionary()
 
     async def works(self, collection: str) -> bool:
         """Whether the collection, which the REST side has, can be read here; found out once, and said if not."""
         if self._works is None:
             channel, _ = self._open()
-            ask = cast("_Collections", qg.CollectionsStub(channel))
+            ask: Any = qg.CollectionsStub(channel)
             try:
                 request = qg.CollectionExistsRequest(collection_name=collection)
                 answer = await ask.CollectionExists(request, timeout=_PROBE_S, metadata=self._metadata)
                 self._works = bool(answer.result.exists)
                 why = "" if self._works else "another server answers there"
             except Exception as error:  # noqa: BLE001 - anything may listen there, and answer anything
-                self._works, why = False, problem(error) or describe_error(error)
+                self._works, why = False, describe_error(error)
             if not self._works:
                 _log.info("grpc=<%s:%s>, reason=<%s> | the server is asked over REST", self._target, self._port, why)
         return self._works
@@ -119,7 +80,7 @@ class Wire:
         )
         _, stub = self._open()
         answer = await stub.Get(request, timeout=self._timeout_s, metadata=self._metadata)
-        return {_key(each.id): to_payload(each.payload) for each in answer.result}
+        return {_key(each.id): grpc_to_payload(each.payload) for each in answer.result}
 
     async def close(self) -> None:
         """Close this loop's channel; a second call does nothing."""
@@ -127,7 +88,7 @@ class Wire:
         if channel is not None:
             await channel.close(grace=self._timeout_s)  # without grace, calls that are under way would be cancelled
 
-    def _open(self) -> tuple[grpc.aio.Channel, _Points]:
+    def _open(self) -> tuple[grpc.aio.Channel, Any]:
         loop = asyncio.get_running_loop()
         found = self._channels.get(loop)
         if found is None:
@@ -137,7 +98,7 @@ class Wire:
                 channel = grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
             else:
                 channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
-            found = self._channels[loop] = (channel, cast("_Points", qg.PointsStub(channel)))
+            found = self._channels[loop] = (channel, qg.PointsStub(channel))
         return found
 
 
@@ -160,31 +121,10 @@ def to_protobuf(collection: str, query: HybridQuery, *, payloads: bool) -> Itera
         )
 
 
-def to_payload(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A payload as JSON; empty, as of no flow, where it is nested deeper than anything that was written here."""
-    try:
-        return {name: _value(fields[name], _DEEPEST) for name in fields}
-    except ValueError:
-        return {}
-
-
-def _value(value: Any, depth: int) -> Any:
-    if not depth:
-        msg = f"a payload is nested more than {_DEEPEST} levels deep"
-        raise ValueError(msg)
-    kind = value.WhichOneof("kind")
-    if kind == "struct_value":
-        fields = value.struct_value.fields
-        return {name: _value(fields[name], depth - 1) for name in fields}
-    if kind == "list_value":
-        return [_value(each, depth - 1) for each in value.list_value.values]
-    return None if kind in {None, "null_value"} else getattr(value, kind)
-
-
 def _legs(found: Mapping[str, Sequence[Any]], *, payloads: bool) -> Legs:
     legs = {arm: {_key(each.id): each.score for each in hits} for arm, hits in found.items()}
     hits = {_key(each.id): each for hits in found.values() for each in hits} if payloads else {}
-    along = {key: to_payload(each.payload) for key, each in hits.items()}
+    along = {key: grpc_to_payload(each.payload) for key, each in hits.items()}
     return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=along)
 
 

@@ -305,7 +305,7 @@ def _answers(fitted: Fitted) -> Matrix | None:
         return None
     answers: list[tuple[bool, float, float]] = []
     for legs, one in zip(fitted.legs, fitted.asked, strict=True):
-        evidence = Evidence(legs, soft_scores(legs, model.scales, REFERENCE_K), one.terms, model.usual)
+        evidence = Evidence(legs, model.scales, one.terms, model.usual)
         answer = (False, 0.0, 0.0)
         for top in evidence.best(1):
             told = evidence.candidate(top)

@@ -118,21 +118,26 @@ class Usual:
 class Evidence:
     """Reads one request's legs; each number it gives is larger the more speaks for the candidate."""
 
-    def __init__(self, legs: Legs, fused: Mapping[Key, float], terms: int, usual: Usual) -> None:
-        """Take the legs of a request of so many lexical terms, and their fusion at `REFERENCE_K`."""
-        self._legs = legs
+    def __init__(self, legs: Legs, scales: Mapping[str, ArmScale], terms: int, usual: Usual) -> None:
+        """Take the legs of a request of so many lexical terms, and how they are fused."""
+        self.legs = legs
+        self._scales = scales
         self._terms = max(terms, 1)
-        self._fused = fused
+        self._fused = soft_scores(legs, scales, REFERENCE_K)
         self._usual = usual
         self._chances: dict[Key, float] = {}
 
+    def scores(self, rrf_k: int) -> Mapping[Key, float]:
+        """The fused scores with this constant."""
+        return self._fused if rrf_k == REFERENCE_K else soft_scores(self.legs, self._scales, rrf_k)
+
     @property
     def _floor(self) -> float:
-        return min(self._legs.dense.values(), default=0.0)
+        return min(self.legs.dense.values(), default=0.0)
 
     @property
     def _top_bm25(self) -> float:
-        return max(next(iter(self._legs.bm25.values()), 0.0), _TINY)
+        return max(next(iter(self.legs.bm25.values()), 0.0), _TINY)
 
     @cached_property
     def _order(self) -> Sequence[Key]:
@@ -142,12 +147,12 @@ class Evidence:
     def _rivals(self) -> "_Rivals":
         """What each candidate is set against."""
         at, mean = self._usual.keyed.get, self._usual.mean
-        nearness = [cosine - at(key, mean) for key, cosine in self._legs.dense.items()]
+        nearness = [cosine - at(key, mean) for key, cosine in self.legs.dense.items()]
         return _Rivals(
             fused=_first_two([self._fused[key] for key in self.best(2)]),
-            dense=_first_two(self._legs.dense.values()),
+            dense=_first_two(self.legs.dense.values()),
             near=_first_two(sorted(nearness, reverse=True)),
-            bm25=_first_two(self._legs.bm25.values()),
+            bm25=_first_two(self.legs.bm25.values()),
             floor=self._floor,
             top_bm25=self._top_bm25,
         )
@@ -170,8 +175,8 @@ class Evidence:
         them; and how much nearer than usual it is, and the lead of that.
         """
         rivals = self._rivals
-        dense = self._legs.dense.get(key, rivals.floor)
-        words = self._legs.bm25.get(key, 0.0)
+        dense = self.legs.dense.get(key, rivals.floor)
+        words = self.legs.bm25.get(key, 0.0)
         near = dense - self._usual.keyed.get(key, self._usual.mean)
         return (
             _SCALE * _lead(self._fused.get(key, 0.0), rivals.fused),
@@ -190,14 +195,14 @@ class Evidence:
         matches; whether the arms agree; how many words are matched at best; and the best cosine as far as it is low,
         which tells requests of this domain from all others and does not tell the former apart.
         """
-        best, words = next(iter(self._legs.dense.values()), 0.0), next(iter(self._legs.bm25.values()), 0.0)
+        best, words = next(iter(self.legs.dense.values()), 0.0), next(iter(self.legs.bm25.values()), 0.0)
         top = next(iter(self.best(1)), None)
-        nearest = next(iter(self._legs.dense), None)
+        nearest = next(iter(self.legs.dense), None)
         return (
             best,
-            0.0 if top is None else self._legs.dense.get(top, self._floor) - self._usual.at(top),
-            0.0 if top is None else self._legs.bm25.get(top, 0.0) / self._terms,
-            0.0 if nearest is None else self._legs.bm25.get(nearest, 0.0) / self._top_bm25,
+            0.0 if top is None else self.legs.dense.get(top, self._floor) - self._usual.at(top),
+            0.0 if top is None else self.legs.bm25.get(top, 0.0) / self._terms,
+            0.0 if nearest is None else self.legs.bm25.get(nearest, 0.0) / self._top_bm25,
             log1p(max(words, 0.0)),
             min(best, self._usual.low),
         )
@@ -465,24 +470,3 @@ def _answers(
     own, own_scoped = map(tuple, errors)
     _must((len(own), len(own_scoped)) == (len(first), len(scoped)), "errors")
     return OwnAnswers(first, scoped, (own, own_scoped))
-
-
-class Reading(NamedTuple):
-    """What was found for one text.
-
-    Attributes:
-        legs: As the store gave it.
-        scores: Fused with the constant that was asked for.
-        evidence: The same, fused with the one that the model knows.
-    """
-
-    legs: Legs
-    scores: Mapping[Key, float]
-    evidence: Evidence
-
-    @classmethod
-    def of(cls, model: RecallModel, rrf_k: int, legs: Legs, terms: int) -> "Reading":
-        """What these legs say, of a text of so many lexical terms."""
-        scores = soft_scores(legs, model.scales, rrf_k)
-        fused = scores if rrf_k == REFERENCE_K else soft_scores(legs, model.scales, REFERENCE_K)
-        return cls(legs=legs, scores=scores, evidence=Evidence(legs, fused, terms, model.usual))

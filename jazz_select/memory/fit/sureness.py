@@ -8,7 +8,6 @@ import numpy as np
 from jazz_select.memory.fit.leave_one_out import HeldOut, LeaveOneOut
 from jazz_select.memory.fit.model import (
     NOT_FOUND,
-    REFERENCE_K,
     ArmScale,
     Evidence,
     Logistic,
@@ -16,7 +15,6 @@ from jazz_select.memory.fit.model import (
     RecallModel,
     Sets,
     Usual,
-    soft_scores,
 )
 from jazz_select.ports import Legs
 from jazz_select.stages import OwnAnswers, own_answers
@@ -89,7 +87,7 @@ class _Request:
         return self.answered(self.held_out.legs(FIT_DEPTH, without=flows), scales)
 
     def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> Evidence:
-        return Evidence(legs, soft_scores(legs, scales, REFERENCE_K), self.held_out.terms, self.usual)
+        return Evidence(legs, scales, self.held_out.terms, self.usual)
 
 
 def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, list[float]]:
