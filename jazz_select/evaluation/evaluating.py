@@ -85,17 +85,22 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         if is_so:
             raise ConfigError(problem)
     policy, whose = policy or Policy(), agent_id if memory is not None and agent_id else AGENT
-    own = indexed(registry, embedder=embedder, language=language, cache=cache)
-    async with own if memory is None else nullcontext(memory) as used:
+    index = indexed(registry, embedder=embedder, language=language, cache=cache)
+    own: FlowSelector | None = None
+    async with index if memory is None else nullcontext(memory) as used:
         asked = [Asked.of(case) for case in given]
         found = await routes(registry, used, whose, asked, policy)
         chosen: Sequence[FlowSelectionResult | None] = [None] * len(given)
+        if models:
+            own = FlowSelector(model, registry, used, whose, timeout_s=timeout_s, decider=decider, **policy.options())
+        selector = own or selector
         if selector is not None:
-            chosen = await _chosen(selector, given, progress)
-        elif models:
-            made = FlowSelector(model, registry, used, whose, timeout_s=timeout_s, decider=decider, **policy.options())
-            async with made:
-                chosen = await _chosen(made, given, progress)
+            calls = [
+                partial(selector.select, each.request, episode_summaries=each.episodes, context=each.context)
+                for each in asked
+            ]
+            async with own or nullcontext():
+                chosen = await side_by_side(calls, at_once=_AT_ONCE, progress=progress)
         identity = used.embedder
     return Evaluation(
         judged=tuple(
@@ -108,26 +113,9 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         flows=len(registry),
         at=at,
         depths=tuple(sorted(set(depths))),
-        model="" if not models and selector is None else _name(model or selector or decider),
+        model="" if selector is None else _name(model or decider or selector),
         problems=cases.problems if isinstance(cases, Cases) else (),
     )
-
-
-async def _chosen(
-    selector: FlowSelector, cases: Sequence[Case], progress: Callable[[int, int], None] | None
-) -> Sequence[FlowSelectionResult]:
-    """What is selected for each, some side by side; one that raises ends all, and raises as it did."""
-    done = 0
-
-    async def one(case: Case) -> FlowSelectionResult:
-        nonlocal done
-        result = await selector.select(case.request, episode_summaries=case.episodes, context=case.context)
-        done += 1
-        if progress is not None:
-            progress(done, len(cases))
-        return result
-
-    return await side_by_side([partial(one, case) for case in cases], at_once=_AT_ONCE)
 
 
 def _name(model: object) -> str:

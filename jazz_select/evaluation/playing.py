@@ -17,7 +17,7 @@ from jazz_select.agent.flows.open_prompts import ANOTHER_WISH, BLOCKED, FINISHED
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
-from jazz_select.evaluation.tables import Frame, Framed
+from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.selector.retrieval import side_by_side
 from jazz_select.text import beginning, describe_error, one_line
@@ -135,13 +135,16 @@ class ConversationResult:
 
     def html(self) -> str:
         """As HTML; whatever anybody said in it is only text."""
-        rows = "".join(_row(turn) for turn in self.turns)
+        checks = ["; ".join(f"{'✓' if each.passed else '✗'} {each}" for each in turn.checks) for turn in self.turns]
+        rows = [
+            (turn.say, turn.seen.text or turn.seen.reason, str(turn.seen), told)
+            for turn, told in zip(self.turns, checks, strict=True)
+        ]
         whole = "".join(f"<li>{escape(problem)}</li>" for problem in self.problems)
         return (
             f"<details{'' if self.passed else ' open'}><summary><b>{escape(self.outcome)}</b> "
-            f"{escape(self.title)}</summary><table>"
-            "<tr><th>user</th><th>agent</th><th>what came of it</th><th>checks</th></tr>"
-            f"{rows}</table>{f'<ul>{whole}</ul>' if whole else ''}</details>"
+            f"{escape(self.title)}</summary>{html_table(('user', 'agent', 'what came of it', 'checks'), rows)}"
+            f"{f'<ul>{whole}</ul>' if whole else ''}</details>"
         )
 
     def _repr_html_(self) -> str:
@@ -197,16 +200,6 @@ class ConversationReport(Framed):
         return f"<p>{counts}</p>" + "".join(result.html() for result in self.results)
 
 
-def _row(turn: TurnPlayed) -> str:
-    checks = "<br>".join(escape(f"{'✓' if check.passed else '✗'} {check}") for check in turn.checks)
-    cells = [
-        beginning(turn.say, _SHOWN_TEXT),
-        beginning(turn.seen.text or turn.seen.reason, _SHOWN_TEXT),
-        str(turn.seen),
-    ]
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}<td>{checks}</td></tr>"
-
-
 _SHOWN: Final = 240
 _CHOOSING: Final = "<selection>"
 """What a prompt begins with that asks which flow is meant."""
@@ -260,18 +253,10 @@ async def play_all(
         ConfigError: The model cannot be used.
         CancelledError: The caller was cancelled.
     """
-    began, done = perf_counter(), 0
+    began = perf_counter()
     async with _asking(model) as chat:
-
-        async def one(case: ConversationCase) -> ConversationResult:
-            nonlocal done
-            result = await _played(case, make_agent, chat)
-            done += 1
-            if progress is not None:
-                progress(done, len(cases))
-            return result
-
-        results = await side_by_side([partial(one, case) for case in cases], at_once=max(1, at_once))
+        calls = [partial(_played, case, make_agent, chat) for case in cases]
+        results = await side_by_side(calls, at_once=max(1, at_once), progress=progress)
     return ConversationReport(results=tuple(results), took_s=perf_counter() - began)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import isawaitable
-from itertools import chain, islice, repeat
+from itertools import chain, count, islice, repeat
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from jazz_select.arguments import Constraint, checked
@@ -448,13 +448,21 @@ async def candidate_sets(
     return [found.get(number) for number in range(len(asked))]
 
 
-async def side_by_side(calls: Sequence[Callable[[], Awaitable[T]]], *, at_once: int) -> list[T]:
-    """What each of these gives, in their order, so many at a time; one that raises ends all, and raises as it did."""
-    places = asyncio.Semaphore(at_once)
+async def side_by_side(
+    calls: Sequence[Callable[[], Awaitable[T]]], *, at_once: int, progress: Callable[[int, int], None] | None = None
+) -> list[T]:
+    """What each of these gives, in their order, so many at a time; one that raises ends all, and raises as it did.
+
+    After each, `progress` is told how many are done, of how many.
+    """
+    places, done = asyncio.Semaphore(at_once), count(1)
 
     async def one(call: Callable[[], Awaitable[T]]) -> T:
         async with places:
-            return await call()
+            found = await call()
+        if progress is not None:
+            progress(next(done), len(calls))
+        return found
 
     try:
         async with asyncio.TaskGroup() as group:
