@@ -143,22 +143,18 @@ async def _snapshots(
     if failed is not None:
         well = [run for run, each in zip(runs, opened, strict=True) if each is None]
         for run in well:  # what can be judged is judged, for the next time
-            asked = questions(cases, logged, run.flows)
+            asked = questions(cases, logged, run.told.flows)
             await run.asked(asked, _counted(asked))
         raise failed
-    if not any(run.flows for run in runs):
+    if not any(run.told.flows for run in runs):
         places = " and ".join(dict.fromkeys(f"{run.side.flows} of {run.side.label}" for run in runs))
         msg = f"there are no flows at {places}: name them with --flows"
         raise ConfigError(msg)
-    asked = questions(cases, logged, *(run.flows for run in runs))
+    asked = questions(cases, logged, *(run.told.flows for run in runs))
     counted = _counted(asked)
-    if runs[0].digest and runs[0].digest == runs[1].digest:  # the same catalogue: once is enough
+    if runs[0].told.digest and runs[0].told.digest == runs[1].told.digest:  # the same catalogue: once is enough
         older = await runs[0].asked(asked, counted)
-        return (
-            older,
-            Snapshot(label=runs[1].side.label, flows=runs[1].flows, routes=older.routes, tokens=older.tokens),
-            asked,
-        )
+        return older, replace(older, label=runs[1].side.label, notes=()), asked
     older, newer = await asyncio.gather(*(run.asked(asked, counted) for run in runs))
     return older, newer, asked
 

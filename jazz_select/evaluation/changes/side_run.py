@@ -18,7 +18,7 @@ from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBoo
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Question, Snapshot, dumps, loads
 from jazz_select.evaluation.index import AGENT, PREFIX, in_memory
-from jazz_select.evaluation.route import Asked, Policy, Route
+from jazz_select.evaluation.route import Policy, Route
 from jazz_select.json_values import plain
 from jazz_select.text import describe_error
 from jazz_select.travel import value_of
@@ -76,16 +76,13 @@ class SideRun:
 
     Attributes:
         side: Which it is.
-        flows: What each flow says, by its name; known after `open`.
-        digest: What its routes are kept under; empty where they are not kept.
+        told: What its flows say; known after `open`.
     """
 
     def __init__(self, side: Side, book: RouteBook, job: Job) -> None:
         """Of this side, judged as the job says, wherever its files are."""
         self.side = side
-        self.flows: Mapping[str, Mapping[str, Any]] = {}
-        self.digest = ""
-        self._notes: tuple[str, ...] = ()
+        self.told = Catalogue(flows={}, digest="")
         self._book = book
         self._job = job
         self._stack = AsyncExitStack()
@@ -111,7 +108,7 @@ class SideRun:
             _, told = await self._started()
             if source and told.flows:
                 self._book.keep_flows(source, told)
-        self.flows, self.digest, self._notes = told.flows, told.digest, told.notes
+        self.told = told
 
     async def asked(self, questions: Sequence[Question], counted: Sequence[Question]) -> Snapshot:
         """Where it leads these requests, and the tokens of the prompts for some of them.
@@ -119,21 +116,21 @@ class SideRun:
         Raises:
             FlowLoadError: It can no longer be loaded.
         """
-        known = self._book.routes(self.digest)
+        known = self._book.routes(self.told.digest)
         unknown = {each.key: each for each in questions if each.key not in known.routes}
         uncounted = {each.key: each for each in counted if each.key not in known.tokens and self.side.index is None}
-        notes = self._notes
+        notes = self.told.notes
         if self.side.index is not None and counted:
             notes += (_UNCOUNTED,)
-        if self.flows and (unknown or uncounted):
+        if self.told.flows and (unknown or uncounted):
             new = await self._routed(unknown | uncounted, tuple(uncounted))
-            self._book.keep_routes(self.digest, new)
+            self._book.keep_routes(self.told.digest, new)
             known = Known(routes=known.routes | new.routes, tokens=known.tokens | new.tokens)
-        if not self.flows:
+        if not self.told.flows:
             notes += (f"there are no flows at {self.side.flows or self.side.label} in {self.side.label}",)
         return Snapshot(
             label=self.side.label,
-            flows=self.flows,
+            flows=self.told.flows,
             routes={each.key: known.routes[each.key] for each in questions if each.key in known.routes},
             tokens={each.key: known.tokens[each.key] for each in counted if each.key in known.tokens},
             notes=notes,
@@ -143,7 +140,8 @@ class SideRun:
         """Where it leads these requests, by their keys, and the tokens of the prompts for some of them."""
         process = self._process or (await self._started())[0]
         places = {key: place for place, key in enumerate(questions)}
-        asked = [_told(each.asked) for each in questions.values()]
+        # Guards see a context as JSON: nothing else leaves this process.
+        asked = [replace(each.asked, context=plain(each.asked.context)) for each in questions.values()]
         told = await process.asked({"asked": asked, "counted": [places[key] for key in counted]})
         return Known(
             routes=dict(zip(questions, value_of(list[Route], told["routes"]), strict=True)),
@@ -166,12 +164,6 @@ class SideRun:
         self._process = process = await _Process.started(self.side.label, root)
         self._stack.push_async_callback(process.end)
         return process, value_of(Catalogue, await process.asked(job))
-
-
-def _told(asked: Asked) -> dict[str, Any]:
-    """A request as JSON; so guards see its context, since nothing else leaves this process."""
-    context = {str(key): plain(value) for key, value in asked.context.items()}
-    return {"request": asked.request, "episodes": asked.episodes, "context": context}
 
 
 class _Process(asyncio.SubprocessProtocol):

@@ -73,26 +73,23 @@ def questions(
         logged: What users asked, with what was said before and what guards saw where that is known.
         sides: The flows of each version, by name, with their fields.
     """
-    found: dict[str, Question] = {}
-    for case in cases:
-        _add(found, Question(asked=Asked.of(case), source=Source.CASE, expect=case.expect))
+    asked = [Question(asked=Asked.of(case), source=Source.CASE, expect=case.expect) for case in cases]
     for each in logged:
-        asked = each if isinstance(each, Asked) else Asked(request=each)
-        _add(found, Question(asked=asked, source=Source.LOGGED))
-    owners: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        told = each if isinstance(each, Asked) else Asked(request=each)
+        asked.append(Question(asked=told, source=Source.LOGGED))
+    owners: defaultdict[str, set[str]] = defaultdict(set)
     for flows in sides:
-        for name in sorted(flows):
-            for example in flows[name].get("examples") or ():
-                owners[str(example)][name] = None
+        for name, fields in flows.items():
+            for example in fields.get("examples") or ():
+                owners[str(example)].add(name)
     for example in sorted(owners):
-        asked = Asked(request=example)
-        _add(found, Question(asked=asked, source=Source.EXAMPLE, expect=tuple(sorted(owners[example]))))
+        expect = tuple(sorted(owners[example]))
+        asked.append(Question(asked=Asked(request=example), source=Source.EXAMPLE, expect=expect))
+    found: dict[str, Question] = {}
+    for question in asked:
+        if question.asked.request.strip() or question.asked.episodes:
+            found.setdefault(question.key, question)
     return tuple(found.values())
-
-
-def _add(found: dict[str, Question], question: Question) -> None:
-    if question.asked.request.strip() or question.asked.episodes:
-        found.setdefault(question.key, question)
 
 
 _GUARD = "guarded"
