@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.data import LARGEST as LARGEST_YAML
 from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, unique, yaml_documents
 from jazz_select.json_values import plain_bytes
 from jazz_select.text import beginning, describe_value, did_you_mean, nfkc, unknown_field
@@ -117,11 +118,9 @@ def _list(file: Path, given: object) -> list[object]:
 
 
 def _document(file: Path, what: str) -> tuple[Any, yaml.Node] | None:
+    text = _text(file, what, LARGEST_YAML)
     try:
-        documents = yaml_documents(read_text(file))
-    except FlowLoadError as error:
-        msg = f"cannot read the {what} in {file}: {error.problem}"
-        raise ConfigError(msg) from error
+        documents = yaml_documents(text)
     except SYNTAX_ERRORS as error:
         is_yaml = isinstance(error, ValueError | RecursionError)  # and more of it than is read
         msg = f"{f'cannot read the {what} in {file}' if is_yaml else f'{file} is no YAML'}: {syntax_problem(error)}"
@@ -149,11 +148,11 @@ def _nodes(file: Path) -> Entries:
 # --- JSON -----------------------------------------------------------------------
 
 
-def _text(file: Path) -> str:
+def _text(file: Path, what: str = "requests", largest: int = LARGEST) -> str:
     try:
-        return read_text(file, LARGEST)
+        return read_text(file, largest)
     except FlowLoadError as error:
-        msg = f"cannot read the requests in {file}: {error.problem}"
+        msg = f"cannot read the {what} in {file}: {error.problem}"
         raise ConfigError(msg) from error
 
 

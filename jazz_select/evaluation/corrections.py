@@ -208,6 +208,21 @@ class Neighbourhood:
                 confirmed[name] += is_led
         return kept, refused
 
+    def blamed(self, lost: Sequence[tuple[str, str]], learned: Sequence[Correction]) -> tuple[int, ...]:
+        """Places of the learned examples that took requests away from their flows.
+
+        Args:
+            lost: Each request that was led rightly, and the flow that it is led to now.
+            learned: The examples that were added.
+        """
+        rows, asked = self.vectors([each.request for each in learned]), self.vectors([text for text, _ in lost])
+        blame: set[int] = set()
+        for row, (_, flow) in zip(asked, lost, strict=True):
+            own = [place for place, each in enumerate(learned) if each.flow == flow]
+            if own:
+                blame.add(own[int((rows[own] @ row).argmax())])
+        return tuple(sorted(blame))
+
     def _doubted(self, corrections: Sequence[Correction], rows: Vectors, led: Sequence[Route]) -> set[int]:
         """Places of corrections that nothing speaks for."""
         believed = min(DEPTH, max(1, self._count // _BELIEVED))
@@ -223,26 +238,6 @@ class Neighbourhood:
                 if len(texts) > 1 and flows[int(near[line].argmax())] != corrections[place].flow:
                     doubted.add(place)
         return doubted
-
-
-def blamed(
-    lost: Sequence[tuple[str, str]], learned: Sequence[Correction], neighbourhood: Neighbourhood
-) -> tuple[int, ...]:
-    """Places of the learned examples that took requests away from their flows.
-
-    Args:
-        lost: Each request that was led rightly, and the flow that it is led to now.
-        learned: The examples that were added.
-        neighbourhood: Who makes vectors.
-    """
-    rows = neighbourhood.vectors([each.request for each in learned])
-    asked = neighbourhood.vectors([text for text, _ in lost])
-    blame: set[int] = set()
-    for row, (_, flow) in zip(asked, lost, strict=True):
-        own = [place for place, each in enumerate(learned) if each.flow == flow]
-        if own:
-            blame.add(own[int((rows[own] @ row).argmax())])
-    return tuple(sorted(blame))
 
 
 _DOUBT: Final = "neither recall nor any text near it speaks for this flow: a person should look"

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.wording import Sames
-from jazz_select.evaluation.corrections import Correction, Neighbourhood, blamed, gathered, is_kept_apart
+from jazz_select.evaluation.corrections import Correction, Neighbourhood, gathered, is_kept_apart
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
 from jazz_select.evaluation.route import Asked, Policy, Route, led
 from jazz_select.evaluation.tables import Frame, Framed
@@ -312,7 +312,7 @@ class _Lesson:
             elif passed is not None:
                 break
             taken = [(judged[place].asked.request, after[place].first) for place in trial.verdict.lost]
-            blame = await asyncio.to_thread(blamed, taken, trial.kept, near)
+            blame = await asyncio.to_thread(near.blamed, taken, trial.kept)
             if not blame and passed is not None:
                 break
             left = tuple(each for place, each in enumerate(trial.kept) if place not in blame)

@@ -87,7 +87,7 @@ async def diff(  # noqa: PLR0913 - options with a name
         learned=_lesson(place, learned),
     )
     async with AsyncExitStack() as stack:
-        runs = [await stack.enter_async_context(SideRun(side, book, job)) for side in sides]
+        runs = [SideRun(side, book, job, stack) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
     found = Difference.between(older, newer, asked, gates)
     notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
@@ -72,27 +72,21 @@ class Job:
 
 
 class SideRun:
-    """One side, for as long as the block runs: what its flows say, then where they lead what it is asked.
+    """One side, for as long as the stack stands: what its flows say, then where they lead what it is asked.
 
     Attributes:
         side: Which it is.
         told: What its flows say; known after `open`.
     """
 
-    def __init__(self, side: Side, book: RouteBook, job: Job) -> None:
-        """Of this side, judged as the job says, wherever its files are."""
+    def __init__(self, side: Side, book: RouteBook, job: Job, stack: AsyncExitStack) -> None:
+        """Of this side, judged as the job says, wherever its files are; its process ends with the stack."""
         self.side = side
         self.told = Catalogue(flows={}, digest="")
         self._book = book
         self._job = job
-        self._stack = AsyncExitStack()
+        self._stack = stack
         self._process: _Process | None = None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     async def open(self) -> None:
         """Find out what its flows say.
