@@ -171,34 +171,24 @@ class FlowSelector:
         )
         model = as_chat_model(llm)
         self._decider = decision_client_for(decider, max_retries=max_retries, max_concurrency=max_concurrency)
-        self._settling = Settling(
+        settling = Settling(
             asks=model is not None or self._decider is not None,
             on_empty=on_empty,
             coverage=coverage,
             skip_llm_above=skip_llm_above,
             abstain_below=abstain_below,
         )
-        asked: ModelChoice | None = None
-        self._client: ChatClient | None = None
         self._made_decider = self._decider is not decider
+        self._client: ChatClient | None = None
         if model is not None:
-            client = self._client = ChatClient(
-                model,
-                max_retries=max_retries,
-                max_concurrency=max_concurrency,
-                owned=isinstance(llm, str),
-            )
-            options = ChoiceOptions(
-                on_empty=on_empty,
-                max_reasks=max_reasks,
-                prompt_tokens=prompt_tokens,
-            )
-            asked = ModelChoice(client, options, flow_registry)
+            owned = isinstance(llm, str)
+            self._client = ChatClient(model, max_retries=max_retries, max_concurrency=max_concurrency, owned=owned)
+        options = ChoiceOptions(on_empty=on_empty, max_reasks=max_reasks, prompt_tokens=prompt_tokens)
         self._choosing = Choosing(
             flows=flow_registry,
-            settling=self._settling,
+            settling=settling,
             budget=Budget(max_error=max_error, flows=flow_registry, calibration=calibration or Calibration()),
-            model=asked,
+            model=None if self._client is None else ModelChoice(self._client, options, flow_registry),
             decider=None if self._decider is None else Deciding(self._decider),
             ask_user=ask_user,
             timeout_s=timeout_s,
