@@ -1,7 +1,6 @@
 """`check`: everything that is wrong with a catalogue at once, in order of harm."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -38,12 +37,8 @@ if TYPE_CHECKING:
 _SHOWN = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A case, and where it stands."""
-
-    case: Case
-    at: Place = NOWHERE
+Placed = tuple[Case, Place]
+"""A case, and where it stands."""
 
 
 def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding]]:
@@ -52,7 +47,7 @@ def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding
     wrong: list[Finding] = []
     for each in given:
         if isinstance(each, Case):
-            cases.append(Placed(case=each))
+            cases.append((each, NOWHERE))
             continue
         file = Path(each)
         name = shown(str(file))
@@ -66,7 +61,7 @@ def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding
         for entry, outcome in each_case(entries):
             at = Place(name, entry.line or 0)
             if isinstance(outcome, Case):
-                cases.append(Placed(case=outcome, at=at))
+                cases.append((outcome, at))
             else:
                 what = f"A case is wrong: {'; '.join(outcome)}."
                 wrong.append(Finding(code="invalid-case", at=at, what=what, remedy=_FORM))
@@ -88,16 +83,16 @@ def leaks(
         places: Where things stand.
     """
     known = {flow.name for flow in flows} | set(broken)
-    for each in cases:
-        for name in dict.fromkeys(each.case.expect):
+    for case, at in cases:
+        for name in dict.fromkeys(case.expect):
             if name not in known:
                 yield Finding(
                     code="invalid-case",
-                    at=each.at,
-                    what=f"“{beginning(each.case.request, _SHOWN)}” expects {meant(name, sorted(known))}, and there is "
+                    at=at,
+                    what=f"“{beginning(case.request, _SHOWN)}” expects {meant(name, sorted(known))}, and there is "
                     "no such flow.",
                     remedy="Correct the name, or load the flows that the cases are about.",
-                    evidence=(Evidence(text=each.case.request, other=name),),
+                    evidence=(Evidence(text=case.request, other=name),),
                 )
     yield from _contradicting(cases)
     yield from _leaked(cases, flows, places)
@@ -105,42 +100,38 @@ def leaks(
 
 def _contradicting(cases: Sequence[Placed]) -> Iterator[Finding]:
     first: dict[tuple[object, ...], Placed] = {}
-    for each in cases:
-        earlier = first.setdefault(what_is_asked(each.case), each)
-        if set(earlier.case.expect) != set(each.case.expect):
+    for case, at in cases:
+        earlier, there = first.setdefault(what_is_asked(case), (case, at))
+        if set(earlier.expect) != set(case.expect):
+            here, before = (", ".join(each.expect) or "no flow" for each in (case, earlier))
             yield Finding(
                 code="contradicting-cases",
-                flows=tuple(sorted({*earlier.case.expect, *each.case.expect})),
-                at=each.at,
-                what=f"“{beginning(each.case.request, _SHOWN)}” expects {_names(each)} here, and {_names(earlier)} "
-                f"{f'in line {earlier.at.line} of {earlier.at.file}' if earlier.at.line else 'earlier'}.",
+                flows=tuple(sorted({*earlier.expect, *case.expect})),
+                at=at,
+                what=f"“{beginning(case.request, _SHOWN)}” expects {here} here, and {before} "
+                f"{f'in line {there.line} of {there.file}' if there.line else 'earlier'}.",
                 remedy="Decide which, or have the request say what decides.",
-                evidence=(Evidence(text=each.case.request),),
+                evidence=(Evidence(text=case.request),),
             )
-
-
-def _names(placed: Placed) -> str:
-    return ", ".join(placed.case.expect) or "no flow"
 
 
 def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
     sames = Sames((flow.examples[number] for flow, number in whose), numbers=False)
-    for each in cases:
-        if each.case.episodes:  # what was said before makes it another request
+    for case, stands in cases:
+        if case.episodes:  # what was said before makes it another request
             continue
-        for at in sames.of(each.case.request)[:1]:
+        for at in sames.of(case.request)[:1]:
             flow, number = whose[at]
             place = places.of(flow, "examples", number)
-            stands = f" ({place})" if place.line else ""
             yield Finding(
                 code="leaked-case",
                 flows=(flow.name,),
-                at=each.at if each.at.file else place,
-                what=f"“{beginning(each.case.request, _SHOWN)}” is asked as a case, and is an example of "
-                f"{flow.name}{stands}.",
+                at=stands if stands.file else place,
+                what=f"“{beginning(case.request, _SHOWN)}” is asked as a case, and is an example of "
+                f"{flow.name}{f' ({place})' if place.line else ''}.",
                 remedy="Take it out of one of the two: what a catalogue was shown measures nothing.",
-                evidence=(Evidence(text=each.case.request, beside=flow.examples[number], other=flow.name),),
+                evidence=(Evidence(text=case.request, beside=flow.examples[number], other=flow.name),),
             )
 
 
