@@ -13,7 +13,7 @@ def listed(text: str) -> list[str]:
 
 YES: Final = listed("""
     yes | Yes, please. | OK | sure! | Go ahead | yes, please do it! | of course | y | Y. | 👍 | 👍🏽 | ✅️ | yes yes yes
-    yes 😊 | Yes! ☺️ | Sure thing | 👌 | yes please do | yes do
+    yes 😊 | Yes! ☺️ | Sure thing | 👌 | yes please do | yes do | yes pls | ok thx | oui svp | sí porfa
     yes please | go ahead | ok do it | Yes, please do. | sure, go ahead | yes!! | hello. yes please | yes. thanks
     yep that works for me | yes, that works | sure, fine by me | ok, sounds good | yes, looks good to me
     sure, let's do it | ok, let's do that | yes, you can go ahead | yes, please go ahead | yes, I'm sure
