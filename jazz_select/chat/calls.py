@@ -233,9 +233,9 @@ async def _ended(call: Awaitable[T], model: str) -> T:
 
 
 def _has_to_pass(error: BaseException) -> bool:
-    several = isinstance(cast("object", error), BaseExceptionGroup)
-    inner = cast("tuple[BaseException, ...]", getattr(error, "exceptions", ())) if several else ()
-    return isinstance(error, _PASSING) or any(map(_has_to_pass, inner))
+    if isinstance(error, BaseExceptionGroup):
+        return cast("BaseExceptionGroup[BaseException]", error).subgroup(_PASSING) is not None
+    return isinstance(error, _PASSING)
 
 
 def _task() -> "asyncio.Task[Any] | None":

@@ -195,7 +195,10 @@ def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = 
         said = cut(as_text(by_label[wrong[0]]), 30)
         return f"the probability of {_listed(wrong)} is {said}; a number from 0 to 1 is wanted"
     values = [float(by_label[label]) for label in labels]
-    return _why_no_sum(values) or ("" if even else _why_flat(values))
+    if problem := _why_no_sum(values):
+        return problem
+    flat = not even and all(value == values[0] for value in values)
+    return "all options are equally likely, which tells nothing apart; ask another model" if flat else ""
 
 
 def _is_counted(usage: Usage) -> bool:
@@ -221,11 +224,6 @@ def _why_no_sum(values: Sequence[float]) -> str:
     least = 1 - _FLOAT - min(_ROUNDING * len(values), _MOST_ROUNDING)
     most = 1 + _FLOAT + min(_ROUNDING * sum(value > 0 for value in values), _MOST_ROUNDING)
     return "" if least <= total <= most else f"the probabilities sum to {total:.3f}, and have to sum to 1"
-
-
-def _why_flat(values: Sequence[float]) -> str:
-    flat = all(value == values[0] for value in values)
-    return "all options are equally likely, which tells nothing apart; ask another model" if flat else ""
 
 
 def _listed(names: list[Any]) -> str:

@@ -8,6 +8,7 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from jazz_select.chat.pydantic_ai_errors import FORM, refuses_schema, to_config_error, to_model_error
@@ -15,7 +16,7 @@ from jazz_select.errors import ConfigError, MissingExtraError, ModelTimeoutError
 from jazz_select.values import Message, Reply, Usage
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.decision import DecisionModel as TheirDecisionModel
     from pydantic_ai.settings import ModelSettings
@@ -213,19 +214,13 @@ def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
     """Ours to theirs: what is said between two answers is one request. Pure."""
     from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
 
+    kinds = {"system": SystemPromptPart, "user": UserPromptPart}
     theirs: list[ModelMessage] = []
-    pending: list[ModelRequestPart] = []
-    for message in messages:
-        if message.role == "assistant":
-            if pending:
-                theirs.append(ModelRequest(parts=pending))
-                pending = []
-            theirs.append(ModelResponse(parts=[TextPart(message.content)]))
+    for is_answer, said in groupby(messages, lambda each: each.role == "assistant"):
+        if is_answer:
+            theirs += [ModelResponse(parts=[TextPart(each.content)]) for each in said]
         else:
-            part = SystemPromptPart if message.role == "system" else UserPromptPart
-            pending.append(part(message.content))
-    if pending:
-        theirs.append(ModelRequest(parts=pending))
+            theirs.append(ModelRequest(parts=[kinds[each.role](each.content) for each in said]))
     return theirs
 
 

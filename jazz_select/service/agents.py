@@ -220,15 +220,11 @@ def _read(file: Path) -> _File:
         rest = f" (and {len(more)} more)" if more else ""
         known = _Agent if len(first["loc"]) > 1 else _File
         known_keys = f"; there are {', '.join(known.model_fields)}" if first["type"] == "extra_forbidden" else ""
-        problem = setting_problem(_of_an_entry(first["loc"]), where, [first["msg"]], first["input"])
+        setting = "".join(map(str, first["loc"][2:3]))  # of agents, NAME, setting; empty where it is in none
+        problem = setting_problem(setting, where, [first["msg"]], first["input"])
         what = f"{problem}{known_keys}{rest}"
         msg = f"{file}: {what}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`"
         raise ConfigError(msg) from error
-
-
-def _of_an_entry(loc: tuple[int | str, ...]) -> str:
-    """The setting that a fault is in; empty where it is in none of an entry's."""
-    return str(loc[2]) if len(loc) > 2 else ""  # noqa: PLR2004 - agents, NAME, setting
 
 
 def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSource:

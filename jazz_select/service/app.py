@@ -179,11 +179,11 @@ class Part:
 
     Attributes:
         routes: Where it answers.
-        lifespan: What is open while the service runs, if anything.
+        lifespan: What is open while the service runs.
     """
 
     routes: Sequence[BaseRoute]
-    lifespan: Callable[[], AbstractAsyncContextManager[object]] | None = None
+    lifespan: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
 
 
 def make_app(
@@ -208,8 +208,7 @@ def make_app(
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             for part in parts:
-                if part.lifespan is not None:
-                    await stack.enter_async_context(part.lifespan())
+                await stack.enter_async_context(part.lifespan())
             yield
 
     routes = [
@@ -301,7 +300,7 @@ class _Place(BaseRoute):
             for module in self._modules:
                 await asyncio.to_thread(import_module, module)
             part = self._make()
-            async with nullcontext() if part.lifespan is None else part.lifespan():
+            async with part.lifespan():
                 self._routes.set_result(part.routes)
                 await self._over.wait()
         except Exception as error:

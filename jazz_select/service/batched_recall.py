@@ -13,8 +13,8 @@ MOST: Final = 32
 """Recalls that are looked up at once: the loop does nothing else meanwhile."""
 
 
-_Scope = tuple[str, int | str, int, frozenset[str], float]
-"""What has to be the same for requests to be looked up together: agent_id, top_k, rrf_k, exclude and coverage."""
+_Scope = tuple[tuple[str, Any], ...]
+"""What has to be the same for requests to be looked up together: agent_id and options, by name."""
 _Waiting = tuple[str, str, "asyncio.Future[RecallResult]"]
 """Who waits: a query, its focus, and where the answer goes."""
 
@@ -49,7 +49,8 @@ class BatchedRecall:
     ) -> RecallResult:
         """As `ProceduralMemory.recall`, with its arguments and its errors."""
         loop = asyncio.get_running_loop()
-        scope = (agent_id, top_k, rrf_k, frozenset(exclude), coverage)
+        options = {"top_k": top_k, "rrf_k": rrf_k, "exclude": frozenset(exclude), "coverage": coverage}
+        scope: _Scope = (("agent_id", agent_id), *options.items())
         if self._loop is None or self._loop.is_closed():
             self._loop, self._waiting = loop, {}
         if loop is not self._loop:
@@ -104,9 +105,8 @@ class BatchedRecall:
         """What is found for each; where they fail together, each by itself, so that one spoils no other."""
         if len(waiting) > 1:
             queries, focuses, _ = zip(*waiting, strict=True)
-            agent_id, options = _options(scope)
             try:
-                return [*await self._memory.recall_many(queries, agent_id, focuses=focuses, **options)]
+                return [*await self._memory.recall_many(queries, focuses=focuses, **dict(scope))]
             except Exception:  # noqa: BLE001, S110 - whatever it is, each is told its own
                 pass
         found: list[RecallResult | Exception] = []
@@ -118,10 +118,4 @@ class BatchedRecall:
         return found
 
     async def _recall(self, scope: _Scope, query: str, focus: str) -> RecallResult:
-        agent_id, options = _options(scope)
-        return await self._memory.recall(query, agent_id, focus=focus, **options)
-
-
-def _options(scope: _Scope) -> tuple[str, dict[str, Any]]:
-    agent_id, top_k, rrf_k, exclude, coverage = scope
-    return agent_id, {"top_k": top_k, "rrf_k": rrf_k, "exclude": exclude, "coverage": coverage}
+        return await self._memory.recall(query, focus=focus, **dict(scope))

@@ -60,7 +60,7 @@ async def opened(
     async with AsyncExitStack() as stack:
         memory = await stack.enter_async_context(await open_memory(base))
         master = await in_thread(_secret, base)
-        claims = await in_thread(_claims, base)
+        claims = await in_thread(lambda: SqliteClaims(state_folder(base) / "claims.db"))
         await stack.enter_async_context(_pruned(claims))
         made: dict[str, RunningCatalogue] = {}
         for each in agents:
@@ -126,9 +126,8 @@ async def _running(
     if source.log is not None:
         log = await in_thread(OutcomeLog, source.log)
         stack.push_async_callback(partial(in_thread, log.close))
-    secret = digest(
-        master, settings.agent_id.encode(), "sha256"
-    )  # another one for each: no conversation changes agents
+    # Another one for each: no conversation changes agents.
+    secret = digest(master, settings.agent_id.encode(), "sha256")
     read = ReadAnew(source.read, source.places)
     return RunningCatalogue(settings, memory, read, model=model, decider=decider, log=log, claims=claims, secret=secret)
 
@@ -184,10 +183,6 @@ def state_folder(settings: Settings) -> Path:
         msg = f"the folder {folder} cannot be made: {describe_error(error)}; JAZZ_SERVE_STATE names another one"
         raise ConfigError(msg) from error
     return folder
-
-
-def _claims(settings: Settings) -> SqliteClaims:
-    return SqliteClaims(state_folder(settings) / "claims.db")
 
 
 @asynccontextmanager

@@ -26,7 +26,6 @@ from jazz_select.text import describe_error, wrong_fields
 MEDIA_TYPE: Final = "application/problem+json"
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 2_000
-_CODE, _REST = "code", "rest"
 _STATUS: Final[Mapping[type, int]] = {
     MissingExtraError: 501,
     ConfigError: 400,
@@ -48,14 +47,8 @@ def refused(
 ) -> HTTPException:
     """A request that is not answered, for a reason that its sender can do something about; to be raised."""
     made = HTTPException(status, detail, headers)
-    vars(made).update({_CODE: code, _REST: rest})
+    vars(made).update(code=code, rest=rest)
     return made
-
-
-def rest_of(error: HTTPException) -> Rest:
-    """What to do with the rest of the body of a request that was refused."""
-    rest: Rest = getattr(error, _REST, "skip")
-    return rest
 
 
 def problem(
@@ -87,7 +80,7 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
     """The answer to a request that ended with an error. Nothing of what is wrong here is told to who asks."""
     request_id: str = scope.get("state", {}).get("request_id", "")
     if isinstance(error, HTTPException):
-        code = getattr(error, _CODE, "")
+        code = getattr(error, "code", "")
         headers = dict(error.headers) if error.headers else None
         return problem(error.status_code, _detail(error), code=code, request_id=request_id, headers=headers)
     if isinstance(error, ValidationError):

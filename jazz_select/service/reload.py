@@ -241,7 +241,11 @@ def _digests(seen: Seen) -> Mapping[str, bytes]:
 
 def _there(places: Sequence[str]) -> dict[str, ModuleType]:
     """What is imported from there."""
-    return {name: module for name, module in tuple(sys.modules.items()) if _lies_in(_file(module), places)}
+    return {
+        name: module
+        for name, module in tuple(sys.modules.items())
+        if _lies_in(getattr(module, "__file__", None), places)
+    }
 
 
 class _Finder:
@@ -269,13 +273,10 @@ def _put_back(modules: dict[str, ModuleType]) -> None:
             setattr(parent, last, module)
 
 
-def _file(module: object) -> str | None:
-    found: object = getattr(module, "__file__", None)
-    return found if isinstance(found, str) else None
-
-
-def _lies_in(file: str | None, places: Sequence[str]) -> bool:
-    return file is not None and any(file == each or file.startswith(each.rstrip(os.sep) + os.sep) for each in places)
+def _lies_in(file: object, places: Sequence[str]) -> bool:
+    return isinstance(file, str) and any(
+        file == each or file.startswith(each.rstrip(os.sep) + os.sep) for each in places
+    )
 
 
 log = logging.getLogger(__name__)

@@ -108,7 +108,7 @@ async def agent(request: Request) -> Response:
     """Whom the key opens, and how many flows."""
     catalogue = catalogue_of(request)
     live = catalogue.live
-    return answer({**_state(catalogue, live), "flows": len(live.registry)})
+    return answer({**state_of(catalogue, live), "flows": len(live.registry)})
 
 
 async def flows(request: Request) -> Response:
@@ -116,7 +116,7 @@ async def flows(request: Request) -> Response:
     catalogue = catalogue_of(request)
     live = catalogue.live
     listed = sorted(live.registry.values(), key=lambda each: each.name)
-    return answer({**_state(catalogue, live), "flows": [_in_short(each) for each in listed]})
+    return answer({**state_of(catalogue, live), "flows": [_in_short(each) for each in listed]})
 
 
 async def flow(request: Request) -> Response:
@@ -160,7 +160,7 @@ async def reload(request: Request) -> Response:
         "unchanged": list(report.skipped),
         "notes": list(report.notes),
     }
-    return answer({**_state(catalogue, live), **changes})
+    return answer({**state_of(catalogue, live), **changes})
 
 
 async def healthz(_: Request) -> Response:
@@ -185,7 +185,8 @@ async def metrics(request: Request) -> Response:
     return Response(text, headers={"Content-Type": CONTENT_TYPE})
 
 
-def _state(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
+def state_of(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
+    """Whose flows these are, since when, and what is wrong."""
     return {
         "agent_id": catalogue.agent_id,
         "generation": live.number,

@@ -1,6 +1,7 @@
 """What stands before the app: who is let in, how much at once and of whom, how large a body, and how long one waits."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -13,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jazz_select.service.access import enter
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.options import ServeOptions
-from jazz_select.service.problems import Rest, problem_of, refused, rest_of
+from jazz_select.service.problems import Rest, problem_of, refused
 from jazz_select.travel import NO_ROOM
 
 
@@ -23,28 +24,19 @@ class Lifecycle:
     Attributes:
         is_stopping: Whether it will stop soon, and takes no new streams.
         is_over: Whether it stops now: nothing new is taken, and what is in flight is finished.
-        in_flight: Requests that are worked on.
-        by_agent: How many of them are for each agent.
+        by_agent: How many requests are worked on for each agent.
         streams: What is held open until somebody hangs up.
     """
 
     def __init__(self) -> None:
         self.is_stopping = self.is_over = False
-        self.in_flight = 0
-        self.by_agent: dict[str, int] = {}
+        self.by_agent: Counter[str] = Counter()
         self.streams: set[asyncio.Task[Any]] = set()
 
-    def began(self, agent_id: str) -> None:
-        """A request is worked on."""
-        self.in_flight += 1
-        self.by_agent[agent_id] = self.by_agent.get(agent_id, 0) + 1
-
-    def ended(self, agent_id: str) -> None:
-        """It is answered, or nobody waits for it any more."""
-        self.in_flight -= 1
-        self.by_agent[agent_id] -= 1
-        if not self.by_agent[agent_id]:
-            del self.by_agent[agent_id]
+    @property
+    def in_flight(self) -> int:
+        """Requests that are worked on."""
+        return self.by_agent.total()
 
     def stop(self) -> None:
         """Say that it is about to stop: whoever holds a stream open is to come again, elsewhere."""
@@ -66,7 +58,7 @@ _PATIENCE_S: Final = 2.0
 async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer what is refused before its body was read."""
     response = problem_of(error, scope)
-    rest = rest_of(error) if _has_body(scope) else "none"
+    rest: Rest = getattr(error, "rest", "skip") if _has_body(scope) else "none"
     if rest == "skip" and any(name == b"expect" for name, _ in scope["headers"]):
         rest = "close"  # it waits to be told to go on
     if rest == "close" or (rest == "skip" and not await _passed_over(receive)):
@@ -174,11 +166,11 @@ class Door:
             await self._held_open(scope, receive, send)
             return
         self._check_room(agent_id)
-        self._life.began(agent_id)
+        self._life.by_agent[agent_id] += 1
         try:
             await self._passed(scope, receive, send)
         finally:
-            self._life.ended(agent_id)
+            self._life.by_agent[agent_id] -= 1
 
     async def _passed(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not _has_body(scope):
@@ -237,7 +229,7 @@ class Door:
         if life.in_flight >= most:
             detail = f"{most} requests are being answered already: come again in a moment"
             raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
-        if agent_id and life.by_agent.get(agent_id, 0) >= self._most_of_one:
+        if agent_id and life.by_agent[agent_id] >= self._most_of_one:
             detail = f"{self._most_of_one} requests of this agent are being answered already: come again in a moment"
             raise refused(429, detail, headers={"Retry-After": "1"})
 

@@ -38,9 +38,9 @@ class GivenNames:
     tool, or as one of ours.
     """
 
-    def __init__(self, reserved: Iterable[str] = ()) -> None:
-        """Take the names that nobody else may have."""
-        self._holders: dict[str, tuple[str, str]] = {name.casefold(): ("", name) for name in reserved}
+    def __init__(self) -> None:
+        """Begin without names."""
+        self._holders: dict[str, tuple[str, str]] = {}
         self._given: dict[tuple[str, str], str] = {}
         self._count: Counter[str] = Counter()
 
@@ -81,14 +81,11 @@ def named(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) -> Mapping
     for tool in tools:
         name = names.of(spec, tool.name)
         if name and name not in found:
-            about, schema = spec.without_secrets(tool.description), _without_secrets(spec, tool.input_schema)
+            about, schema = spec.without_secrets(tool.description), tool.input_schema
+            if spec.secrets:  # none of them stands in a schema, whoever wrote it there
+                schema = cast("dict[str, Any]", _hidden(spec, schema, 0))
             found[name] = replace(tool, name=name, id="", description=about, title="", input_schema=schema)
     return found
-
-
-def _without_secrets(spec: ServerSpec, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema in which no secret of its server stands, whoever wrote it there."""
-    return cast("dict[str, Any]", _hidden(spec, schema, 0)) if spec.secrets else schema
 
 
 def _hidden(spec: ServerSpec, part: object, depth: int) -> object:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
+import yaml
 from pydantic import Field
 
 from jazz_select.errors import ConfigError, JazzSelectError
@@ -33,6 +34,7 @@ from jazz_select.values import flow_id
 
 _WRITES: Final = (".yaml", ".yml", ".jsonl", ".ndjson")
 _MOST_SHOWN: Final = 30
+_TOLD: Final = {"request", "expect", "why"}
 _log = logging.getLogger(__name__)
 
 
@@ -107,7 +109,7 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
         "collected": {
             "file": files.collected.as_posix(),
             "count": len(cases),
-            "cases": [_told(case) for case in reversed(cases[-_MOST_SHOWN:])],
+            "cases": [case.model_dump(include=_TOLD) for case in reversed(cases[-_MOST_SHOWN:])],
         },
         "learned": {
             "file": "" if learned is None else learned.as_posix(),
@@ -122,10 +124,6 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
             "entries": [each.to_dict() for each in reversed(entries[-_MOST_SHOWN:])],
         },
     }
-
-
-def _told(case: Case) -> dict[str, Any]:
-    return {"request": case.request, "expect": case.expect, "why": case.why}
 
 
 # --- cases -----------------------------------------------------------------------
@@ -170,8 +168,6 @@ def _entry(file: Path, entry: Mapping[str, Any]) -> str:
     """One entry of such a file, on a line of its own."""
     if _is_in_lines(file):
         return json.dumps(entry, ensure_ascii=False)
-    import yaml
-
     written: str = yaml.safe_dump(
         dict(entry), default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
     )
@@ -200,8 +196,6 @@ def _count(text: str, file: Path) -> int:
     """How many entries there are; less than none where it is no list of them."""
     if _is_in_lines(file):
         return sum(bool(line.strip()) for line in text.split("\n"))
-    import yaml
-
     try:
         found: object = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):
@@ -311,9 +305,6 @@ async def _told_the_log(catalogue: RunningCatalogue, body: CorrectionBody, right
     selector = FlowSelector(
         None, live.registry, catalogue.memory, catalogue.agent_id, catalogue.settings.top_k, log=log, on_empty="none"
     )
-    entry = body.logged
-    if not entry:
-        made = await selector.select(body.request, episode_summaries=body.episodes or None)
-        entry = made.logged
+    entry = body.logged or (await selector.select(body.request, episode_summaries=body.episodes or None)).logged
     await selector.feedback(entry, right=right, note=body.note)
     return entry

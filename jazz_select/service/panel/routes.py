@@ -6,18 +6,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Scope
 
 from jazz_select.service.access import catalogue_of
 from jazz_select.service.api.answers import answer
 from jazz_select.service.api.bodies import TurnBody, read_body
-from jazz_select.service.api.operations import flow_named
+from jazz_select.service.api.operations import flow_named, state_of
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.app import Part
 from jazz_select.service.panel import corrections, pages, runs
@@ -82,24 +81,18 @@ def panel_part(files: Mapping[str, PanelFiles]) -> Part:
         Route("/v1/panel/corrections", told(_Panel.corrections), methods=["GET"]),
         Route("/v1/panel/corrections", told(_Panel.correct, 201), methods=["POST"]),
         Route("/panel", RedirectResponse("/panel/", 307), methods=["GET"]),
-        Mount("/panel", app=_Guarded(StaticFiles(directory=_PAGES, html=True))),
+        Mount("/panel", app=_Guarded(directory=_PAGES, html=True)),
     ]
     return Part(routes, running)
 
 
-class _Guarded:
+class _Guarded(StaticFiles):
     """Pages with headers by which a browser runs nothing but them."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def sent(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(_HEADERS)
-            await send(message)
-
-        await self._app(scope, receive, sent)
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        found = await super().get_response(path, scope)
+        found.headers.update(_HEADERS)
+        return found
 
 
 class _Panel:
@@ -115,14 +108,10 @@ class _Panel:
         catalogue, files = self._catalogue, self._files
         settings, live = catalogue.settings, catalogue.live
         return {
-            "agent_id": catalogue.agent_id,
+            **state_of(catalogue, live),
             "flows": len(live.registry),
             "tools": len(live.tools),
             "has_model": live.selector.has_model,
-            "generation": live.number,
-            "loaded_at": live.loaded_at,
-            "took_s": live.took_s,
-            "problem": catalogue.problem,
             "notes": live.report.notes,
             "embedder": catalogue.memory.embedder,
             "has_log": catalogue.log is not None,

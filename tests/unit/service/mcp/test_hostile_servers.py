@@ -181,7 +181,8 @@ def test_two_servers_with_tools_of_one_name_are_both_there() -> None:
 
 @pytest.mark.spec("008.3")
 def test_a_name_that_was_given_stands_for_what_it_stood_for() -> None:
-    names = GivenNames(reserved=["call_tool"])
+    names = GivenNames()
+    names.reserve(["call_tool"])
     plain = spec("a")
     bare = ServerSpec(name="b", command="x", prefix="")
     first = list(named(plain, [Tool(name="x.y")], names))
