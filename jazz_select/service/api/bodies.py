@@ -42,11 +42,12 @@ class UserQuestionBody(RequestBody):
     options: Annotated[list[Option], Field(max_length=100)]
     request: _Text = ""
     again: bool = False
+    more: bool = False
 
     def as_question(self) -> UserQuestion:
         """The value that `FlowSelector.select` takes."""
-        options = tuple(UserOption(**each.model_dump()) for each in self.options)
-        return UserQuestion(text=self.text, options=options, request=self.request, again=self.again)
+        given: dict[str, Any] = {**dict(self), "options": tuple(UserOption(**dict(each)) for each in self.options)}
+        return UserQuestion(**given)
 
 
 def _question_of(given: object) -> object:

@@ -58,6 +58,7 @@ _QUESTION: Final = {
         },
         "request": _SAID,
         "again": {"type": "boolean"},
+        "more": {"type": "boolean"},
     },
     "required": ["text", "options"],
     "additionalProperties": False,

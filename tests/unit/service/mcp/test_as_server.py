@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -10,7 +11,10 @@ from mcp import MCPError, types
 
 from jazz_select.errors import ConfigError
 from jazz_select.routing import Tool
+from jazz_select.service.api.bodies import UserQuestionBody
+from jazz_select.service.mcp.meta_tools import SCHEMAS
 from jazz_select.service.mcp.server import AgentServer
+from jazz_select.stages import UserQuestion
 from tests.unit.service.mcp.desk import (
     Calls,
     catalogue,
@@ -66,6 +70,12 @@ async def test_which_flow_is_meant_is_asked_and_the_answer_taken() -> None:
         other = {**question, "options": [{**each, "flow_id": "no_such_flow"} for each in question["options"]]}
         gone = data(await client.call_tool("select_flow", {"request": "the second one", "asked": other}))
         assert gone["flows"] == [], "what there is not is not made up"
+
+
+def test_all_that_a_question_says_can_be_given_back() -> None:
+    said = {each.name for each in fields(UserQuestion)}
+    by_mcp = SCHEMAS["select_flow"]["properties"]["asked"]["properties"]
+    assert set(by_mcp) == set(UserQuestionBody.model_fields) == said
 
 
 @pytest.mark.spec("008.3")

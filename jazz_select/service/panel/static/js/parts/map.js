@@ -1,6 +1,5 @@
 // The flows as points on a plane: a link each, so that Tab goes from one to the next.
 import { fill, h } from "../dom.js";
-import { get } from "../api.js";
 import { to } from "../url.js";
 import { fixed } from "../words.js";
 import { empty } from "./states.js";
@@ -77,6 +76,3 @@ export function drawMap(body, data, first) {
   show(first);
   return show;
 }
-
-/** The same data for the page of one flow. */
-export const mapData = (signal) => get("map", signal);
