@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,6 @@ from jazz_select.cli.terminal import (
     progress,
     show,
     stderr,
-    stdout,
     styled,
     table,
     waiting,
@@ -141,14 +141,17 @@ def _write(found: Evaluation, settings: "Settings", given: "EvalCommand", failed
             text = junit(found, name=given.file.stem)
         case "markdown":
             text = markdown_report(found, failed=failed)
-        case _:
-            plain = Console(width=100, record=True, quiet=True, highlight=False)
-            show(_measured(found, settings, given), plain if given.output else stdout())
+        case _ if given.output is not None:
+            plain = Console(file=StringIO(), record=True, width=100, highlight=False)
+            show(_measured(found, settings, given), plain)
             text = plain.export_text()
+        case _:
+            show(_measured(found, settings, given))
+            return
     if given.output is not None:
         write_file(given.output, text, option="--output")
         show(_measured(found, settings, given))
-    elif text:
+    else:
         typer.echo(text.rstrip("\n"))
 
 

@@ -163,10 +163,11 @@ def test_formats_to_a_file_and_to_the_terminal(shared: Jazz, labelled: str, tmp_
     printed = ET.fromstring(shared("eval", labelled, "--format", "junit").stdout)  # noqa: S314 - our own
     assert [case.get("name") for case in printed.iter("testcase")][-1] == "peru"
     assert (printed.get("tests"), printed.get("failures")) == ("4", "1")
-    for name, begins in {"out.xml": "<?xml", "out.md": "### 4 requests", "out.json": "{", "out.txt": ""}.items():
+    for name, begins in {"out.xml": "<?xml", "out.md": "### 4 requests", "out.json": "{", "out.txt": " "}.items():
         file = tmp_path / name
         assert "66.7%" in shared("eval", labelled, "--output", str(file)).stdout
         assert file.read_text("utf-8").startswith(begins)
+    assert "66.7%" in (tmp_path / "out.txt").read_text("utf-8")
     assert json.loads((tmp_path / "out.json").read_text("utf-8"))["requests"] == 4
     assert "cannot be written" in shared("eval", labelled, "-o", str(tmp_path / "no" / "such" / "x.md"), code=2).stderr
     other = " ".join(shared("eval", labelled, "--format", "xml", code=2).stderr.split())

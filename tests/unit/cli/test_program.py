@@ -5,12 +5,14 @@ import os
 import re
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import jazz_select
-from jazz_select.cli.terminal import printable
+from jazz_select.cli.terminal import filled, printable, show, table
 from jazz_select.settings import Settings
 from tests.unit.cli.conftest import Jazz
 
@@ -145,3 +147,33 @@ def test_every_setting_is_named_by_the_help_of_some_command(jazz: Jazz) -> None:
 )
 def test_what_reaches_the_terminal_is_one_harmless_line(text: str, shown: str) -> None:
     assert printable(text, limit=10) == shown
+
+
+@pytest.mark.parametrize(
+    ("template", "row", "shown"),
+    [
+        pytest.param("{flow} of {now.of:,}", {"flow": "a", "now": {"of": 1_200}}, "a of 1,200", id="keys and forms"),
+        pytest.param("{share:.1%}", {"share": None}, "–", id="not known"),
+        pytest.param("{other}", {}, "–", id="not there"),
+        pytest.param("{first|nothing}", {"first": ""}, "nothing", id="empty, with a word for it"),
+        pytest.param("{names}", {"names": ("a", "b")}, "a, b", id="several"),
+        pytest.param(
+            "[green]{flow}[/]", {"flow": "[red]x[/] \\ {flow} \x1b"}, "[red]x[/] \\ {flow} \ufffd", id="hostile"
+        ),
+    ],
+)
+def test_a_template_is_filled_with_texts(template: str, row: dict[str, object], shown: str) -> None:
+    assert filled(template, row).plain == shown
+
+
+def test_a_table_says_how_many_rows_it_leaves_out() -> None:
+    console = Console(file=StringIO(), record=True, width=40)
+    show([table([{"n": number} for number in range(5)], {"[b]what[/b]": "row {n}", ">n": "{n}"}, most=2)], console)
+    lines = console.export_text().splitlines()
+    assert [line.split() for line in lines if "row" in line] == [["row", "0", "0"], ["row", "1", "1"]]
+    assert "[b]what[/b]" in lines[1]
+    assert lines[-1] == "… and 3 more; --json has all"
+
+
+def test_signs_that_a_code_page_lacks_are_letters_that_it_has() -> None:
+    assert "✓ a → b – €".encode("ascii", "jazz_select.plain_signs") == b"* a > b - ?"
