@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from math import isfinite
 from typing import Any
 
@@ -178,7 +177,7 @@ def _candidates(
 ) -> tuple[Candidate, ...]:
     """These flows, best first, with rank and raw score in each arm; equal scores by the author's priority."""
     arms = {"dense": legs.dense, "bm25": legs.bm25}
-    ranks = {arm: dict(zip(found, count(1), strict=False)) for arm, found in arms.items()}
+    ranked = {arm: [*found] for arm, found in arms.items()}
 
     def place(key: Key) -> tuple[bool, float, tuple[int, ...]]:
         return key != named, -round(scores[key], 9), tuple(-part for part in payloads[key].get("priority", ()))
@@ -193,7 +192,7 @@ def _candidates(
             condition=payload.get("condition", ""),
             desired_effects=tuple(payload.get("desired_effects", ())),
             score=scores[key],
-            ranks={arm: ranks[arm][key] for arm in own},
+            ranks={arm: 1 + ranked[arm].index(key) for arm in own},
             scores=own,
             confidence=1.0 if key == named else chance(key),
         )

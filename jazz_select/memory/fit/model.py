@@ -124,6 +124,7 @@ class Evidence:
         self._scales = scales
         self._terms = max(terms, 1)
         self._fused = soft_scores(legs, scales, REFERENCE_K)
+        self._order = in_order(self._fused)
         self._usual = usual
         self._chances: dict[Key, float] = {}
 
@@ -138,10 +139,6 @@ class Evidence:
     @property
     def _top_bm25(self) -> float:
         return max(next(iter(self.legs.bm25.values()), 0.0), _TINY)
-
-    @cached_property
-    def _order(self) -> Sequence[Key]:
-        return in_order(self._fused)
 
     @cached_property
     def _rivals(self) -> "_Rivals":
