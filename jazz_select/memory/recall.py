@@ -197,7 +197,9 @@ def _candidates(
             confidence=1.0 if key == named else chance(key),
         )
 
-    return tuple(made(key, payloads[key]) for key in sorted(payloads, key=place))
+    stated = [payload.get("priority", ()) for payload in payloads.values()]
+    in_place = payloads if all(each == stated[0] for each in stated) else sorted(payloads, key=place)
+    return tuple(made(key, payloads[key]) for key in in_place)
 
 
 def nothing_indexed(agent_id: str) -> str:

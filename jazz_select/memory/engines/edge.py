@@ -3,8 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from threading import Condition, Lock, RLock
@@ -175,12 +174,12 @@ class Shard:
         Raises:
             IndexUnusableError: The files are not those of a shard.
         """
-        self._path = path
         self._door = Door(str(path))
+        self._errors = EngineErrors(path)
         self._writing = Lock()
         self._generation = 0
         _check_links(path)
-        with engine_errors(self._path):
+        with self._errors:
             self._shard = qe.EdgeShard.load(str(path), None if dense is None else shard_config(dense))
             self._take_stock()
 
@@ -207,7 +206,7 @@ class Shard:
     def _records(self, agent_id: str, **held: Any) -> Iterator[qe.Record]:
         """All of this agent's flows, those of the lowest keys first, with so much of each."""
         mine, offset = agent_filter(agent_id), None
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             while True:
                 request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=mine, **held)
                 records, offset = self._shard.scroll(request)
@@ -217,18 +216,18 @@ class Shard:
 
     def count(self, agent_id: str) -> int:
         """How many flows of this agent there are."""
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             return self._shard.count(qe.CountRequest(filter=agent_filter(agent_id), exact=True))
 
     def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Payloads by key."""
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             found = self._shard.retrieve(list(keys), with_payload=True, with_vector=False)
             return {cast("Key", record.id): record.payload or {} for record in found}
 
     def write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = ()) -> None:
         """Apply and flush; `agents` are those whose flows it writes."""
-        with self._door, self._writing, engine_errors(self._path):
+        with self._door, self._writing, self._errors:
             if any(agent != self._only_agent for agent in agents):
                 self._only_agent = None
                 self._generation += 1
@@ -239,12 +238,12 @@ class Shard:
     def close(self) -> None:
         """Wait for calls that are under way, then release it; a second call does nothing."""
         if self._door.is_mine and self._door.shut():
-            with engine_errors(self._path):
+            with self._errors:
                 self._shard.close()
 
     def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
         requests = [request for query in queries for request in to_requests(query, filtered=query.agent_id != only)]
-        with self._door, engine_errors(self._path):
+        with self._door, self._errors:
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
         return [
             Legs(
@@ -265,7 +264,7 @@ class Shard:
 def create_shard(path: Path, dense: Mapping[str, int]) -> None:
     """Make an empty shard beside its place and move it there whole, so that no crash leaves half a shard."""
     draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
-    with engine_errors(path):
+    with EngineErrors(path):
         shard = qe.EdgeShard.create(str(draft), shard_config(dense))
         shard.update(qe.UpdateOperation.create_field_index(AGENT, qe.PayloadSchemaType.Keyword))
         shard.flush()
@@ -302,22 +301,26 @@ def _check_links(path: Path) -> None:
             raise IndexUnusableError(str(path.parent.parent), problem, advice=_REBUILD)
 
 
-@contextmanager
-def engine_errors(path: Path) -> Generator[None, None, None]:
-    """Around each use of the engine, of a shard that lies at this path.
+class EngineErrors:
+    """`with EngineErrors(path):` around each use of the engine, of a shard that lies at this path.
 
     The engine raises bare `Exception`s, and panics as `BaseException`s: both say that it cannot use its files.
     Anything of another type is a mistake in how it was called, and passes as it is.
     """
-    try:
-        yield
-    except BaseException as error:
-        if type(error) is not Exception and type(error).__name__ != "PanicException":
-            raise
-        folder = path.parent.parent
+
+    def __init__(self, path: Path) -> None:
+        """Say where the shard lies."""
+        self._folder = path.parent.parent
+
+    def __enter__(self) -> None:
+        """Nothing is to be done: a search passes here each time, so this is no generator."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if kind is None or (kind is not Exception and kind.__name__ != "PanicException"):
+            return
         if any(sign in str(error) for sign in _FULL):
-            raise disk_full(folder, ROOM_TO_WRITE) from error
-        raise IndexUnusableError(str(folder), f"the engine says: {error}", advice=_REBUILD) from error
+            raise disk_full(self._folder, ROOM_TO_WRITE) from error
+        raise IndexUnusableError(str(self._folder), f"the engine says: {error}", advice=_REBUILD) from error
 
 
 class EdgeStore:
