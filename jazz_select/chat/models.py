@@ -47,7 +47,18 @@ class CallableModel:
         """
         self.name = str(getattr(function, "__name__", type(function).__name__))
         self._function = function
-        _check_call(self.name, function)
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):  # some that are written in C do not say what they take
+            return
+        try:
+            signature.bind(())
+        except TypeError as error:
+            msg = (
+                f"the model function {self.name}{signature} cannot be called with the messages alone ({error}): it has "
+                "to be `async def name(messages)`; functools.partial fills in other arguments"
+            )
+            raise ConfigError(msg) from error
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
         """Ask the function.
@@ -70,21 +81,6 @@ class CallableModel:
         if isinstance(answer, str):
             return Reply(text=answer, model=self.name)
         raise ModelError(self.name, f"it returned {type(answer).__name__}, not a str or a Reply", retryable=False)
-
-
-def _check_call(name: str, function: ChatCallable) -> None:
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some that are written in C do not say what they take
-        return
-    try:
-        signature.bind(())
-    except TypeError as error:
-        msg = (
-            f"the model function {name}{signature} cannot be called with the messages alone ({error}): it has to be "
-            "`async def name(messages)`; functools.partial fills in other arguments"
-        )
-        raise ConfigError(msg) from error
 
 
 def as_chat_model(llm: ModelLike | None, *, argument: str = "llm") -> ChatModel | None:

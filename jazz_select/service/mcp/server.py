@@ -16,7 +16,6 @@ from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import INVALID_PARAMS
 from starlette.requests import HTTPConnection, Request
 from starlette.routing import BaseRoute, Route
@@ -326,7 +325,6 @@ class McpApp:
         of: CatalogueOf,
         make: Serving = AgentServer,
         *,
-        security: TransportSecuritySettings | None = None,
         options: ServeOptions | None = None,
     ) -> None:
         """Take who is served.
@@ -336,7 +334,6 @@ class McpApp:
             of: Whom a request is for; whatever it raises passes to the app that this is mounted in.
             make: Makes the server of an agent, such as one with a gateway.
             options: How many sessions of each agent there may be, how long one may rest, and how large a request is.
-            security: Which hosts and origins are answered, where nobody before this looks at them.
         """
         self._of = of
         limits = options or ServeOptions()
@@ -344,7 +341,6 @@ class McpApp:
         self._managers = {
             agent_id: StreamableHTTPSessionManager(
                 each.server,
-                security_settings=security,
                 max_sessions=limits.max_sessions,
                 session_idle_timeout=limits.session_idle_s,
                 max_request_body_size=limits.max_body,
@@ -352,9 +348,9 @@ class McpApp:
             for agent_id, each in self.servers.items()
         }
 
-    def routes(self, path: str = "/mcp") -> list[BaseRoute]:
+    def routes(self) -> list[BaseRoute]:
         """Where it answers, with and without a slash at the end: clients follow no redirects."""
-        return [Route(path, endpoint=self), Route(f"{path}/", endpoint=self)]
+        return [Route("/mcp", endpoint=self), Route("/mcp/", endpoint=self)]
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
