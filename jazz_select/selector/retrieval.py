@@ -267,7 +267,7 @@ class Availability:
 
     async def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
         """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
-        closed = await self.closed_among(self._guarded(), context)
+        closed = await _closed(self._guarded(), context)
         return closed if only is None else closed._replace(beside=frozenset(self._registry).difference(only))
 
     def unindexed(self, indexed: Collection[str] | None) -> str:
@@ -288,18 +288,7 @@ class Availability:
     @staticmethod
     async def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
         """Those of `flows` that are not available in `context`. Their guards are asked in a thread: they may block."""
-        guarded = [flow for flow in flows if flow.has_guard]
-        said: dict[str, str | None] = {}
-
-        def ask() -> None:
-            for flow in guarded:
-                said[flow.id] = _problem(flow, context)
-
-        if guarded:
-            with suppress(TimeoutError):
-                await run_with_timeout(ask, limit_s=None, name="jazz-select-available")
-        problems = ((flow, said.get(flow.id, _LATE)) for flow in guarded)
-        return Unavailable({flow.id: (flow.name, problem) for flow, problem in problems if problem is not None})
+        return await _closed([flow for flow in flows if flow.has_guard], context)
 
     def _guarded(self) -> tuple[BaseFlow, ...]:
         version: object = getattr(self._registry, "version", None)
@@ -308,6 +297,21 @@ class Availability:
             flows = tuple(flow for flow in self._registry.values() if flow.has_guard)
             self._seen = version, flows
         return flows
+
+
+async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
+    """Those of these guarded flows that are not available, as `closed_among`."""
+    said: dict[str, str | None] = {}
+
+    def ask() -> None:
+        for flow in guarded:
+            said[flow.id] = _problem(flow, context)
+
+    if guarded:
+        with suppress(TimeoutError):
+            await run_with_timeout(ask, limit_s=None, name="jazz-select-available")
+    problems = ((flow, said.get(flow.id, _LATE)) for flow in guarded)
+    return Unavailable({flow.id: (flow.name, problem) for flow, problem in problems if problem is not None})
 
 
 def _not_synced(names: list[str]) -> str:
