@@ -33,6 +33,7 @@ JazzSelectError
 │   ├── ToolAnswerError         a server said that the tool failed
 │   ├── ToolUnheardError        a call began and what became of it is not known
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
+├── WrongValue                  a tool, or an author's check, says that a value which the user gave is not right
 ├── AgentError                  something about an agent's turn
 │   ├── ChainError              a chain of tool calls could not go on; `.chain` is what there is of it
 │   ├── FormatError             a finished chain could not be put into the schema that was asked for
@@ -482,6 +483,19 @@ class ToolUnheardError(ToolError):
     def __init__(self, tool: str, problem: str) -> None:
         self.what = problem
         super().__init__(tool, f"it may have been done: {problem}")
+
+
+class WrongValue(JazzSelectError):  # noqa: N818 - a tool or a check answers by it
+    """A value that the user gave is not right: it is asked for again, in these words, and the rest is kept.
+
+    Attributes:
+        name: The argument.
+        message: What the user is told, such as "No account has this address.".
+    """
+
+    def __init__(self, name: str, message: str) -> None:
+        self.name, self.message = str(name), str(message)
+        super().__init__(self.message)
 
 
 class DecisionCallbackError(ToolError):

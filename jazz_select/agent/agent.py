@@ -21,6 +21,7 @@ from jazz_select.agent.graph.actions import PRE_CHECK
 from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, through_in_time
 from jazz_select.agent.graph.state import FINISH
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
+from jazz_select.agent.input_checks import unusable_checks
 from jazz_select.agent.turn import (
     SelectedFlows,
     TurnInput,
@@ -34,12 +35,12 @@ from jazz_select.agent.turn import (
 )
 from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
 from jazz_select.agent.view import forget_closed
-from jazz_select.arguments import check_argument
+from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import SURE, Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
-from jazz_select.flow.base import check_connected
+from jazz_select.flow.base import check_calls, check_connected
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.model_decision import ModelDecision
@@ -100,6 +101,7 @@ class Agent:
         decider: DeciderLike | Decider | None = None,
         decider_above: float = SURE,
         texts: Mapping[str, Any] | None = None,
+        handover_after: int | None = None,
     ) -> None:
         """Put an agent together.
 
@@ -152,6 +154,8 @@ class Agent:
                 `{"done": "{title}: all done!"}`, or by language and key; a language of your own comes whole. The keys
                 are in `jazz_select/texts.toml`. A turn is answered in the user's language where that is one of these,
                 else in English.
+            handover_after: After how many questions in a row that led nowhere a turn ends as `handed_over`, as it does
+                then where a flow fails; by a flow that says `handover=True`, if there is one. None for never.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -161,6 +165,7 @@ class Agent:
         """
         self.name = name
         self._texts = Texts(texts)
+        check_argument("handover_after", handover_after, Positive | None)
         self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._tools = toolbox_of(tools)
         check_agent_parts(selector, self._tools, guards, approve, shift_above)
@@ -170,8 +175,12 @@ class Agent:
         self._timeout_s = timeout_s
         self._registry = selector.flow_registry
         decision_callback = as_callback(decision_callback)
+        for flow in selector.flow_registry.values():
+            check_calls(flow)
         if self._tools:  # without any, the flows are the caller's to run
             check_connected(selector.flow_registry.values(), self._tools)
+        if self._tools and (problem := unusable_checks(selector.flow_registry.values(), self._tools)):
+            raise ConfigError(problem)
         note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
         check_argument("open_tools", open_tools, OpenTools)
@@ -220,6 +229,7 @@ class Agent:
             titles=self._titles,
             decision=decision_callback,
             decider=decides,
+            handover_after=handover_after,
         )
         self._selecting = TurnSelector(
             selector,
@@ -396,7 +406,7 @@ class Agent:
 
     async def _answered(self, work: TurnWork) -> NodeExit[TurnOutcome]:
         """What is told."""
-        return NodeExit(await self._answers.give(work))
+        return NodeExit(await self._answers.give(await self._running.handed_over(work)))
 
 
 async def _prepared(schema: SchemaLike) -> OutputSchema:

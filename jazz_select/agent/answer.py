@@ -10,7 +10,7 @@ import orjson
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Read
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
-from jazz_select.agent.conversation import OpenFlow
+from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.flows.runner import HIDDEN, ONE_OF, FlowRun
 from jazz_select.agent.pending_call import PendingCall
@@ -18,11 +18,12 @@ from jazz_select.agent.turn import TurnOutcome, TurnWork, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.inputs import Input
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, beginning, in_words, json_line, titled
+from jazz_select.text import as_text, beginning, in_one_line, in_words, json_line, titled
 from jazz_select.texts import say
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
@@ -54,6 +55,24 @@ class Titles:
     def tool(self, name: str) -> str:
         """Of a tool; of one that is not connected, its name in words."""
         return getattr(self.tools.get(name), "display_name", "") or titled(name)
+
+    def hands_over(self, name: str) -> bool:
+        """Whether a flow hands over to a person."""
+        flow = self.find(name)
+        return flow is not None and flow.handover
+
+    def effects(self, ran: Iterable[Ran]) -> list[str]:
+        """The tools among these calls that changed something, each once."""
+        known = [(each, self.tools.get(each.tool)) for each in ran]
+        return list(dict.fromkeys(each.tool for each, tool in known if not each.failed and not (tool and tool.reads)))
+
+    def done_already(self, tools: Sequence[str]) -> str:
+        """That these were done, and what undoes them, as far as a connected tool says so."""
+        if not tools:
+            return ""
+        undo = [each.name for each in self.tools.values() if each.undoes in tools]
+        told = say("done_already", tools=self.named(tools))
+        return f"{told} {say('can_be_undone', tools=self.named(undo))}" if undo else told
 
     def named(self, names: Iterable[str]) -> str:
         """Of several tools, each once."""
@@ -90,7 +109,7 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     if run.text and not run.parts:
         return run.text
     if run.status == "waiting" and not any(part.text for part in run.parts):
-        return asked_for(run.asks, run.choices)
+        return question_for(titles.find(run.flow), run.asks, run.choices, run.wrong)
     if run.status == "failed":
         return _failed(run, titles)
     if run.status == "blocked":
@@ -107,39 +126,79 @@ def _failed(run: FlowRun, titles: Titles) -> str:
     unfound = ", ".join(dict.fromkeys(in_words(each) for part in run.all for each in part.unfound))
     why = say("not_found", what=unfound) if unfound else ""
     doubtful = _doubts([step.tool for step in run.steps if step.unknown], titles)
-    if ran := _ran_before(run):
-        done = say("done_already", tools=titles.named(ran))
+    if ran := _ran_before(run, titles):
+        done = titles.done_already(ran)
         doubtful.insert(0, f"{say('not_ended', title=name, why=why)} {done}")
     return " ".join(doubtful) or say("failed", title=name, why=why)
 
 
 def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
     """That it cannot be done here, with what was done of it, and whom to turn to."""
-    name, ran = titles.flow(run.flow), _ran_before(run)
+    flow = titles.find(run.flow)
+    if flow is not None and flow.manual and (own := _replied(flow, run)):
+        return own
+    name, ran = titles.flow(run.flow), _ran_before(run, titles)
     lacking = dict.fromkeys(titles.flow(part.flow) for part in run.all if part.status == "blocked" and not part.parts)
     what = "" if name in lacking else ", ".join(lacking)
     done = " ".join(filter(None, (worded(part, titles) for part in run.parts if part.status == "done")))
     if ran and not done:
-        done = say("done_already", tools=titles.named(ran))
+        done = titles.done_already(ran)
     key = "blocked_begun" if done else "blocked"
     told = say(f"{key}_by", title=name, what=what) if what else say(key, title=name)
-    turn_to = say("turn_to", contact=contact.strip()) if contact.strip() else ""
-    return " ".join(filter(None, (told, done, turn_to)))
+    return " ".join(filter(None, (told, done, _turn_to(contact))))
 
 
-def _ran_before(run: FlowRun) -> list[str]:
-    """The tools that destroyed something in it."""
+def _turn_to(contact: str) -> str:
+    """Whom users are told to turn to."""
+    return say("turn_to", contact=contact.strip()) if contact.strip() else ""
+
+
+def _ran_before(run: FlowRun, titles: Titles) -> list[str]:
+    """The tools that changed something in it; one whose answer could not be read among them."""
     unread = {step.tool for step in run.steps if step.fault == "output"}
-    return [ran.tool for part in run.all for ran in part.ran if ran.final and (ran.tool in unread or not ran.failed)]
+    ran = [each for part in run.all for each in part.ran]
+    destroyed = (each.tool for each in ran if each.final and each.tool in unread)
+    return list(dict.fromkeys((*titles.effects(ran), *destroyed)))
 
 
-def asked_for(asks: Sequence[str], choices: Mapping[str, Sequence[str]] | None = None) -> str:
-    """The question for what a flow waits for; of what was said in several ways, which is meant."""
+def question_for(
+    flow: BaseFlow | None,
+    asks: Sequence[str],
+    choices: Mapping[str, Sequence[Any]] | None = None,
+    wrong: Mapping[str, str] | None = None,
+) -> str:
+    """The question for what a flow waits for, behind what was wrong with what was said.
+
+    Args:
+        flow: The flow.
+        asks: The names of what it waits for.
+        choices: Of what was said in several ways, the values of which one is meant.
+        wrong: Of what was refused, why.
+    """
     meant = {name: f" {say('or')} ".join(map(str, values)) for name, values in (choices or {}).items()}
+    declared = flow.all_inputs() if flow is not None else {}
+    told = [in_one_line(text) for name, text in (wrong or {}).items() if name in asks]
+    one = flow is not None and flow.asks_one
+    if one or any(name in declared and declared[name].question for name in asks):
+        names = asks[:1] if one else asks
+        return " ".join((*told, *(_question(name, declared.get(name), meant.get(name, "")) for name in names)))
     named = (
         say("either", input=in_words(name), values=meant[name]) if name in meant else in_words(name) for name in asks
     )
-    return say("ask", inputs=", ".join(named))
+    return " ".join((*told, say("ask", inputs=", ".join(named))))
+
+
+def _question(name: str, declared: Input | None, meant: str) -> str:
+    """The question for one input, with what it may be."""
+    asked = declared.question if declared is not None else ""
+    question = asked or say("ask_one", input=in_words(name))
+    if meant:
+        return say("choices", question=question, values=meant)
+    if declared is not None and declared.choices:
+        *first, last = map(str, declared.choices)
+        values = f"{', '.join(first)} {say('or')} {last}" if first else last
+        return say("choices", question=question, values=values)
+    return say("example", question=question, value=declared.example) if declared and declared.example else question
 
 
 def called_off(flow: OpenFlow, titles: Titles) -> str:
@@ -167,8 +226,10 @@ def told_of(pending: PendingCall, became: str) -> str:
 def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> str:
     """What a flow waits for, once more; where that is known, whether it is to go on, and with what left out."""
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
-    if left:
-        return asked_for(left, flow.choices)
+    if left and not flow.anew:
+        return question_for(titles.find(flow.name), left, flow.choices, flow.wrong)
+    if flow.anew:
+        return f"{_done_already(flow, titles)} {say('go_on', title=titles.flow(flow.name))}"
     return " ".join(filter(None, (_changed(flow, titles), say("go_on", title=titles.flow(flow.name)))))
 
 
@@ -180,7 +241,7 @@ def _changed(flow: OpenFlow, titles: Titles) -> str:
 
 
 def _done_already(flow: OpenFlow, titles: Titles) -> str:
-    return say("done_already", tools=titles.named(flow.final)) if flow.final else ""
+    return titles.done_already(titles.effects(ran for part in flow.parts.values() for ran in part.ran))
 
 
 def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Read | None:
@@ -222,7 +283,7 @@ def _replied(flow: BaseFlow | None, run: FlowRun) -> str:
     reply: object = getattr(flow, "reply", "")
     if not isinstance(reply, str):
         return ""
-    facts = {name: _shown(value) for name, value in {**run.facts, **run.known}.items()}
+    facts = {name: shown_value(value) for name, value in {**run.facts, **run.known}.items()}
     try:
         # Names alone: no attributes or items of values, which are texts here anyway.
         named = [name for _, name, _, _ in Formatter().parse(reply) if name is not None]
@@ -231,7 +292,8 @@ def _replied(flow: BaseFlow | None, run: FlowRun) -> str:
         return ""
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """A value as users are told it: a text as it is, cut where it is long."""
     text = str(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
     return beginning(text, _LONGEST_VALUE)
 
@@ -330,7 +392,12 @@ class AnswerWriter:
         told = [worded(run, titles, contact) for run in work.runs if run.status != "failed" or _stopped() is None]
         top = work.stack.top
         back = say("back", title=titles.flow(work.resumed)) if work.resumed else ""
-        if back and top is not None and work.request.schema is None:
+        if status == "handed_over":
+            back = ""
+            told = [worded(run, titles, contact) for run in work.runs if run.status in {"done", "failed"}]
+            if not any(run.status == "done" and titles.hands_over(run.flow) for run in work.runs):
+                told += [say("handed_over", title=titles.flow(top.name) if top is not None else ""), _turn_to(contact)]
+        elif back and top is not None and work.request.schema is None:
             if work.pending is not None:
                 back = f"{back} {work.pending.question()}"
             elif top.status != "active":

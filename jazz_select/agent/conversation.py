@@ -121,6 +121,9 @@ class OpenFlow(_Frozen):
         pending: The call that it waits for a yes to, while it is parked: asked for again when the flow comes back.
         choices: Of what it asks for, the values that were said and of which one is meant.
         logged: The entry of the selection that chose it, where the selector keeps a log of outcomes.
+        wrong: Of what it asks for, why what was said is not right, in words for the user.
+        anew: Whether it waits for a yes to begin anew, since what was corrected was used by what had effects.
+        nowhere: How many turns in a row have asked the same and got no further.
     """
 
     name: str
@@ -137,6 +140,9 @@ class OpenFlow(_Frozen):
     pending: PendingCall | None = None
     choices: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict[str, tuple[Any, ...]])
     logged: str = ""
+    wrong: Mapping[str, str] = Field(default_factory=dict[str, str])
+    anew: bool = False
+    nowhere: int = Field(default=0, ge=0)
 
     @property
     def final(self) -> tuple[str, ...]:
@@ -219,6 +225,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         shown: What models were shown in it, and since when, where prompts only grow.
         question: Which flow is meant, where the last turn asked that: the next message is heard as its answer first.
         look_ups: The tools that only read and were offered where no flow fitted: they stay offered.
+        called: What was found by flows that others call, by flow: each is run once.
         version: Of this format.
     """
 
@@ -234,6 +241,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     shown: Annotated[tuple[FirstShown, ...], FailFast(), Field(max_length=MOST_SHOWN)] = ()
     question: AskedFlows | None = None
     look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()
+    called: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")
     """The text that it was read from, where that was signed with a secret that is not known here."""
@@ -276,7 +284,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         if secret is None and self._as_signed:
             return self._as_signed
         # Where nothing was kept of it, it is left out: then an earlier version of this library reads it, too.
-        empty = {name for name in ("shown", "question", "look_ups") if not getattr(self, name)}
+        empty = {name for name in ("shown", "question", "look_ups", "called") if not getattr(self, name)}
         return signed(self.model_dump_json(exclude=empty), secret, "conversation")
 
     @classmethod
@@ -391,6 +399,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         shown: Sequence[FirstShown] = (),
         question: UserQuestion | None = None,
         look_ups: Sequence[str] = (),
+        called: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> "Conversation":
         """The conversation after one more turn."""
         made = [each.model_copy(update={"turn": self.turns + 1}) for each in calls]
@@ -412,6 +421,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
                 "shown": tuple(shown),
                 "question": None if question is None else AskedFlows.of(question),
                 "look_ups": tuple(dict.fromkeys((*look_ups, *self.look_ups)))[:MOST_LOOK_UPS],
+                "called": {**self.called, **(called or {})},
             }
         )
 

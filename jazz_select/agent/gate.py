@@ -104,6 +104,8 @@ class DestructionGate:
 
     def agreed(self, waiting: OpenFlow) -> OpenFlow:
         """A flow that was held, once the user says yes to what was asked."""
+        if waiting.anew:
+            return waiting.model_copy(update={"parts": {}, "anew": False, "asks": (), "status": "queued"})
         begins = {} if waiting.parts or waiting.asks else {"status": "queued"}
         return waiting.model_copy(update={"taken": waiting.changed or waiting.taken, "changed": (), **begins})
 

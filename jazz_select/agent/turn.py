@@ -182,6 +182,7 @@ class TurnWork:
         notes: What was degraded.
         calls: The calls of tools that were made, with arguments and results.
         look_ups: The tools that were offered where no flow fitted.
+        called: What was found by flows that others call, by flow.
         handed_back: What the model at work on a flow says is another wish; then the message is looked at once more.
         error: What went wrong.
     """
@@ -199,6 +200,7 @@ class TurnWork:
     notes: tuple[str, ...] = ()
     calls: tuple[Ran, ...] = ()
     look_ups: tuple[str, ...] = ()
+    called: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     handed_back: str = ""
     error: JazzSelectError | None = None
 
@@ -292,6 +294,7 @@ class TurnOutcome:
             shown=work.request.ledger.shown if work.request.ledger is not None else (),
             question=work.selected.question,
             look_ups=work.look_ups,
+            called=work.called,
         )
 
 

@@ -18,7 +18,7 @@ from jazz_select.text import describe_error
 from jazz_select.travel import Read, error_of, read_json, unreadable, value_of, whole_of
 from jazz_select.values import Usage
 
-TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked"]
+TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked", "handed_over"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,8 @@ class TurnResult:
         status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
             `prompt`; `waiting` for what it asked for, or for which flow is meant (`question`); `confirming` where a
             call waits for the user's yes, of this flow or of one that comes back;
-            `failed`; or `blocked`, by a guard, or where a flow cannot be done here.
+            `failed`; `blocked`, by a guard, or where a flow cannot be done here; or `handed_over` to a person, with why
+            in `reason` and what was found in `conversation`.
         text: What to tell the user; with a schema, the JSON text of `value`. What tools returned is in it only through
             a flow's `reply`, a schema or a model. Empty where it is the caller's: `open`, or `blocked` without words.
         value: The answer in the schema that was asked for; None where there was none, or it could not be given.

@@ -1,10 +1,10 @@
 """Which flows a message is for: the one that waits for this answer, or what the message is about."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from jazz_select.agent.answer import Titles, called_off, left_open, left_undone, told_of
+from jazz_select.agent.answer import Titles, called_off, left_open, left_undone, shown_value, told_of
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows import which
 from jazz_select.agent.flows.decided import approval_heard
@@ -12,7 +12,7 @@ from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.reading.bare_answer import bare_answer, is_value, plain_answer
-from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, shown_inputs
+from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, same, shown_inputs
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
@@ -26,7 +26,8 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
-from jazz_select.text import describe_error
+from jazz_select.text import describe_error, in_words
+from jazz_select.texts import say
 from jazz_select.threads import in_thread, run_within_budget, spent_budget
 from jazz_select.values import Decision, Reason, flow_id
 from jazz_select.words import stems
@@ -202,10 +203,10 @@ class TurnSelector:
         """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
         message = begun.request.message
         said = read_consent(message, Asked(words=f"{active.name} {self._titles.flow(active.name)}"))
-        if idle and (answers := bare_answer(self._lacking(begun, active), message)):
-            return _answered(begun, active, answers, way="run")
-        if idle and said.answer == "yes" and set(active.asks) <= _known(begun, active).keys():
-            agreed = _answered(begun, self._gate.agreed(active), {}, way="run")
+        if idle and not active.anew and (answers := bare_answer(self._lacking(begun, active), message)):
+            return await self._given(begun, active, answers, way="run")
+        if idle and said.answer == "yes" and (active.anew or set(active.asks) <= _known(begun, active).keys()):
+            agreed = self._answered(begun, self._gate.agreed(active), {}, way="run")
             return await self._besides(agreed, said.rest, after=active.name)
         if said == ("no", "") and (idle or not self._has_model):
             return self._off(begun, [active])
@@ -282,6 +283,7 @@ class TurnSelector:
         for each in off:
             if each.turn + 1 >= begun.request.conversation.turns:
                 self._selector.hint(each.logged, right=meant, note="called off in the turn after it was chosen")
+        off = [*off, *self._callers(begun.stack, off)]
         texts = [called_off(each, self._titles) for each in off]
         if told:
             texts[0] = told
@@ -290,6 +292,15 @@ class TurnSelector:
         stack = FlowStack(flows, (*begun.stack.failed, *kept))
         resumed = stack.top.name if stack.top is not None else ""
         return replace(begun, way="ask", stack=stack, text="\n\n".join(texts), resumed=resumed)
+
+    def _callers(self, stack: FlowStack, off: Sequence[OpenFlow]) -> Iterator[OpenFlow]:
+        """The flows that wait for one of these to be done, the nearest first."""
+        names = {each.name for each in off}
+        for each in reversed(stack.flows):
+            flow = self._running.flow(each.name)
+            if each.name not in names and each.status == "queued" and flow is not None and names & {*flow.calls}:
+                names.add(each.name)
+                yield each
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
         """Whether to act on a selection: somebody has read the message, or recall is sure enough."""
@@ -334,7 +345,7 @@ class TurnSelector:
             and (name not in active.answers or any(str(each).casefold() in message for each in values))
         }
         if unclear:
-            return _unclear(begun, active, said._replace(unclear=unclear))
+            return self._unclear(begun, active, said._replace(unclear=unclear))
         answers = {
             name: value
             for name, value in said.values.items()
@@ -343,8 +354,83 @@ class TurnSelector:
         if not self._has_model and not chosen and not _names_a_flow(begun):
             answers |= plain_answer(self._lacking(begun, active), begun.request.message)
         back = [name for name in said.taken_back if name in active.answers]
-        way: Way = "run" if answers or back or chosen else "ask"
-        return _answered(begun, active, answers, way=way, back=back)
+        way: Way = "run" if answers or back or (chosen and not said.wrong) else "ask"
+        return await self._given(begun, active, answers, way=way, back=back, wrong=said.wrong)
+
+    async def _given(
+        self,
+        begun: SelectedFlows,
+        active: OpenFlow,
+        answers: Mapping[str, Any],
+        *,
+        way: Way,
+        back: Sequence[str] = (),
+        wrong: Mapping[str, str] | None = None,
+    ) -> SelectedFlows:
+        """What a message gives, kept in the flow as far as the author's checks let it; the rest is asked again."""
+        read = begun.said.get(active.name, NOTHING_SAID).values
+        unchecked = {name: value for name, value in answers.items() if name not in read}
+        found = await self._running.checked(active.name, unchecked)
+        begun = replace(begun, notes=(*begun.notes, *found.notes.values()))
+        good = {name: value for name, value in answers.items() if name in read or name in found.values}
+        refused = {**(wrong or {}), **found.wrong}
+        goes_on = bool(good or back or not refused)
+        return self._answered(begun, active, good, way=way if goes_on else "ask", back=back, wrong=refused)
+
+    def _answered(
+        self,
+        begun: SelectedFlows,
+        active: OpenFlow,
+        answers: Mapping[str, Any],
+        *,
+        way: Way,
+        back: Sequence[str] = (),
+        wrong: Mapping[str, str] | None = None,
+    ) -> SelectedFlows:
+        """With what the user answered kept in the flow that waits for it, and without what was taken back.
+
+        What is corrected is said back. What was found by what is corrected now does not hold any more; where steps that
+        used it had effects, whether to begin anew is asked first.
+        """
+        # Whatever was not asked for, and is said now, the steps that ran went without.
+        corrected = any(name in active.answers or name not in active.asks for name in answers) or bool(back)
+        corrected = corrected and not active.is_final
+        refused = wrong or {}
+        kept = {name: value for name, value in active.answers.items() if name not in {*back, *refused}}
+        still = {name: text for name, text in active.wrong.items() if name not in answers}
+        known: dict[str, Any] = {"answers": {**kept, **answers}, "wrong": {**still, **refused}}
+        if refused:
+            known["asks"] = tuple(dict.fromkeys((*refused, *active.asks)))
+        if corrected and self._titles.effects(ran for part in active.parts.values() for ran in part.ran):
+            known |= {"anew": True, "status": "waiting", "pending": None}
+            way = "ask"
+        elif corrected:
+            known |= {"parts": {}, "pending": None}
+        told = [begun.text, *self._said_back(active, answers, back)]
+        stack = begun.stack.with_top(active.model_copy(update=known))
+        return replace(begun, way=way, stack=stack, text="\n".join(filter(None, told)))
+
+    @staticmethod
+    def _said_back(active: OpenFlow, answers: Mapping[str, Any], back: Sequence[str]) -> Iterator[str]:
+        """What is known otherwise now, in words."""
+        for name, value in answers.items():
+            if name in active.answers and not same(active.answers[name], value):
+                old, new = (shown_value(each) for each in (active.answers[name], value))
+                yield say("corrected", input=in_words(name), new=new, old=old)
+        for name in back:
+            yield say("taken_back", input=in_words(name), old=shown_value(active.answers[name]))
+
+    def _unclear(self, begun: SelectedFlows, active: OpenFlow, heard: Grounded) -> SelectedFlows:
+        """With what was answered in several ways asked for, and what was found by an earlier answer to it let go."""
+        begun = self._answered(begun, active, heard.values, way="ask")
+        flow = begun.stack.top or active
+        known = {name: value for name, value in flow.answers.items() if name not in heard.unclear}
+        asks = tuple(dict.fromkeys((*heard.unclear, *active.asks)))
+        waits: dict[str, Any] = {"answers": known, "asks": asks, "choices": heard.unclear}
+        if len(known) < len(flow.answers) and not flow.is_final:
+            waits |= {"parts": {}, "pending": None}
+        reason = f"which is meant is not clear: {', '.join(heard.unclear)}"
+        return replace(begun, stack=begun.stack.with_top(flow.model_copy(update=waits)), reason=reason)
 
     async def _with_said(self, begun: SelectedFlows, decision: Decision) -> SelectedFlows:
         """With what counts of what a model has read for the inputs of flows."""
@@ -362,7 +448,9 @@ class TurnSelector:
                     found = await in_thread(ground, values, unclear, wanted, heard)
                 else:
                     found = ground(values, unclear, wanted, heard)
-                said[flow.name] = found
+                checks = await self._running.checked(flow.name, found.values)
+                said[flow.name] = found._replace(values=checks.values, wrong=checks.wrong)
+                reasons += checks.notes.values()
                 reasons += [f"{flow.name}: {name} does not count, since {why}" for name, why in found.refused.items()]
         return replace(begun, said=said, notes=(*begun.notes, *reasons))
 
@@ -552,40 +640,13 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
     return pending if pending is not None and pending.id and pending.flow in theirs else None
 
 
-def _answered(
-    begun: SelectedFlows, active: OpenFlow, answers: Mapping[str, Any], *, way: Way, back: Sequence[str] = ()
-) -> SelectedFlows:
-    """With what the user answered kept in the flow that waits for it, and without what was taken back."""
-    # Whatever was not asked for, and is said now, the steps that ran went without.
-    corrected = any(name in active.answers or name not in active.asks for name in answers) or bool(back)
-    corrected = corrected and not active.is_final
-    kept = {name: value for name, value in active.answers.items() if name not in back}
-    known: dict[str, Any] = {"answers": {**kept, **answers}}
-    # What was found by what is corrected now does not hold any more.
-    flow = active.model_copy(update=known | ({"parts": {}, "pending": None} if corrected else {}))
-    return replace(begun, way=way, stack=begun.stack.with_top(flow))
-
-
-def _unclear(begun: SelectedFlows, active: OpenFlow, heard: Grounded) -> SelectedFlows:
-    """With what the user answered in several ways asked for, and what was found by an earlier answer to it let go."""
-    begun = _answered(begun, active, heard.values, way="ask")
-    flow = begun.stack.top or active
-    known = {name: value for name, value in flow.answers.items() if name not in heard.unclear}
-    asks = tuple(dict.fromkeys((*heard.unclear, *active.asks)))
-    waits: dict[str, Any] = {"answers": known, "asks": asks, "choices": heard.unclear}
-    if len(known) < len(flow.answers) and not flow.is_final:
-        waits |= {"parts": {}, "pending": None}
-    reason = f"which is meant is not clear: {', '.join(heard.unclear)}"
-    return replace(begun, stack=begun.stack.with_top(flow.model_copy(update=waits)), reason=reason)
-
-
 def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
     """The question once more, and why; where something else has to be asked first, no call waits for a yes."""
     waiting = heard.stack.top
     if pending is not None and waiting is not None:
         known = pending.arguments
         stale = any(known.get(name, value) != value for name, value in waiting.answers.items())
-        pending = None if waiting.choices or stale else pending
+        pending = None if waiting.choices or waiting.anew or stale else pending
     wanted = ", ".join(waiting.asks) if waiting is not None else ""
     if pending is not None:
         why = f"the message says neither yes nor no to {pending.tool}"
@@ -619,7 +680,7 @@ def _chosen(flow: OpenFlow, said: Grounded) -> OpenFlow:
     """A flow as it is chosen: with what the user's words give for it, and with the call that waited asked for anew."""
     if flow.status != "queued":
         return flow.model_copy(update={"pending": None})
-    known = {"answers": {**flow.answers, **storable_fields(said.values)[0]}}
+    known = {"answers": {**flow.answers, **storable_fields(said.values)[0]}, "wrong": dict(said.wrong)}
     meant = {name: tuple(each) for name, each in storable_fields(said.unclear)[0].items()}
     return flow.model_copy(update={**known, "choices": meant, "pending": None})
 

@@ -23,15 +23,16 @@ from inspect import cleandoc
 from itertools import count
 from threading import RLock
 from types import ModuleType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack, cast
 from weakref import ref
 
 from jazz_select.arguments import Count, checked
 from jazz_select.errors import DuplicateFlowError, FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.checks import FIELDS, TOLD, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
+from jazz_select.flow.inputs import Input
 from jazz_select.flow.origin import Origin, is_ours, locate
-from jazz_select.text import titled
+from jazz_select.text import did_you_mean, titled
 from jazz_select.values import FlowCard, flow_id
 
 DEEPEST, MOST_PARTS = 24, 500
@@ -173,6 +174,30 @@ def _same_definition(earlier: "BaseFlow", later: "BaseFlow") -> bool:
     )
 
 
+class FlowFields(TypedDict, total=False):
+    """The fields of a flow, as `Flow(…)` takes them; `BaseFlow` says what each means."""
+
+    name: str | None
+    description: str | None
+    condition: str | None
+    desired_effects: Sequence[str] | None
+    examples: Sequence[str] | None
+    tools: Sequence[str] | None
+    steps: Sequence[str] | None
+    priority: tuple[int, int] | None
+    aliases: Sequence[str] | None
+    title: str | None
+    optional_tools: Sequence[str] | None
+    manual: bool | None
+    max_error: float | None
+    chain: Sequence[Any] | None
+    reply: str | None
+    inputs: Sequence[Input] | None
+    ask: Literal["one", "together"] | None
+    calls: Sequence[str] | None
+    handover: bool | None
+
+
 FlowPart: TypeAlias = "BaseFlow | type[BaseFlow] | str"
 """A part of a composite: a flow, the class that declares one, or the name of one in the same registry."""
 
@@ -232,6 +257,14 @@ class BaseFlow:
     """Those of its tools that it can do without: an agent that lacks another of them is not made."""
     manual: bool = False
     """Whether it is a person's to do: no tool of it has to be connected, and its chain is not run."""
+    inputs: Sequence[Input] = ()
+    """What it takes from the user: how each is asked for, what it may be, in this order."""
+    ask: Literal["one", "together"] = "one"
+    """Whether what is missing of its `inputs` is asked for one at a time, or all at once."""
+    calls: Sequence[str] = ()
+    """Names of flows that are run before it, once a conversation, such as one that logs in."""
+    handover: bool = False
+    """Whether it hands over to a person: a turn in which it is done ends as `handed_over`."""
     max_error: float | None = None
     """The share of answers with this flow that may be wrong where a stage before the chat model gives them, in place of
     the selector's own: see `FlowSelector`."""
@@ -251,35 +284,23 @@ class BaseFlow:
         if "name" in own and not hasattr(own["name"], "__get__") and is_ours(cls.__init__):
             cls._declared = cls()
 
-    def __init__(  # noqa: PLR0913 - the fields of a flow are its interface
-        self,
-        *,
-        name: str | None = None,
-        description: str | None = None,
-        condition: str | None = None,
-        desired_effects: Sequence[str] | None = None,
-        examples: Sequence[str] | None = None,
-        tools: Sequence[str] | None = None,
-        steps: Sequence[str] | None = None,
-        priority: tuple[int, int] | None = None,
-        aliases: Sequence[str] | None = None,
-        title: str | None = None,
-        optional_tools: Sequence[str] | None = None,
-        manual: bool | None = None,
-        max_error: float | None = None,
-        registry: FlowRegistry | None = None,
-        replace: bool = False,
+    def __init__(
+        self, *, registry: FlowRegistry | None = None, replace: bool = False, **fields: Unpack[FlowFields]
     ) -> None:
-        """Build the flow and register it; what is not given keeps the class's value.
+        """Build the flow and register it; a field that is not given, or None, keeps the class's value.
 
         Raises:
             FlowValidationError: A field is missing or wrong.
             DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
+            TypeError: There is no field of such a name.
         """
-        given = (name, description, condition, desired_effects, examples, tools, steps, priority, aliases)
-        for field, value in zip((*FIELDS, *TOLD), (*given, title, optional_tools, manual, max_error), strict=True):
+        for field, value in fields.items():
+            if field not in FlowFields.__annotations__:
+                near = did_you_mean(field, [*FlowFields.__annotations__])
+                msg = f"{type(self).__name__}() got an unexpected keyword argument {field!r}{near and f'; {near}'}"
+                raise TypeError(msg)
             if value is not None:
-                setattr(self, field, tuple(value) if isinstance(value, list) else value)
+                setattr(self, field, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
         if not self.description:
             self.description = _docstring(type(self))
         self._origin = locate()
@@ -332,6 +353,24 @@ class BaseFlow:
     def own_tools(self) -> Sequence[str]:
         """The tools that it names itself; those of a composite's parts are in its `tools` beside them."""
         return self.tools
+
+    def all_inputs(self) -> dict[str, Input]:
+        """The inputs that it and its parts declare, by name; the first one that says something of a name counts."""
+        found: dict[str, Input] = {}
+        for each in (*self.inputs, *(each for part in self._parts_there() for each in part.all_inputs().values())):
+            found.setdefault(each.name, each)
+        return found
+
+    def _parts_there(self) -> tuple["BaseFlow", ...]:
+        try:
+            return self.subflows
+        except FlowValidationError:
+            return ()  # one has left the registry
+
+    @property
+    def asks_one(self) -> bool:
+        """Whether what is missing is asked for one at a time."""
+        return self.ask == "one" and bool(self.all_inputs())
 
     def lacks(self, connected: Container[str]) -> tuple[str, ...]:
         """The tools that it cannot do without and that are not among these; none where it is `manual`."""
@@ -499,6 +538,25 @@ def _docstring(kind: type[BaseFlow]) -> str:
 
 class Flow(BaseFlow):
     """A flow built from data: `Flow(name=…, description=…, condition=…, desired_effects=[…], examples=[…])`."""
+
+
+def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
+    """See that the flows which a flow calls are there, and that none of them calls it in turn.
+
+    Raises:
+        FlowValidationError: One is missing, or they form a circle.
+    """
+    if flow.name in path:
+        circle = " → ".join((*path[path.index(flow.name) :], flow.name))
+        problem = f"{circle} is a circle; take one of the calls out"
+        raise FlowValidationError(path[0], "calls", problem, place=flow.place)
+    for name in flow.calls:
+        try:
+            called = flow.resolve(name)
+        except FlowValidationError:
+            problem = f"the flow {name!r} is not in the same registry; define or load it first, or correct the name"
+            raise FlowValidationError(flow.label, "calls", problem, place=flow.place) from None
+        check_calls(called, (*path, flow.name))
 
 
 def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> None:

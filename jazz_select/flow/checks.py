@@ -10,10 +10,11 @@ from typing import cast
 from unicodedata import category
 
 from jazz_select.errors import FlowValidationError
+from jazz_select.flow.inputs import Input
 from jazz_select.flow.origin import locate
 from jazz_select.text import beginning, describe_value, did_you_mean, near
 
-_TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools")
+_TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_tools", "calls")
 _PRIORITY = 2
 _PRIORITY_LIMIT = 1_000_000
 _BREAKS = {"Cc", "Zl", "Zp"}
@@ -61,10 +62,26 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
     check_text(subject, "title", fields["title"])
     if any(category(character) in _BREAKS for character in cast("str", fields["title"])):
         raise subject.error("title", "has line breaks or control characters in it; take them out")
-    if not isinstance(fields["manual"], bool):
-        raise subject.error("manual", f"has to be True or False, not {describe_value(fields['manual'])}")
+    _check_asking(subject, fields)
     _check_share(subject, "max_error", fields["max_error"])
     _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
+
+
+def _check_asking(subject: Subject, fields: Mapping[str, object]) -> None:
+    for field in ("manual", "handover"):
+        if not isinstance(fields[field], bool):
+            raise subject.error(field, f"has to be True or False, not {describe_value(fields[field])}")
+    value, ask = fields["inputs"], fields["ask"]
+    if ask not in {"one", "together"}:
+        raise subject.error("ask", f"has to be 'one' or 'together', not {describe_value(ask)}")
+    shown: object = value
+    listed = cast("Sequence[object]", value) if isinstance(value, list | tuple) else None
+    if listed is None or not all(isinstance(each, Input) for each in listed):
+        raise subject.error("inputs", f"has to be a list of Input(…), not {describe_value(shown)}")
+    names = [each.name for each in cast("Sequence[Input]", listed)]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise subject.error("inputs", f"has {repeated!r} twice; one input says all of one argument")
 
 
 def _check_share(subject: Subject, field: str, value: object) -> None:
@@ -173,7 +190,7 @@ def fault_in_reply(reply: str) -> str:
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """What every flow says of itself."""
-TOLD = ("title", "optional_tools", "manual", "max_error")
+TOLD = ("title", "optional_tools", "manual", "max_error", "inputs", "ask", "calls", "handover")
 """What a flow says to whoever runs it and to users. Like `_RUNNING` it is no part of what is embedded or of the
 checksum: a new title would else have every flow embedded anew, and nothing that is found or shown to models changes."""
 _RUNNING = ("chain", "reply")

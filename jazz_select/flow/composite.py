@@ -1,10 +1,10 @@
 """Flows made of flows: one after the other, side by side, or one of several."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Unpack, cast
 
 from jazz_select.errors import FlowValidationError
-from jazz_select.flow.base import BaseFlow, FlowPart, FlowRegistry
+from jazz_select.flow.base import BaseFlow, FlowFields, FlowPart, FlowRegistry
 from jazz_select.flow.checks import Subject, check_text
 from jazz_select.flow.definition import Definition
 from jazz_select.text import describe_value
@@ -55,51 +55,24 @@ class CompositeFlow(BaseFlow):
             del cls.tools
         super().__init_subclass__(registry=registry)
 
-    def __init__(  # noqa: PLR0913 - the fields of a flow are its interface
+    def __init__(
         self,
         *,
-        name: str | None = None,
-        description: str | None = None,
-        condition: str | None = None,
-        desired_effects: Sequence[str] | None = None,
-        examples: Sequence[str] | None = None,
         flows: Sequence[FlowPart] | None = None,
-        tools: Sequence[str] | None = None,
-        steps: Sequence[str] | None = None,
-        priority: tuple[int, int] | None = None,
-        aliases: Sequence[str] | None = None,
-        title: str | None = None,
-        optional_tools: Sequence[str] | None = None,
-        manual: bool | None = None,
-        max_error: float | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
+        **fields: Unpack[FlowFields],
     ) -> None:
-        """Build the flow and register it; what is not given keeps the class's value.
+        """Build the flow of these parts and register it; what is not given keeps the class's value.
 
         Raises:
             FlowValidationError: A field or a part is missing or wrong.
             DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
+            TypeError: There is no field of such a name.
         """
         if flows is not None:
             self.flows = tuple(flows) if isinstance(flows, list) else flows
-        super().__init__(
-            name=name,
-            description=description,
-            condition=condition,
-            desired_effects=desired_effects,
-            examples=examples,
-            tools=tools,
-            steps=steps,
-            priority=priority,
-            aliases=aliases,
-            title=title,
-            optional_tools=optional_tools,
-            manual=manual,
-            max_error=max_error,
-            registry=registry,
-            replace=replace,
-        )
+        super().__init__(registry=registry, replace=replace, **fields)
 
     @property
     def own_tools(self) -> Sequence[str]:
@@ -189,56 +162,28 @@ class ConditionalFlow(CompositeFlow):
     otherwise: "FlowPart | None" = None
     """What to run where no branch fits."""
 
-    def __init__(  # noqa: PLR0913 - the fields of a flow are its interface
+    def __init__(
         self,
         *,
-        name: str | None = None,
-        description: str | None = None,
-        condition: str | None = None,
-        desired_effects: Sequence[str] | None = None,
-        examples: Sequence[str] | None = None,
         branches: Sequence[tuple[str, FlowPart]] | None = None,
         otherwise: "FlowPart | None" = None,
         flows: Sequence[FlowPart] | None = None,
-        tools: Sequence[str] | None = None,
-        steps: Sequence[str] | None = None,
-        priority: tuple[int, int] | None = None,
-        aliases: Sequence[str] | None = None,
-        title: str | None = None,
-        optional_tools: Sequence[str] | None = None,
-        manual: bool | None = None,
-        max_error: float | None = None,
         registry: FlowRegistry | None = None,
         replace: bool = False,
+        **fields: Unpack[FlowFields],
     ) -> None:
-        """Build the flow and register it; what is not given keeps the class's value.
+        """Build the flow of these branches and register it; what is not given keeps the class's value.
 
         Raises:
             FlowValidationError: A field, branch or part is missing or wrong.
             DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
+            TypeError: There is no field of such a name.
         """
         if branches is not None:
             self.branches = tuple(branches) if isinstance(branches, list) else branches
         if otherwise is not None:
             self.otherwise = otherwise
-        super().__init__(
-            name=name,
-            description=description,
-            condition=condition,
-            desired_effects=desired_effects,
-            examples=examples,
-            flows=flows,
-            tools=tools,
-            steps=steps,
-            priority=priority,
-            aliases=aliases,
-            title=title,
-            optional_tools=optional_tools,
-            manual=manual,
-            max_error=max_error,
-            registry=registry,
-            replace=replace,
-        )
+        super().__init__(flows=flows, registry=registry, replace=replace, **fields)
 
     def links(self) -> Sequence[tuple[str | None, FlowPart]]:
         """Branches, then `flows`, each under its own condition, then `otherwise` with an empty text."""

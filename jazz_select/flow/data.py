@@ -11,10 +11,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from pydantic_core import ErrorDetails
 
 from jazz_select.arguments import problem_in
-from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
+from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
 from jazz_select.flow.checks import Subject, check_text, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
+from jazz_select.flow.inputs import Input
 from jazz_select.flow.origin import read_from, short_path
 from jazz_select.text import beginning, describe_value, did_you_mean
 
@@ -64,6 +65,18 @@ class PointData(_Strict):
     fallback_tool: str | None = None
 
 
+class InputData(_Strict):
+    """An input; the fields of `Input`, with the name of a tool for `check`."""
+
+    name: str
+    question: str = ""
+    choices: list[str | int | float] = []
+    example: str = ""
+    check: str | None = None
+    problem: str = ""
+    required: bool = True
+
+
 _NAME, _POINT = "<name>", "<point>"
 _CHOOSE = "CHOOSE"
 """The step that is left open on purpose, where no tool has this name."""
@@ -101,6 +114,10 @@ class FlowData(_Strict):
     optional_tools: list[str] = []
     manual: bool = False
     max_error: float | None = None
+    inputs: list[InputData] = []
+    ask: Literal["one", "together"] = "one"
+    calls: list[str] = []
+    handover: bool = False
 
 
 def read_flows(file: Path) -> Iterator[BaseFlow]:
@@ -171,9 +188,18 @@ def _chain(data: FlowData, subject: Subject) -> tuple[str | dict[str, Any], ...]
     return tuple(step if isinstance(step, str) else step.model_dump() for step in data.chain)
 
 
+def _input(data: InputData, subject: Subject, number: int) -> Input:
+    try:
+        return Input(**data.model_dump())
+    except ConfigError as error:
+        field = f"inputs[{number}]"
+        raise subject.error(field, str(error)) from error
+
+
 def _build(data: FlowData, subject: Subject) -> BaseFlow:
-    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise", "chain", "reply"})
+    common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise", "chain", "reply", "inputs"})
     common["priority"] = (data.priority[0], data.priority[1])
+    common["inputs"] = [_input(each, subject, number) for number, each in enumerate(data.inputs)]
     if data.type == "conditional":
         branches = [(branch.when, branch.flow) for branch in data.branches]
         return ConditionalFlow(**common, branches=branches, flows=data.flows, otherwise=data.otherwise)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
-from jazz_select.flow.base import BaseFlow, FlowRegistry, current_scope, defined_in
+from jazz_select.flow.base import BaseFlow, FlowRegistry, check_calls, current_scope, defined_in
 from jazz_select.flow.checks import Subject, check_bars
 from jazz_select.flow.data import SUFFIXES, read_each, read_flows
 from jazz_select.flow.imports import data_folders, import_file, import_folder, import_name, is_package
@@ -166,6 +166,7 @@ def _settle(found: list[BaseFlow], registry: FlowRegistry | None) -> list[BaseFl
         for flow in found:
             if flow.composite:
                 flow.definition()  # raises where a part is missing
+            check_calls(flow)
     return [flow for flow, place in places if place.get(flow.id) is flow]
 
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, get_origin
 
 import pytest
 
@@ -158,11 +158,14 @@ PORTS = {
 
 
 def catch_alls(signatures: dict[str, inspect.Signature]) -> list[str]:
-    """Those with `**kwargs`."""
+    """Those with `**kwargs` that nothing names: `Unpack` of a TypedDict names them all."""
     return [
         key
         for key, signature in signatures.items()
-        if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+        if any(
+            parameter.kind is inspect.Parameter.VAR_KEYWORD and get_origin(parameter.annotation) is not Unpack
+            for parameter in signature.parameters.values()
+        )
     ]
 
 
@@ -193,7 +196,7 @@ def drawn_tree() -> dict[str, str]:
     parents: dict[str, str] = {}
     path: list[str] = []
     for line in str(errors.__doc__).splitlines():
-        if match := re.match(r"^([│├└─ ]*)([A-Z]\w*Error)\b", line):
+        if match := re.match(r"^([│├└─ ]*)([A-Z]\w*Error|WrongValue)\b", line):
             depth = len(match[1]) // 4
             path[depth:] = [match[2]]
             if depth:

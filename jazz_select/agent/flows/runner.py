@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 from jazz_select.agent.conversation import Part, Ran
+from jazz_select.errors import WrongValue
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import shorter_text, storable_fields, storable_text
@@ -24,7 +25,7 @@ from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import beginning, describe_error
+from jazz_select.text import beginning, describe_error, in_one_line
 from jazz_select.words import folded_name
 
 FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
@@ -69,6 +70,7 @@ class FlowRun:
         last: The tool that ran last.
         asks: What it waits for.
         choices: Of that, the values that were said and of which one is meant.
+        wrong: Of that, why what the user gave is not right, in a tool's words.
         unfound: What a tool was to give and did not, where it failed since another wants it.
         text: What a model said, where one went on.
         problem: What is open, or went wrong, in words.
@@ -94,6 +96,7 @@ class FlowRun:
     last: str = ""
     asks: tuple[str, ...] = ()
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
+    wrong: Mapping[str, str] = field(default_factory=dict[str, str])
     unfound: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
@@ -196,6 +199,7 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
         facts=facts,
         lost=lost,
         asks=tuple(dict.fromkeys(ask for part in parts for ask in part.asks)),
+        wrong={name: text for part in parts for name, text in part.wrong.items()},
         text="\n\n".join(part.text for part in parts if part.text),
         problem=f"{worst.flow}: {worst.problem}" if worst.problem else "",
     )
@@ -257,6 +261,8 @@ class FlowRunner:
         chain, is_whole = chain_of(flow), self._is_whole(flow, begun.path)
         if flow.manual:
             run = replace(begun, status="open", problem=_MANUAL)
+        elif not chain and (lacking := self._asking(flow, begun, ())).status == "waiting":
+            run = lacking
         elif is_whole or (before is not None and before.status in {"open", "active"} and not flow.composite):
             run = replace(begun, status="open", problem=_OPEN)  # its chain has ended and must not run again
         elif left := steps_left(chain, begun.done):
@@ -300,7 +306,7 @@ class FlowRunner:
         if begun.tool and has_stayed and self._may_be(begun.tool, chain[0]):
             chain = [begun.tool, *chain[1:]]  # a choice was made, and what it fell on has waited since
         begun = replace(begun, left=tuple(names))
-        begun = self._asking(begun, chain)
+        begun = self._asking(flow, begun, chain)
         if begun.status != "done":
             return begun
         approve = self._approve(begun.path) if self._approve else None
@@ -338,15 +344,38 @@ class FlowRunner:
         )
         if ran.status == "ok":
             return run
-        last = ran.records[-1]
+        return self._stopped(run, ran.records[-1], tuple(good), went_on="open" if refused else ran.status)
+
+    def _stopped(
+        self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, went_on: Literal["ok", "open", "failed"]
+    ) -> FlowRun:
+        """A chain that did not come to its end, as what its last step says of it."""
+        if isinstance(last.cause, WrongValue) and self._may_give(last.cause.name, run):
+            return self._asked_again(run, last.cause, last.error, good)
         if unfound := self._unfound(run, last.missing):
             return replace(run, status="failed", unfound=unfound, problem=last.error)
         if last.missing:
-            waits = replace(run, status="waiting", records=tuple(good), tool=last.tool)
+            waits = replace(run, status="waiting", records=good, tool=last.tool)
             return replace(waits, asks=last.missing, problem=last.error)
         if last.fault == "asked":
-            return replace(run, status="waiting", records=tuple(good), tool=last.tool, problem=last.error)
-        return replace(run, status="open" if refused else ran.status, problem=last.error or _OPEN)
+            return replace(run, status="waiting", records=good, tool=last.tool, problem=last.error)
+        return replace(run, status="failed" if went_on == "failed" else "open", problem=last.error or _OPEN)
+
+    def _may_give(self, name: str, run: FlowRun) -> bool:
+        """Whether a value is the user's to give: neither the caller's nor what a tool returned."""
+        alike = {folded_name(each) for each in (*self._fixed, *run.own)}
+        return folded_name(name) not in alike
+
+    def _asked_again(self, run: FlowRun, wrong: WrongValue, problem: str, good: tuple[StepRecord, ...]) -> FlowRun:
+        """It waits for a value that a tool says is not right. What only read is run anew; what had effects is not."""
+        facts = {name: value for name, value in run.facts.items() if name != wrong.name}
+        told = {wrong.name: beginning(in_one_line(wrong.message), _LONGEST_GIVEN)}
+        run = replace(run, status="waiting", records=good, asks=(wrong.name,), wrong=told, problem=problem, facts=facts)
+        called = {each.tool for each in run.ran if not each.failed}
+        if any(not self._executor.tools[name].reads for name in called if name in self._executor.tools):
+            return run
+        known = {name: value for name, value in facts.items() if name not in run.own}
+        return replace(run, facts=known, own={}, done=(), left=(), last="")
 
     def _may_go_on(self, record: StepRecord) -> bool:
         """Whether a model may go on after a step that failed: its tool refused, and destroys nothing."""
@@ -383,13 +412,15 @@ class FlowRunner:
         own = {name: HIDDEN if folded_name(name) in fixed else value for name, value in ran.arguments.items()}
         return ran.model_copy(update={"arguments": own})
 
-    def _asking(self, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
-        """It waits where the chain wants what nobody gave and no tool of it gives.
+    def _asking(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
+        """It waits where its author or the chain wants what nobody gave and no tool of it gives.
 
         What can be known is asked for before anything runs: half a chain may be worse than none.
         """
         given = set(begun.facts)
-        asks: dict[str, str] = {}
+        alike = set(map(folded_name, given))
+        required = [each.name for each in flow.inputs if each.required and folded_name(each.name) not in alike]
+        asks: dict[str, str] = dict.fromkeys(required, flow.name)
         for step in chain:
             tool = self._executor.tools.get(step) if isinstance(step, str) else None
             if tool is None:

@@ -12,7 +12,8 @@ from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.which import chosen_anyway
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
-from jazz_select.agent.reading.grounding import Wanted, folded, wanted_of
+from jazz_select.agent.input_checks import Checked, checked
+from jazz_select.agent.reading.grounding import Wanted, folded, refined, wanted_of
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.decisions import Decider
@@ -172,8 +173,13 @@ class TurnFlows:
         titles: Titles,
         decision: DecisionCallback | None = None,
         decider: Decider | None = None,
+        handover_after: int | None = None,
     ) -> None:
-        """Take who finds branches, runs chains, holds them, goes on where a flow is open, approves and decides."""
+        """Take who finds branches, runs chains, holds them, goes on where a flow is open, approves and decides.
+
+        After so many questions in a row that led nowhere, or a flow that failed, a turn is handed over to a person.
+        """
+        self._handover_after = handover_after
         self._selector = selector
         self._executor = executor
         self._gate = gate
@@ -198,8 +204,15 @@ class TurnFlows:
             tools = [] if flow is None else list(self._tools_of(flow))
         except FlowError:
             tools = []
-        found = wanted_of([*tools, *self._executor.tools.values()], open_flow.asks)
-        return {name: found[name] for name in open_flow.asks if name in found}
+        declared = flow.all_inputs() if flow is not None else {}
+        asks = [name for name in open_flow.asks if name not in open_flow.answers]
+        found = wanted_of([*tools, *self._executor.tools.values()], asks)
+        wanted = {name: refined(found.get(name), declared.get(name)) for name in asks if name in {*found, *declared}}
+        return dict([*wanted.items()][:1]) if flow is not None and flow.asks_one else wanted
+
+    async def checked(self, name: str, values: Mapping[str, Any]) -> Checked:
+        """Which of these values are right for a flow, as its author's checks say."""
+        return await run_within_budget(checked(self.flow(name), values, self._executor.tools), what="a check")
 
     def inputs(self, name: str, context: Mapping[str, Any], waiting: OpenFlow | None = None) -> dict[str, Wanted]:
         """What the user may give for a flow that runs: what its chains take that nothing else gives, and it asks for.
@@ -212,14 +225,20 @@ class TurnFlows:
         flow = self.flow(name)
         found: dict[str, Wanted] = {}
         if flow is not None and not flow.manual and (waiting is None or not waiting.is_final):
-            found = _unset(self._chained(flow), context)
+            declared = flow.all_inputs()
+            taken = _unset(self._chained(flow), context)
+            found = {each: refined(taken.get(each), declared.get(each)) for each in dict.fromkeys((*declared, *taken))}
         fixed = set(map(folded_name, context))
         asked = {} if waiting is None else self.wanted(waiting)
         return {each: want for each, want in {**found, **asked}.items() if folded_name(each) not in fixed}
 
     def lacks(self, flow: BaseFlow, context: Mapping[str, Any], *, optional: bool) -> bool:
         """Whether its chains take what nothing else gives, what may be left out among it or not."""
-        return not flow.manual and bool(_unset(self._chained(flow), context, optional=optional))
+        if flow.manual:
+            return False
+        alike = set(map(folded_name, context))
+        declared = any(folded_name(name) not in alike for name in flow.all_inputs())
+        return declared or bool(_unset(self._chained(flow), context, optional=optional))
 
     async def flags(self, begun: SelectedFlows, waiting: OpenFlow) -> tuple[dict[str, bool], tuple[str, ...]]:
         """What a decision model hears for the inputs that are true or false and were asked for; and what to note."""
@@ -237,7 +256,7 @@ class TurnFlows:
     async def run(self, selected: SelectedFlows) -> TurnWork:
         """Run what is on top, and what was queued below it once that is done."""
         approval = self._approval.turn(selected.request.key, selected.granted, selected.request.conversation.pending)
-        work = await self._run(selected, approval)
+        work = self._standing_by(await self._run(TurnWork.of(selected), approval, hears_first=selected.hears_first))
         if selected.besides and (selected.granted is None or selected.granted.door == "executor"):
             work = await self._also_answered(work, selected.besides, approval)
         return replace(work, notes=(*work.notes, *_unclaimed(approval)))
@@ -251,9 +270,47 @@ class TurnFlows:
         talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
         return replace(work, said=talked.chain.text, calls=(*work.calls, *talked.ran), error=work.error or talked.error)
 
-    async def _run(self, selected: SelectedFlows, approval: TurnApproval) -> TurnWork:
-        work = TurnWork.of(selected)
+    async def handed_over(self, work: TurnWork) -> TurnWork:
+        """Hand the turn over to a person, where it led nowhere: as the author's flow for that does, if there is one.
+
+        A flow that failed, or whose question led nowhere as often as the agent puts up with, is left as it stands.
+        """
+        top, before = work.stack.top, work.request.conversation.active
+        stuck = top is not None and before is not None and _is_stuck(before, top) and work.pending is None
+        if stuck and top is not None and before is not None:
+            top = top.model_copy(update={"nowhere": before.nowhere + 1})
+            work = replace(work, stack=work.stack.with_top(top))
+        flow = next((each for each in self._selector.flow_registry.values() if each.handover), None)
+        limit = self._handover_after
+        why = ""
+        if limit is not None and stuck and top is not None and top.nowhere >= limit:
+            why = f"{top.nowhere} questions for {', '.join(top.asks) or 'a yes'} led nowhere"
+        elif limit is not None and work.status == "failed" and spent_budget() is None and work.runs:
+            why = f"{work.runs[-1].flow} failed: {work.runs[-1].problem}"
+        if not why or (work.runs and work.runs[-1].flow == (flow.name if flow is not None else "")):
+            return work
+        if flow is None:
+            return replace(work, status="handed_over", reason=why)
+        turn, request = work.request.conversation.turns, work.request
+        begun = OpenFlow(name=flow.name, status="queued", request=request.message, turn=turn)
+        stack = replace(work.stack, flows=(*(each for each in work.stack.flows if each.name != flow.name), begun))
+        approval = self._approval.turn(request.key, None, None)
+        work = await self._run(replace(work, stack=stack, said=""), approval)
+        return replace(self._standing_by(work), reason=why)
+
+    def _standing_by(self, work: TurnWork) -> TurnWork:
+        """As `handed_over`, where a flow that hands over to a person was done."""
+        done = (self.flow(run.flow) for run in work.runs if run.status == "done")
+        over = any(flow is not None and flow.handover for flow in done)
+        return replace(work, status="handed_over") if over and work.pending is None else work
+
+    async def _run(self, work: TurnWork, approval: TurnApproval, *, hears_first: bool = False) -> TurnWork:
         while (top := work.stack.top) is not None:
+            if (called := self._to_call(work, top)) is not None:
+                work = replace(work, stack=called)
+                continue
+            top = self._with_called(work, top)
+            work = replace(work, stack=work.stack.with_top(top))
             await tell_turn(FlowChosen(flow=top.name))
             attempt = FlowAttempt(
                 request=work.request,
@@ -261,7 +318,7 @@ class TurnFlows:
                 open_flow=top,
                 approval=approval,
                 made=list(work.calls),
-                hears_first=selected.hears_first and not work.runs,
+                hears_first=hears_first and not work.runs,
             )
             try:
                 run = await self._one(attempt)
@@ -269,6 +326,7 @@ class TurnFlows:
                 run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
             spent = spent_budget()
             work = self._after(work, attempt, run, cut=spent is not None)
+            work = self._without_callers(work, run)
             following = work.stack.top
             wish = next((each.handed_back for each in attempt.replies if each.handed_back is not None), None)
             if wish is not None:
@@ -282,6 +340,43 @@ class TurnFlows:
                 return replace(work, status="failed")
             over = len(work.stack.flows) < len(attempt.stack.flows)
             return replace(work, resumed=following.name if over and following is not None else "")
+        return work
+
+    def _to_call(self, work: TurnWork, top: OpenFlow) -> FlowStack | None:
+        """With the flow on top that this one calls and that was not run in this conversation; None without one."""
+        flow = self.flow(top.name)
+        if flow is None or top.status != "queued":
+            return None
+        known = {**work.request.conversation.called, **work.called}
+        name = next((each for each in flow.calls if each not in known), None)
+        if name is None:
+            return None
+        own = next((each for each in work.stack.flows if each.name == name), None)
+        own = own or OpenFlow(name=name, status="queued", request=top.request, turn=top.turn)
+        rest = tuple(each for each in work.stack.flows if each.name != name)
+        return replace(work.stack, flows=(*rest, own))
+
+    def _with_called(self, work: TurnWork, top: OpenFlow) -> OpenFlow:
+        """A flow with what was found by those that it calls."""
+        flow = self.flow(top.name)
+        known = {**work.request.conversation.called, **work.called}
+        found = {name: value for each in (flow.calls if flow else ()) for name, value in known.get(each, {}).items()}
+        return top.model_copy(update={"answers": {**found, **top.answers}}) if found else top
+
+    def _without_callers(self, work: TurnWork, run: FlowRun) -> TurnWork:
+        """What was found is kept for those that call it; where it was not done, they are not begun."""
+        callers = {each.name for each in self._selector.flow_registry.values() if run.flow in each.calls}
+        if not callers:
+            return work
+        if run.status == "done":
+            found = storable_fields({**run.facts, **run.known})[0]
+            given = {name for name in run.facts if name in work.request.context}
+            kept = {name: value for name, value in found.items() if name not in given}
+            return replace(work, called={**work.called, run.flow: kept})
+        while run.status in _ENDED and (top := work.stack.top) is not None and top.name in callers:
+            undone = FlowRun(flow=top.name, status="failed", begun=False, problem=f"{run.flow} was not done")
+            work = replace(work, stack=work.stack.without_top(), runs=(*work.runs, undone))
+            callers = {each.name for each in self._selector.flow_registry.values() if undone.flow in each.calls}
         return work
 
     async def converse(self, selected: SelectedFlows) -> TurnWork:
@@ -322,7 +417,8 @@ class TurnFlows:
     def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun, *, cut: bool) -> TurnWork:
         """What was done, with this flow. One that was `cut` by the end of the turn's time waits, to go on later."""
         top = attempt.open_flow
-        progress = top.model_copy(update={"asks": run.asks})
+        answers = {name: value for name, value in top.answers.items() if name not in run.wrong}
+        progress = top.model_copy(update={"asks": run.asks, "answers": answers, "wrong": {**top.wrong, **run.wrong}})
         choices = {name: tuple(each) for name, each in storable_fields(run.choices)[0].items()}
         progress = progress.model_copy(update={"changed": run.changed, "choices": choices})
         if run.begun:
@@ -366,6 +462,8 @@ class TurnFlows:
         _check_chains(flow)
         top = attempt.open_flow = top.model_copy(update={"parts": placed(top.parts, flow)})
         is_new = top.status == "queued" and not flow.manual
+        if top.wrong:
+            begun = replace(begun, wrong=top.wrong)
         if is_new and (unclear := top.choices):
             which = f"which is meant is not clear: {', '.join(unclear)}"
             return replace(begun, status="waiting", asks=tuple(unclear), choices=unclear, problem=which)
@@ -401,7 +499,9 @@ class TurnFlows:
             made=attempt.made.append,
             deciding=decided if self._decision else None,
         )
-        return await runner.run(flow, {**top.answers, **context})
+        run = await runner.run(flow, {**top.answers, **context})
+        wrong = {**top.wrong, **run.wrong}
+        return replace(run, wrong={name: text for name, text in wrong.items() if name in run.asks})
 
     async def _gone_on(self, attempt: FlowAttempt, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
@@ -437,6 +537,12 @@ class TurnFlows:
         """The connected tools that a flow and its parts name, in their order."""
         tools = self._executor.tools
         yield from (tools[name] for name in tools_named(flow) if name in tools)
+
+
+def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
+    """Whether a flow asks what it asked the turn before, and nothing has become known since."""
+    asked = (before.name, before.asks, before.answers, before.status)
+    return now.status == "waiting" and asked == (now.name, now.asks, now.answers, now.status)
 
 
 def _own_words(wish: str, message: str) -> str:

@@ -14,6 +14,7 @@ from unicodedata import category, normalize
 from jazz_select.consent import LONGEST_READ
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.inputs import Input
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.tool import Tool
@@ -127,12 +128,14 @@ class Grounded(NamedTuple):
         unclear: Several values for one input, of which nothing tells which is meant.
         taken_back: Inputs that the user takes back.
         refused: What does not count, and why.
+        wrong: What an author's check refuses, with what the user is told.
     """
 
     values: Mapping[str, Any] = {}
     unclear: Mapping[str, tuple[Any, ...]] = {}
     taken_back: tuple[str, ...] = ()
     refused: Mapping[str, str] = {}
+    wrong: Mapping[str, str] = {}
 
 
 NOTHING_SAID: Final = Grounded()
@@ -146,6 +149,20 @@ def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
             if name in names:
                 found.setdefault(name, Wanted(part, tool.input_schema))
     return found
+
+
+def refined(want: Wanted | None, declared: Input | None) -> Wanted:
+    """An input as its tool has it, with what the author says of it."""
+    part, root = want or Wanted({"type": "string"}, {})
+    if declared is None:
+        return Wanted(part, root)
+    known = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
+    if declared.choices:
+        known = {key: value for key, value in known.items() if key in {"description", "title"}}
+        known["enum"] = list(declared.choices)
+    if declared.question:
+        known.setdefault("description", declared.question)
+    return Wanted(known, root)
 
 
 def shown_inputs(wanted: Mapping[str, Wanted]) -> tuple[str, ...]:
@@ -515,3 +532,8 @@ def _iso(year: object, month: object, day: object) -> str:
         return date(*(int(str(each)) for each in (year, month, day))).isoformat()
     except ValueError:
         return ""
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values of an input are one, however they are written."""
+    return one == other or folded(str(one)) == folded(str(other))

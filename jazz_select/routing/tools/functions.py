@@ -50,6 +50,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     read_only: bool | None = None,
     title: str = "",
     confirm: Callable[..., object] | None = None,
+    undoes: str = "",
 ) -> Tool:
     """A tool from a function: its signature gives the arguments, its docstring the descriptions.
 
@@ -72,6 +73,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         title: What it is called before users, other than its name in words.
         confirm: Says in words, for whoever is asked to agree, what a call with these arguments would do. It gets what
             the function gets: a date where that one is annotated with a date.
+        undoes: The name of the tool whose effect it takes back.
 
     Raises:
         ToolError: Its signature cannot be put as a JSON Schema; it says which parameter, and what to do about it. Or
@@ -105,6 +107,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         read_only=read_only,
         title=title,
         confirm=confirm,
+        undoes=undoes,
     )
 
 

@@ -237,6 +237,7 @@ class ToolData(BaseModel):
     idempotent: bool = False
     read_only: bool | None = None
     title: str = ""
+    undoes: str = ""
 
 
 def _told(file: Path) -> Iterator[Tool]:

@@ -50,6 +50,7 @@ class Tool:
         idempotent: True where calling it twice does no more than calling it once: only then is a call of which nobody
             knows whether it was done tried again.
         read_only: Whether it changes nothing. None where nobody says so; then `reads` goes by its name.
+        undoes: The name of the tool whose effect it takes back: users are told of it where that effect stays.
         confirm: Says in words, for whoever is asked to agree, what a call with these arguments would do: such as
             "129.00 EUR for the headphones go back to Visa". Takes what `function` takes.
         title: What it is called before users, such as "Refund of the payment"; where there is none, `display_name` is
@@ -70,6 +71,7 @@ class Tool:
     read_only: bool | None = None
     title: str = ""
     confirm: Callable[..., object] | None = None
+    undoes: str = ""
 
     def __post_init__(self) -> None:
         """Check what cannot be guessed, and bring capabilities to one form."""

@@ -193,6 +193,7 @@ tools:
     idempotent: true
     read_only: false
     title: Look for an order
+    undoes: hide_order
     id: shop#1
   - function: yaml_shop:add
     provider: shop
@@ -239,6 +240,7 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "idempotent": True,
         "read_only": False,
         "title": "Look for an order",
+        "undoes": "hide_order",
         "confirm": None,
     }
     assert (tools["add"].id, tools["add"].description) == ("shop.add", "Add two numbers.")

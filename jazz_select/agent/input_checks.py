@@ -1,0 +1,106 @@
+"""The author's checks of what a user gives for a flow's inputs."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, cast
+
+from jazz_select.errors import WrongValue
+from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.inputs import Input
+from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tool_call import call_tool
+from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import beginning, describe_error, in_one_line
+from jazz_select.texts import say
+from jazz_select.threads import run_with_timeout
+
+_CHECK_S: Final = 10.0
+"""Seconds that a check may take."""
+_LONGEST: Final = 300
+
+
+class Checked(NamedTuple):
+    """What came of checks.
+
+    Attributes:
+        values: Those that are right, or that nobody checks.
+        wrong: Why others are not, in words for the user.
+        notes: What failed in the checks themselves, by input.
+    """
+
+    values: dict[str, Any]
+    wrong: dict[str, str]
+    notes: dict[str, str]
+
+
+async def checked(flow: BaseFlow | None, values: Mapping[str, Any], tools: Mapping[str, Tool]) -> Checked:
+    """Which values are right, as the author's checks say. One that fails itself says nothing: its value is not used."""
+    declared = flow.all_inputs() if flow is not None else {}
+    found = Checked({}, {}, {})
+    for name, value in values.items():
+        own = declared.get(name)
+        if own is None or own.check is None:
+            found.values[name] = value
+            continue
+        verdict = await _verdict(own, value, tools)
+        if verdict.note:
+            found.notes[name] = f"the check of {name} {verdict.note}"
+        if verdict.problem:
+            found.wrong[name] = beginning(in_one_line(verdict.problem), _LONGEST)
+        else:
+            found.values[name] = value
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    problem: str = ""
+    note: str = ""
+
+
+async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> _Verdict:
+    """What a check says of one value."""
+    shown = beginning(in_one_line(str(value)), _LONGEST)
+    unchecked = say("not_checked", input=declared.words, value=shown)
+    try:
+        if isinstance(declared.check, str):
+            said = await _said_by(tools[declared.check], value)
+        else:
+            check = cast("Callable[[Any], object]", declared.check)
+            said = await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
+    except WrongValue as error:
+        return _Verdict(error.message)
+    except Exception as error:  # noqa: BLE001 - whatever an author's check fails with
+        return _Verdict(unchecked, f"failed: {describe_error(error)}")
+    if said is None or said is True:
+        return _Verdict()
+    if said is False:
+        own = declared.problem.replace("{value}", shown)
+        return _Verdict(own or say("wrong_value", value=shown, input=declared.words))
+    if isinstance(said, str) and said.strip():
+        return _Verdict(said)
+    return _Verdict(unchecked, f"said {type(said).__name__}, which is neither True nor False nor a text")
+
+
+async def _said_by(tool: Tool, value: Any) -> object:
+    """What a tool says of a value; whatever it raises is raised."""
+    (argument,) = fields(tool.input_schema)
+    called = await call_tool(tool, {argument: value}, door="executor", timeout_s=_CHECK_S)
+    if called.error is not None:
+        raise called.error.cause or TimeoutError(called.error.message)
+    return called.output
+
+
+def unusable_checks(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> str:
+    """What is wrong with the first check that names a tool which cannot be one; empty where none is."""
+    for flow in flows:
+        for each in flow.inputs:
+            if not isinstance(each.check, str):
+                continue
+            tool = tools.get(each.check)
+            if tool is None:
+                return f"{flow.name}: the check of {each.name} is the tool {each.check!r:.80}, which is not connected"
+            if not tool.reads or len(fields(tool.input_schema)) != 1:
+                why = "it has to change nothing (`read_only=True`) and take the value alone"
+                return f"{flow.name}: the check of {each.name} is the tool {each.check!r:.80}: {why}"
+    return ""
