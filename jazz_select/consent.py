@@ -86,6 +86,7 @@ class _Table(NamedTuple):
     courtesy: frozenset[str]
     weak: frozenset[str]
     stops: frozenset[str]
+    scope: frozenset[str]
     continues: frozenset[str]
     ironic: frozenset[str]
     denies: frozenset[str]
@@ -169,8 +170,10 @@ def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | Non
     ):
         return NEITHER
     if kinds[place] in {"yes", "no"}:
-        return _with_rest(kinds[place], said[place], rest, asked, is_read=quote is not None)
-    return _begun(said[place], rest, asked, is_read=quote is not None)
+        quoted = quote is not None and _folded(quote).strip(_ENDS) == said[place].casefold().strip(_ENDS)
+        read = "quoted" if quoted else "read" if quote is not None else ""
+        return _with_rest(kinds[place], said[place], rest, asked, read=read)
+    return _begun(said[place], rest, asked, quote=quote)
 
 
 def is_courtesy(message: str) -> bool:
@@ -186,22 +189,25 @@ def is_refusal(message: str) -> bool:
     return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases().refuses
 
 
-def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, is_read: bool) -> Consent:
+def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, quote: str | None) -> Consent:
     """A question that begins with a yes or a no: "yes, and are there fees?".
 
-    What is added so and asks nothing may as well be irony: "sure, and pigs fly".
+    What is added so and asks nothing may as well be irony, "sure, and pigs fly", unless a model has read it and
+    quotes just the yes.
     """
-    if not _ASKING.intersection(sentence):
-        return NEITHER
+    wanted = "" if quote is None else _folded(quote).strip(_ENDS)
     for found in _ADDING.finditer(sentence):
         begun, added = sentence[: found.start()].casefold(), sentence[found.end() :]
+        if wanted != begun.strip(_ENDS) and not _ASKING.intersection(sentence):
+            continue
         if any(added.casefold().startswith(f"{each} ") for each in phrases().adds):
             kind = "" if any(_corrects(each.casefold()) for each in rest) else _kind_of(begun, asked)
-            return _with_rest(kind, begun, [added, *rest], asked, is_read=is_read) if kind in {"yes", "no"} else NEITHER
+            read = "quoted" if wanted == begun.strip(_ENDS) else "read" if quote is not None else ""
+            return _with_rest(kind, begun, [added, *rest], asked, read=read) if kind in {"yes", "no"} else NEITHER
     return NEITHER
 
 
-def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, is_read: bool) -> Consent:
+def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, read: str) -> Consent:
     """A yes or a no, where what is said besides leaves it one."""
     if not rest:
         return Consent("yes" if kind == "yes" else "no")
@@ -212,19 +218,21 @@ def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, i
     }
     if any(_kind_of(each.casefold(), asked) in {"yes", "no"} for each in rest) or (weak and kind == "yes"):
         return NEITHER
-    if kind == "yes" and any(_stops(each.casefold(), asked, is_read=is_read) for each in rest):
+    if kind == "yes" and any(_stops(each.casefold(), asked, read=read) for each in rest):
         return NEITHER
     return Consent("yes" if kind == "yes" else "no", " ".join(each.replace(_POINT, ".").strip() for each in rest))
 
 
-def _stops(sentence: str, asked: Asked, *, is_read: bool) -> bool:
+def _stops(sentence: str, asked: Asked, *, read: str) -> bool:
     """Whether what is said beside a yes takes it back, or may: by a condition, a change, a denial, another value."""
     table, said = phrases(), [kind for piece in _PIECES.split(sentence) for kind, _ in _kinds(piece.split(), _OWN)]
     if _has(sentence, table.stops) or ("no" in said and "" not in said):
         return True
+    if read != "quoted" and _has(sentence, table.scope):
+        return True
     others = _named(sentence) - _named(" ".join((asked.words, *_shown(asked.arguments))))
     denies = _has(sentence, table.denies) or any(each.endswith("n't") for each in _SPOKEN.findall(sentence))
-    return not is_read and (denies or bool(others))
+    return not read and (denies or bool(others))
 
 
 def _corrects(sentence: str) -> bool:

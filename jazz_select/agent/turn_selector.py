@@ -205,15 +205,27 @@ class TurnSelector:
         said = read_consent(message, Asked(words=f"{active.name} {self._titles.flow(active.name)}"))
         if idle and not active.anew and (answers := bare_answer(self._lacking(begun, active), message)):
             return await self._given(begun, active, answers, way="run")
+        if idle and said.answer != "neither" and (meant := _is_it(active)):
+            return await self._confirmed_value(begun, active, *meant, is_it=said.answer == "yes")
         if idle and said.answer == "yes" and (active.anew or set(active.asks) <= _known(begun, active).keys()):
             agreed = self._answered(begun, self._gate.agreed(active), {}, way="run")
             return await self._besides(agreed, said.rest, after=active.name)
         if said == ("no", "") and (idle or not self._has_model):
             return self._off(begun, [active])
         asked = ConversationView.of(begun.request, begun.stack, self._titles.flow).asked
-        if self._has_model and not idle and (is_value(message) or (said.answer != "neither" and "?" in asked)):
-            return replace(begun, way="run")  # the model that goes on with the flow has asked, and hears it
-        return None
+        # The model that goes on with the flow has asked, and hears it.
+        hears = self._has_model and not idle and (is_value(message) or (said.answer != "neither" and "?" in asked))
+        return replace(begun, way="run", hears_first=bool(said.rest)) if hears else None
+
+    async def _confirmed_value(
+        self, begun: SelectedFlows, active: OpenFlow, name: str, value: object, *, is_it: bool
+    ) -> SelectedFlows:
+        """What a yes or a no says of the one value that was asked about."""
+        if is_it:
+            return await self._given(begun, active, {name: value}, way="run")
+        others = {each: values for each, values in active.choices.items() if each != name}
+        stack = begun.stack.with_top(active.model_copy(update={"choices": others}))
+        return replace(begun, way="ask", stack=stack, reason=f"{name} is another one")
 
     async def _settled(
         self, begun: SelectedFlows, pending: PendingCall | None
@@ -399,8 +411,12 @@ class TurnSelector:
         kept = {name: value for name, value in active.answers.items() if name not in {*back, *refused}}
         still = {name: text for name, text in active.wrong.items() if name not in answers}
         known: dict[str, Any] = {"answers": {**kept, **answers}, "wrong": {**still, **refused}}
-        if refused:
-            known["asks"] = tuple(dict.fromkeys((*refused, *active.asks)))
+        gone = [name for name in back if name not in answers]
+        if refused or gone:
+            known["asks"] = tuple(dict.fromkeys((*refused, *gone, *active.asks)))
+            way = "ask" if gone else way
+        if answers.keys() & active.choices.keys():
+            known["choices"] = {name: each for name, each in active.choices.items() if name not in answers}
         if corrected and self._titles.effects(ran for part in active.parts.values() for ran in part.ran):
             known |= {"anew": True, "status": "waiting", "pending": None}
             way = "ask"
@@ -505,8 +521,7 @@ class TurnSelector:
             return await self._gone_on(begun, active, pending)
         if pending is not None and decision.confirmed:
             if decision.confirmed == "no":
-                refused = await self._refused(begun, pending)
-                return self._with_wishes(refused, [each for each in found.names if each != pending.flow])
+                return await self._as_refused(begun, pending, found.names)
             own = flow_id(pending.flow) in decision.called_off
             quote = decision.quote
             if not own and quote and read_consent(request.message, pending.asked, quote=quote).answer == "yes":
@@ -530,6 +545,16 @@ class TurnSelector:
             if found.names == [active.name]:
                 return begun
         return replace(begun, way="run", stack=_with(begun, found.names, pending))
+
+    async def _as_refused(self, begun: SelectedFlows, pending: PendingCall, names: list[str]) -> SelectedFlows:
+        """The call that waits is not made; where the model at work on its flow is to go on, it hears what is wanted."""
+        active, others = begun.stack.top, [each for each in names if each != pending.flow]
+        if active is None or pending.flow not in names or pending.door != "chain":
+            return self._with_wishes(await self._refused(begun, pending), others)
+        became = told_of(pending, await self._approval.withdraw(pending))
+        stack = begun.stack.with_top(active.model_copy(update={"status": "active"}))
+        begun = replace(begun, stack=stack, text="\n\n".join(filter(None, (begun.text, became))))
+        return self._with_wishes(begun, others, after=pending.flow)
 
     async def _gone_on(self, begun: SelectedFlows, active: OpenFlow, pending: PendingCall | None) -> SelectedFlows:
         """A flow that waits and was chosen: it goes on by what the message gives; else what it says is answered."""
@@ -624,6 +649,13 @@ def _is_found(active: OpenFlow, name: str, value: object) -> bool:
     found = set(stems(" ".join(fact for fact in facts.values() if isinstance(fact, str))))
     wanted = stems(storable_text(value))
     return bool(wanted) and found.issuperset(wanted)
+
+
+def _is_it(active: OpenFlow) -> tuple[str, Any] | None:
+    """The input and the one value of which it was asked whether it is that."""
+    first = next(iter(active.asks), "")
+    meant = active.choices.get(first, ())
+    return (first, meant[0]) if len(meant) == 1 else None
 
 
 def _known(begun: SelectedFlows, active: OpenFlow) -> dict[str, Any]:

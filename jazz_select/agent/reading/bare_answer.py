@@ -143,7 +143,17 @@ def identifiers(message: str) -> list[str]:
 def _no_names() -> frozenset[str]:
     """Words that a name is not made of: of another wish, a question, a sigh, a yes or a no."""
     table = phrases()
-    kinds = (table.yes, table.no, table.courtesy, table.stops, table.denies, table.adds, table.points, table.between)
+    kinds = (
+        table.yes,
+        table.no,
+        table.courtesy,
+        table.stops,
+        table.scope,
+        table.denies,
+        table.adds,
+        table.points,
+        table.between,
+    )
     listed = frozenset[str]().union(*kinds, table.chooses, table.unsure, table.common, table.sighs)
     return frozenset(word for each in listed for word in each.split())
 

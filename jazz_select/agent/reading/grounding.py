@@ -40,6 +40,13 @@ _DIGITS: Final = r"(?:\d{1,3}(?:[.,]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d+)?)"
 _UNIT: Final = r"(?:st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)?"
 _NUMBER: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})([-+]?{_DIGITS}){_UNIT}(?!{_LETTER})(?![-.,:/]\d)")
 _RANGE: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})(\d+)[-–](\d+){_UNIT}(?!{_LETTER})(?![-–.,:/]\d)")
+_SHORTEST_NUMBER: Final = 4
+"""Digits of a number that names a thing, so that it is one however it is parted."""
+_GROUPED: Final = re.compile(r"(?<![\w.,:/+-])\d{1,3}(?:[ .-]\d{1,3})+(?![\w]|[.,:/-]\d| \d)")
+_DOT, _AT = re.compile(r"\s+(?:dot|punkt|punto|point)\s+"), re.compile(r"\s+(?:at|ät|arroba|chiocciola)\s+")
+_LED: Final = re.compile(
+    r"(?<!\w)(?:no|nr|n[º°]|num|number|nummer|número|numero|numéro|#)[.:]? ?(\d{4,})(?![\w]|[-.,:/]\d)"
+)
 _COUNTED: Final = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
@@ -72,6 +79,7 @@ _ORDINALS_NAMED: Final = """
 _ORDINALS: Final = {
     word: place % 10 + 1 for place, word in enumerate(normalize("NFKC", _ORDINALS_NAMED).casefold().split())
 }
+_DIGIT_WORDS: Final = {"oh": "0", "o": "0", **{word: str(value) for word, value in _WORDS.items() if value < 10}}  # noqa: PLR2004
 _MANY: Final = {
     **dict.fromkeys(["hundred", "hundert", "einhundert", "cien", "ciento", "cent", "cents", "cento", "сто"], 100),
     **dict.fromkeys(["thousand", "tausend", "eintausend", "mil", "mille", "mila", "тысяча", "тысячи", "тысяч"], 1_000),
@@ -125,7 +133,8 @@ class Grounded(NamedTuple):
 
     Attributes:
         values: By input.
-        unclear: Several values for one input, of which nothing tells which is meant.
+        unclear: Several values for one input, of which nothing tells which is meant; or one that names a thing in
+            particular, and that the user said in no words that are known here: whether it is that is asked.
         taken_back: Inputs that the user takes back.
         refused: What does not count, and why.
         wrong: What an author's check refuses, with what the user is told.
@@ -204,15 +213,17 @@ def ground(
     """
     found: dict[str, Any] = {}
     refused: dict[str, str] = {}
+    meant: dict[str, tuple[Any, ...]] = {}
     for name, want in wanted.items():
         if values.get(name) is None:
             continue
         counted, why = _counted(name, values[name], want, said)
         if why:
             refused[name] = why
+            if counted is not None and _names_one_thing(counted):
+                meant[name] = (counted,)
         else:
             found[name] = counted
-    meant: dict[str, tuple[Any, ...]] = {}
     for name, want in wanted.items():
         several = unclear.get(name)
         if name in found or not isinstance(several, list):
@@ -226,14 +237,19 @@ def ground(
 
 
 def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, str]:
-    """The value as the input takes it, and why it does not count; empty where it does."""
+    """The value as the input takes it, if it does, and why it does not count; empty where it does."""
     taken = [each for each in _forms(_without_nulls(value)) if fits(name, each, want)]
     if not taken:
         return None, "the input does not take it"
     for each in taken:
         if _is_member(each, want) or was_said(each, want.part, want.root, said):
             return each, ""
-    return None, "the user did not say it"
+    return taken[0], "the user did not say it"
+
+
+def _names_one_thing(value: object) -> bool:
+    """Whether a value is one that nothing may take the place of unasked: a number, or a text with a digit or an @."""
+    return not isinstance(value, bool) and ("@" in str(value) or any(map(str.isdecimal, str(value))))
 
 
 def _is_member(value: object, want: Wanted) -> bool:
@@ -340,6 +356,19 @@ class _Text:
         return frozenset(_spelt(self.folded))
 
     @cached_property
+    def long_numbers(self) -> frozenset[str]:
+        """The numbers of things, however they are parted: "no.60143", "60 143", "six oh one four three"."""
+        grouped = (re.sub(r"\D", "", found.group()) for found in _GROUPED.finditer(self.folded))
+        led = (found[1] for found in _LED.finditer(self.folded))
+        digits = [_DIGIT_WORDS.get(token, " ") for token in _TOKEN.findall(self.folded)]
+        return frozenset((*grouped, *led, *"".join(digits).split()))
+
+    @cached_property
+    def addresses(self) -> str:
+        """With "at" and "dot" as they are written in an address."""
+        return _DOT.sub(".", _AT.sub("@", self.folded))
+
+    @cached_property
     def days(self) -> frozenset[str]:
         """The dates, as ISO 8601 has them."""
         return frozenset(day for _, day in dates(self.folded))
@@ -413,6 +442,10 @@ def _leaf_said(value: object, part: object, root: Schema, texts: Sequence[_Text]
 
 
 def _text_said(value: str, text: _Text, part: object, root: Schema) -> bool:
+    if value.isdecimal() and len(value) >= _SHORTEST_NUMBER and value in text.long_numbers:
+        return True
+    if "@" in value and _stands(value, text.addresses):
+        return True
     if _stands(value, text.folded) or (_is_listed(value, part, root) and _stands(in_words(value), text.in_words)):
         return True
     if _ISO.fullmatch(value):

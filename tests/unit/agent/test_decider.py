@@ -203,7 +203,7 @@ async def test_what_only_supposes_lets_nothing_be_destroyed() -> None:
 
 async def test_what_a_chat_model_finds_stands_beside_it() -> None:
     log: list[str] = []
-    model = ScriptedModel('{"flows": ["both"], "values": {"number": "A-1"}}', repeat=True)
+    model = ScriptedModel('["both"]', '{"flows": ["both"], "values": {"number": "A-1"}}')
     agent = gift_agent(log, ScriptedDecider("yes", repeat=True), model)
     first = await agent.turn("both")
     second = await agent.turn("A-1, with a bow", first.conversation)

@@ -429,3 +429,40 @@ def test_a_flow_that_asks_for_what_cannot_be_is_refused(fields: Any, problem: st
 def test_a_field_that_there_is_not_is_named_with_the_one_that_is_meant() -> None:
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'replies'; did you mean 'reply'"):
         Flow(name="x", replies="y", registry=FlowRegistry(min_examples=0))  # pyright: ignore[reportCallIssue]
+
+
+# --- what a model reads and the user did not say ----------------------------------
+
+
+@pytest.mark.spec("011.2")
+@pytest.mark.parametrize(
+    ("message", "value"),
+    [
+        ("book it for no.60143", "60143"),
+        ("nr 60143 please", "60143"),
+        ("it is 60 143", "60143"),
+        ("6-0-1-4-3 it is", "60143"),
+        ("six oh one four three", "60143"),
+        ("sechs null eins vier drei", "60143"),
+        ("kim at example dot org", "kim@example.org"),
+    ],
+)
+async def test_a_number_or_an_address_is_said_in_many_ways(message: str, value: str) -> None:
+    model = ScriptedModel(reads(values={"email": value, "day": "Monday"}))
+    made = agent(Desk(), model=model, inputs=[Input("email"), DAY])
+    (result,) = await talk(made, message)
+    assert "No account has" in result.text, result.text
+    assert f"has {value}." in result.text
+
+
+@pytest.mark.spec("011.2")
+async def test_what_names_one_thing_and_was_not_said_is_asked_about_and_never_left_to_a_default() -> None:
+    desk = Desk()
+    model = ScriptedModel(reads(values={"email": "ada@example.org", "day": "Monday"}), repeat=True)
+    made = agent(desk, model=model)
+    asked, done = await talk(made, "book it for my usual address", "yes")
+    assert asked.text == "What is the email address of your account? (ada@example.org)"
+    assert (done.status, desk.log) == ("done", ["find ada@example.org", "book ada Monday"])
+    _, other = await talk(agent(Desk(), model=model), "book it for my usual address", "no")
+    assert other.text == "What is the email address of your account? (for example ada@example.org)"
+    assert other.conversation.flows[-1].answers == {"day": "Monday"}

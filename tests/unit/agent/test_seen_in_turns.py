@@ -351,7 +351,7 @@ def test_facts_of_another_kind_are_refused(wrong: Any) -> None:
 
 # --- what stays out --------------------------------------------------------------
 
-WISHES = ("send it back", "and where is it?", "hm", "settle 60112 then", "what about it?")
+WISHES = ("send 60112 back", "and where is it?", "hm", "settle 60112 then", "what about it?")
 SPELLED: list[Any] = [
     pytest.param({"email": "SECRET@x.org"}, id="as the tool has it"),
     pytest.param({"E-Mail": "SECRET@x.org"}, id="in another way"),
