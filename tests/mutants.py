@@ -67,7 +67,6 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/evaluation/test_difference.py",
         "tests/unit/evaluation/test_gates.py",
     ),
-    "service/access.py": ("tests/unit/service/test_http_refused.py", "tests/unit/service/test_http.py"),
     "service/http/limits.py": ("tests/unit/service/test_http_refused.py", "tests/unit/service/test_http.py"),
     "chat/json_reader.py": ("tests/unit/chat/test_json_reader.py", "tests/unit/selector/test_reply.py"),
     "chat/client.py": ("tests/unit/chat/test_client.py", "tests/unit/chat/test_adapt.py"),

@@ -166,8 +166,8 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCo
     home = state_folder(sources[0].settings)
 
     def panel() -> Part:
-        from jazz_select.service.panel.files import files_of
         from jazz_select.service.panel.routes import panel_part
+        from jazz_select.service.panel.runs import files_of
 
         cases = {each.settings.agent_id: each.cases for each in sources}
         return panel_part({agent_id: files_of(agent_id, home, cases.get(agent_id, ())) for agent_id in served})
@@ -196,8 +196,8 @@ async def _mcp(
 
 
 def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeCommand") -> "Part":
-    from jazz_select.service.access import catalogue_of
     from jazz_select.service.app import Part
+    from jazz_select.service.http.limits import catalogue_of
     from jazz_select.service.mcp.server import AgentServer, McpApp
 
     def server_of(running: "RunningCatalogue") -> AgentServer:

@@ -20,8 +20,8 @@ from jazz_select.ports import ChatModel
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import make_app
-from jazz_select.service.panel.files import PanelFiles
 from jazz_select.service.panel.routes import panel_part
+from jazz_select.service.panel.runs import PanelFiles
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import MemoryClaims

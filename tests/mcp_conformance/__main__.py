@@ -25,10 +25,9 @@ import yaml
 
 from jazz_select import Flow, FlowRegistry, ProceduralMemory
 from jazz_select.routing.tools.tool import Toolbox
-from jazz_select.service.access import catalogue_of
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import Part, make_app
-from jazz_select.service.http.limits import Lifecycle
+from jazz_select.service.http.limits import Lifecycle, catalogue_of
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.mcp.server import AgentServer, McpApp
 from jazz_select.service.mcp.servers_file import servers_of

@@ -8,7 +8,8 @@ from starlette.requests import Request
 
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.problems import refused
-from jazz_select.stages import UserOption, UserQuestion
+from jazz_select.stages import UserQuestion
+from jazz_select.travel import value_of
 
 MOST_REQUESTS = 500
 _LONGEST = 200_000
@@ -46,8 +47,7 @@ class UserQuestionBody(RequestBody):
 
     def as_question(self) -> UserQuestion:
         """The value that `FlowSelector.select` takes."""
-        given: dict[str, Any] = {**dict(self), "options": tuple(UserOption(**dict(each)) for each in self.options)}
-        return UserQuestion(**given)
+        return value_of(UserQuestion, self.model_dump())
 
 
 def _question_of(given: object) -> object:

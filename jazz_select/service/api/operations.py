@@ -18,11 +18,11 @@ from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.run_context import CHOOSE, chain_of
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
 from jazz_select.selector.retrieval import Request as Query
-from jazz_select.service.access import catalogue_of
 from jazz_select.service.api import answers, bodies
 from jazz_select.service.api.answers import answer, answer_json, metrics_of
 from jazz_select.service.api.bodies import read_body
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
+from jazz_select.service.http.limits import catalogue_of
 from jazz_select.service.http.observation import CONTENT_TYPE
 from jazz_select.service.problems import refused
 from jazz_select.service.running import Generation, RunningCatalogue
@@ -31,6 +31,7 @@ from jazz_select.values import flow_id
 
 _AT_ONCE: Final = 32
 """Requests of one body that are looked at before others have their turn."""
+_TOLD_IN_SHORT: Final = ("description", "condition", "desired_effects", "tools", "priority")
 
 
 async def select(request: Request) -> Response:
@@ -153,14 +154,8 @@ async def reload(request: Request) -> Response:
         detail = f"what answered before still does: {error}" if catalogue.is_ready else str(error)
         raise refused(409, detail, code=type(error).__name__, rest="none") from error
     report = live.report
-    changes = {
-        "created": list(report.created),
-        "updated": list(report.updated),
-        "deleted": list(report.deleted),
-        "unchanged": list(report.skipped),
-        "notes": list(report.notes),
-    }
-    return answer({**state_of(catalogue, live), **changes})
+    changes = {name: getattr(report, name) for name in ("created", "updated", "deleted", "notes")}
+    return answer({**state_of(catalogue, live), **changes, "unchanged": report.skipped})
 
 
 async def healthz(_: Request) -> Response:
@@ -209,23 +204,14 @@ def chain_told(found: BaseFlow) -> list[Any]:
 
 
 def _in_short(found: BaseFlow) -> dict[str, Any]:
-    return {
-        "flow_id": found.id,
-        "flow_name": found.name,
-        "flow_type": found.type,
-        "description": found.description,
-        "condition": found.condition,
-        "desired_effects": list(found.desired_effects),
-        "tools": list(found.tools),
-        "priority": list(found.priority),
-        "checksum": found.compute_checksum(),
-    }
+    own = {"flow_id": found.id, "flow_name": found.name, "flow_type": found.type}
+    return {**own, **{name: getattr(found, name) for name in _TOLD_IN_SHORT}, "checksum": found.compute_checksum()}
 
 
 # --- the table -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operation:
     """One thing that may be asked: where, of whom, and what is told of it beside that.
 
@@ -272,54 +258,21 @@ class Operation:
 
 _ASKED: Final = {"request": "I want my money back for order A-1042"}
 _SEVERAL: Final = ["I want my money back", {"request": "and that?", "episode_summaries": ["The lamp."]}]
+_SIZED: Final = {**_ASKED, "top_k": 5}
+_SAID: Final = {"message": "Where is my order? I am ada@example.org"}
+_RIGHT: Final = {"selection": "the `logged` of a selection", "right": ["refund_order"]}
+_CAREFUL: Final = {"allow_delete": False}
 OPERATIONS: Final = (
-    Operation(
-        path="/v1/select",
-        endpoint=select,
-        gives=answers.SelectionAnswer,
-        body=bodies.SelectBody,
-        example=_ASKED,
-    ),
-    Operation(
-        path="/v1/select_many",
-        endpoint=select_many,
-        gives=answers.SelectionsAnswer,
-        body=bodies.SelectManyBody,
-        example={"requests": _SEVERAL},
-    ),
-    Operation(
-        path="/v1/recall",
-        endpoint=recall,
-        gives=answers.RecallAnswer,
-        body=bodies.RecallBody,
-        example={**_ASKED, "top_k": 5},
-    ),
-    Operation(
-        path="/v1/turn",
-        endpoint=turn,
-        gives=answers.TurnAnswer,
-        body=bodies.TurnBody,
-        example={"message": "Where is my order? I am ada@example.org"},
-    ),
-    Operation(
-        path="/v1/feedback",
-        endpoint=feedback,
-        gives=answers.FeedbackAnswer,
-        body=bodies.FeedbackBody,
-        example={"selection": "the `logged` of a selection", "right": ["refund_order"]},
-    ),
-    Operation(path="/v1/agent", endpoint=agent, gives=answers.AgentAnswer),
-    Operation(path="/v1/flows", endpoint=flows, gives=answers.FlowsAnswer),
-    Operation(path="/v1/flows/{name:path}", endpoint=flow, gives=answers.FlowAnswer, problems=(404,)),
-    Operation(
-        path="/v1/reload",
-        endpoint=reload,
-        gives=answers.ReloadAnswer,
-        body=bodies.ReloadBody,
-        example={"allow_delete": False},
-        problems=(409,),
-    ),
-    Operation(path="/healthz", endpoint=healthz, gives=answers.HealthAnswer, public=True),
-    Operation(path="/readyz", endpoint=readyz, gives=answers.HealthAnswer, public=True),
-    Operation(path="/metrics", endpoint=metrics),
+    Operation("/v1/select", select, answers.SelectionAnswer, bodies.SelectBody, _ASKED),
+    Operation("/v1/select_many", select_many, answers.SelectionsAnswer, bodies.SelectManyBody, {"requests": _SEVERAL}),
+    Operation("/v1/recall", recall, answers.RecallAnswer, bodies.RecallBody, _SIZED),
+    Operation("/v1/turn", turn, answers.TurnAnswer, bodies.TurnBody, _SAID),
+    Operation("/v1/feedback", feedback, answers.FeedbackAnswer, bodies.FeedbackBody, _RIGHT),
+    Operation("/v1/agent", agent, answers.AgentAnswer),
+    Operation("/v1/flows", flows, answers.FlowsAnswer),
+    Operation("/v1/flows/{name:path}", flow, answers.FlowAnswer, problems=(404,)),
+    Operation("/v1/reload", reload, answers.ReloadAnswer, bodies.ReloadBody, _CAREFUL, problems=(409,)),
+    Operation("/healthz", healthz, answers.HealthAnswer, public=True),
+    Operation("/readyz", readyz, answers.HealthAnswer, public=True),
+    Operation("/metrics", metrics),
 )

@@ -11,9 +11,9 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.events import event_data, event_name
 from jazz_select.json_values import json_bytes
-from jazz_select.service.access import catalogue_of
 from jazz_select.service.api.answers import metrics_of
 from jazz_select.service.api.bodies import TurnBody
+from jazz_select.service.http.limits import catalogue_of
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import problem_of, refused
 from jazz_select.values import Message

@@ -10,6 +10,7 @@ from mcp import types
 from jazz_select.json_values import plain
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.service.api.bodies import UserQuestionBody
 from jazz_select.service.mcp.untrusted_text import description_of, in_its_words, plain_schema, plain_text
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.stages import UserQuestion
@@ -41,29 +42,16 @@ def _tool(
 
 
 _REQUEST: Final = {"type": "string", "minLength": 1, "maxLength": LONGEST_REQUEST}
-_SAID: Final = {"type": "string", "maxLength": LONGEST_REQUEST}
-_QUESTION: Final = {
-    "type": "object",
-    "properties": {
-        "text": _SAID,
-        "options": {
-            "type": "array",
-            "maxItems": 10,
-            "items": {
-                "type": "object",
-                "properties": dict.fromkeys(("flow_id", "flow_name", "title", "says"), _SAID),
-                "required": ["flow_id", "flow_name", "title"],
-                "additionalProperties": False,
-            },
-        },
-        "request": _SAID,
-        "again": {"type": "boolean"},
-        "more": {"type": "boolean"},
-    },
-    "required": ["text", "options"],
-    "additionalProperties": False,
-    "description": "`question` of the answer before, as it was, where `request` is what the user said to it.",
-}
+
+
+def _question() -> dict[str, Any]:
+    """What a question is given back as: the body of it that HTTP takes, in one piece."""
+    schema = UserQuestionBody.model_json_schema()
+    schema["properties"]["options"]["items"] = schema.pop("$defs")["Option"]
+    about = "`question` of the answer before, as it was, where `request` is what the user said to it."
+    return {**schema, "description": about}
+
+
 META_TOOLS: Final = (
     _tool(
         SELECT_FLOW,
@@ -78,7 +66,7 @@ META_TOOLS: Final = (
                 "maxItems": 50,
                 "description": "What was said before, in a few sentences each, where the request hangs on it.",
             },
-            "asked": _QUESTION,
+            "asked": _question(),
         },
         ["request"],
         _READS,

@@ -26,7 +26,7 @@ from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.bodies import RequestBody
-from jazz_select.service.panel.files import PanelFiles, replaced
+from jazz_select.service.panel.runs import PanelFiles, replaced
 from jazz_select.service.panel.trial import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error

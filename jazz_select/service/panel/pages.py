@@ -23,7 +23,7 @@ from jazz_select.ports import Vectors
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.api.operations import chain_told
-from jazz_select.service.panel.files import PanelFiles
+from jazz_select.service.panel.runs import PanelFiles
 from jazz_select.service.reload import Seen, look
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.text import describe_error

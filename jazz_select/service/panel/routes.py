@@ -13,14 +13,14 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from jazz_select.service.access import catalogue_of
 from jazz_select.service.api.answers import answer
 from jazz_select.service.api.bodies import TurnBody, read_body
 from jazz_select.service.api.operations import flow_named, state_of
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.app import Part
+from jazz_select.service.http.limits import catalogue_of
 from jazz_select.service.panel import corrections, pages, runs
-from jazz_select.service.panel.files import PanelFiles
+from jazz_select.service.panel.runs import PanelFiles
 from jazz_select.service.panel.trial import TryBody, tried, turn_shown
 from jazz_select.service.running import RunningCatalogue
 

@@ -13,7 +13,7 @@ import yaml
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import load_cases
-from jazz_select.service.panel.files import PanelFiles, files_of, is_file_name, replaced
+from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, replaced
 from tests.browser.serving import MARKUP, Service, served
 from tests.unit.service.panel.test_answers import data
 
