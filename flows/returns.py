@@ -104,12 +104,16 @@ class ReturnLabel(BaseFlow):
         "Which carrier takes your returns? The post office refused it",
         "Could you resend the sticker for return R-40213, please? I've misplaced it.",
     ]
-    tools = ["lookup_order", "lookup_return", "create_return", "create_return_label", "find_dropoff_points"]
+    tools = [
+        *("lookup_order", "lookup_return", "create_return", "create_return_label", "find_dropoff_points"),
+        "cancel_return",
+    ]
     steps = [
         "Find the return with lookup_order and lookup_return. If there is none, register one with create_return.",
         "Call create_return_label: as a PDF, or as a QR code for customers without a printer.",
         "Call find_dropoff_points for the customer's postcode and name the nearest two.",
         "Remind the customer to keep the receipt until the refund has arrived.",
+        "If the customer keeps the item after all, call the return off with cancel_return instead.",
     ]
 
 

@@ -35,7 +35,7 @@ def shop_tools(shop: Shop) -> list[Tool]:
         *(shop.find_free_colleague, shop.list_callback_slots),
     )
     writing = (
-        *(shop.create_return, shop.create_return_label, shop.offer_store_credit, shop.create_exchange),
+        *(shop.create_return_label, shop.offer_store_credit, shop.create_exchange),
         *(shop.hand_to_accounting, shop.create_claim, shop.send_replacement, shop.send_spare_part, shop.book_pickup),
         *(shop.create_repair_case, shop.update_order_items, shop.redirect_parcel, shop.report_delay),
         *(shop.open_carrier_investigation, shop.send_password_reset, shop.send_verification_code),
@@ -62,6 +62,10 @@ def shop_tools(shop: Shop) -> list[Tool]:
     return [
         *(tool_from_function(each, provider="shop", read_only=True) for each in reading),
         *(tool_from_function(each, provider="shop", read_only=False) for each in writing),
+        tool_from_function(shop.create_return, provider="shop", read_only=False, title="Registering a return"),
+        tool_from_function(
+            shop.cancel_return, provider="shop", read_only=False, title="Calling a return off", undoes="create_return"
+        ),
         *(tool_from_function(each, provider="shop", read_only=False, idempotent=True) for each in again),
         *(
             tool_from_function(each, provider="shop", read_only=False, destructive=True, title=title, confirm=saying)

@@ -133,6 +133,14 @@ class Return:
 
 
 @dataclass(frozen=True, slots=True)
+class ReturnEnd:
+    """A return that was called off: the customer keeps the article."""
+
+    return_number: str
+    kept_sku: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refund:
     """Money on its way back."""
 

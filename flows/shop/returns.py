@@ -14,6 +14,7 @@ from flows.shop.records import (
     Label,
     Refund,
     Return,
+    ReturnEnd,
     ReturnWindow,
 )
 from flows.shop.rules import Rules
@@ -74,6 +75,22 @@ class Returns(Rules):
             )
             self._label(number, "pdf", self._order(order_number)["email"])
             return self.lookup_return(order_number, number)
+
+    def cancel_return(self, return_number: str) -> ReturnEnd:
+        """Call a return off that has not arrived and was not refunded: the customer keeps the item.
+
+        Args:
+            return_number: Number of the return (R-...).
+        """
+        with self._writing():
+            row = self._case("returns", return_number, "return")
+            if row["arrived_on"]:
+                msg = f"the parcel of {return_number} arrived on {row['arrived_on']}, so it cannot be called off"
+                raise RefusedError(msg)
+            self._refuse_done(return_number)
+            for table, column in (("labels", "for_number"), ("returns", "number")):
+                self._change(f"DELETE FROM {table} WHERE {column} = :number", number=return_number)  # noqa: S608 - ours
+        return ReturnEnd(return_number=return_number, kept_sku=row["sku"])
 
     def lookup_return(self, order_number: str, return_number: str = "") -> Return:
         """Find the return of an order: the one of this number, or the latest.

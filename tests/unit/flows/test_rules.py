@@ -155,6 +155,15 @@ RETURNS: dict[str, tuple[Do, type[Exception], str]] = {
         "has a replacement already",
     ),
     "return what is claimed": (lambda s: with_claim(s).create_return("60136"), RefusedError, "has a claim already"),
+    "calling off what has arrived": (lambda s: s.cancel_return("R-40001"), RefusedError, "arrived on 2025-03-20"),
+    "calling off what was refunded": (
+        lambda s: after(s, lambda s: s.create_return("60112"), lambda s: s.issue_refund("R-40002")).cancel_return(
+            "R-40002"
+        ),
+        RefusedError,
+        "was refunded already",
+    ),
+    "calling off nothing": (lambda s: s.cancel_return("R-1"), NotFoundError, "there is no return R-1"),
     "label of an arrived parcel": (lambda s: s.create_return_label("R-40001"), RefusedError, "needs no label"),
     "label of what is kept": (
         lambda s: with_claim(s).create_return_label("L-40001"),

@@ -289,6 +289,12 @@ RETURNS: list[Walk] = [
         },
     ),
     Walk(
+        "return_label",
+        (order(ADA, "60112"), of("create_return", "60112"), ("cancel_return", {"return_number": "R-40002"})),
+        {"outbox": added({"attachment": "label-R-40002.pdf"})},
+        {"kept_sku": "HP-200"},
+    ),
+    Walk(
         "return_status",
         (
             order(FAY, item="floor lamp"),
