@@ -8,15 +8,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from jazz_select.build import load_registry
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, FlowLoadError
+from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings, setting_problem
-from jazz_select.text import describe_error
 
 LEAST_KEY: Final = 16
 """Characters of a key."""
@@ -184,33 +183,23 @@ def key_of_file(file: Path) -> str:
     Raises:
         ConfigError: It cannot be read, or holds no key.
     """
+    return key_digest(_text(file, "the file of a key").strip(), str(file))
+
+
+def _text(file: Path, what: str) -> str:
     try:
-        text = _whole(file).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"the file of a key {file} cannot be read: {describe_error(error)}"
+        return read_text(file, _LARGEST)
+    except FlowLoadError as error:
+        msg = f"{what} {file} cannot be read: {error.problem}"
         raise ConfigError(msg) from error
-    return key_digest(text.strip(), str(file))
-
-
-def _whole(file: Path) -> bytes:
-    """What is in a file.
-
-    Raises:
-        ConfigError: More than anybody writes by hand: half of it would be other agents, or another key.
-    """
-    with file.open("rb") as stream:
-        found = stream.read(_LARGEST + 1)
-    if len(found) > _LARGEST:
-        msg = f"{file} has more than {_LARGEST} bytes: it is no file of agents, and none of a key"
-        raise ConfigError(msg)
-    return found
 
 
 def _read(file: Path) -> _File:
+    text = _text(file, "the agents in")
     try:
-        value: Any = yaml.safe_load(_whole(file))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        msg = f"the agents in {file} cannot be read: {describe_error(error)}"
+        value = next((document for document, _ in yaml_documents(text)), None)
+    except SYNTAX_ERRORS as error:
+        msg = f"the agents in {file} cannot be read: {syntax_problem(error)}"
         raise ConfigError(msg) from error
     try:
         return _File.model_validate(value)

@@ -46,15 +46,7 @@ def turn_arguments(request: Request, body: TurnBody) -> dict[str, Any]:
         history = Conversation.from_json(body.history, secret=catalogue_of(request).secret)
     elif body.history is not None:
         history = [Message(role=each.role, content=each.content) for each in body.history]
-    return {
-        "message": body.message,
-        "history": history,
-        "context": body.context,
-        "facts": body.facts,
-        "schema": body.schema_,
-        "conversation_id": body.conversation_id,
-        "timeout_s": limit,
-    }
+    return {**body.model_dump(by_alias=True), "history": history, "timeout_s": limit}
 
 
 async def streamed(

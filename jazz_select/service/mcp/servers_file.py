@@ -10,7 +10,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from jazz_select.arguments import read_as
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, FlowLoadError
+from jazz_select.flow.data import read_text
 from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.settings import expanded
 
@@ -110,12 +111,9 @@ def load_servers(path: str | Path) -> tuple[ServerSpec, ...]:
     """
     source = Path(path)
     try:
-        if source.stat().st_size > LARGEST:
-            msg = f"{source} is larger than {LARGEST} bytes, which no list of MCP servers is"
-            raise ConfigError(msg)
-        value: object = orjson.loads(source.read_bytes())
-    except OSError as error:
-        msg = f"the MCP servers of {source} cannot be read: {error.strerror or type(error).__name__}"
+        value: object = orjson.loads(read_text(source, LARGEST))
+    except FlowLoadError as error:
+        msg = f"the MCP servers of {source} cannot be read: {error.problem}"
         raise ConfigError(msg) from error
     except orjson.JSONDecodeError as error:
         msg = f"{source} is no JSON (line {error.lineno}); it looks like {_EXAMPLE}"

@@ -1,7 +1,6 @@
 """A correction kept with one click: as a case to judge by, or as an example that is learned; and told to the log."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,7 +31,6 @@ from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
 from jazz_select.values import flow_id
 
-_WRITES: Final = (".yaml", ".yml", ".jsonl", ".ndjson")
 _MOST_SHOWN: Final = 30
 _TOLD: Final = {"request", "expect", "why"}
 _log = logging.getLogger(__name__)
@@ -138,9 +136,6 @@ def add_case(
         ConfigError: It is an example of one of these flows or contradicts a case, or the file cannot be added to.
     """
     file = files.collected
-    if file.suffix.lower() not in _WRITES:
-        msg = f"cases are added to {', '.join(_WRITES)}, and {file} is none of these: name another file"
-        raise ConfigError(msg)
     entry: dict[str, Any] = {"request": body.request.strip(), "expect": list(right) or NONE}
     entry |= {"episodes": list(body.episodes)} if body.episodes else {}
     entry |= {"why": body.note.strip()} if body.note.strip() else {}
@@ -158,16 +153,14 @@ def add_case(
                     msg = f"{known_file} has this request already, and expects {expects}: change it there"
                     raise ConfigError(msg)
                 return {"is_new": False, "file": known_file.as_posix(), "text": "", "make": "case"}
-        text = _entry(file, entry)
+        text = _entry(entry)
         before = file.read_text("utf-8") if file.is_file() else ""
         replaced(file, _grown(before, text, file))
     return {"is_new": True, "file": file.as_posix(), "text": text, "make": "case"}
 
 
-def _entry(file: Path, entry: Mapping[str, Any]) -> str:
+def _entry(entry: Mapping[str, Any]) -> str:
     """One entry of such a file, on a line of its own."""
-    if _is_in_lines(file):
-        return json.dumps(entry, ensure_ascii=False)
     written: str = yaml.safe_dump(
         dict(entry), default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
     )
@@ -182,20 +175,14 @@ def _grown(before: str, text: str, file: Path) -> bytes:
     """
     ending = "" if not before or before.endswith("\n") else "\n"
     whole = f"{before}{ending}{text}\n"
-    if _count(whole, file) != _count(before, file) + 1:
+    if _count(whole) != _count(before) + 1:
         msg = f"nothing can be added at the end of {file}: it is no list with an entry a line"
         raise ConfigError(msg)
     return whole.encode()
 
 
-def _is_in_lines(file: Path) -> bool:
-    return file.suffix.lower() in (".jsonl", ".ndjson")
-
-
-def _count(text: str, file: Path) -> int:
+def _count(text: str) -> int:
     """How many entries there are; less than none where it is no list of them."""
-    if _is_in_lines(file):
-        return sum(bool(line.strip()) for line in text.split("\n"))
     try:
         found: object = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError):
@@ -205,7 +192,7 @@ def _count(text: str, file: Path) -> int:
 
 def _cases(file: Path) -> tuple[Case, ...]:
     """Those of a file that can be read; none where there is no file or nothing in it."""
-    if not file.is_file() or not _count(file.read_text("utf-8", errors="replace"), file):
+    if not file.is_file() or not _count(file.read_text("utf-8", errors="replace")):
         return ()
     return read_cases(file, None).cases
 

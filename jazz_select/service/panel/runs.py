@@ -41,7 +41,7 @@ class PanelFiles:
 
     Attributes:
         cases: Files of labelled requests that the catalogue can be judged by; they are only read.
-        collected: Where a correction becomes a case: YAML or JSON Lines, made when the first one is saved.
+        collected: Where a correction becomes a case: YAML, made when the first one is saved.
         runs: A folder of results of `eval` and `diff`, as JSON; what is judged in the panel is kept there.
     """
 

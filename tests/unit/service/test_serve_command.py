@@ -222,7 +222,7 @@ def test_others_than_this_machine_need_a_key(folder: Path, monkeypatch: pytest.M
         assert "at least 16 characters" in refused(folder)
     key = folder / "key"
     key.write_text(KEY * 70_000)
-    assert "more than 1048576 bytes" in refused(folder, "--key-file", str(key)).replace("\n", " ")
+    assert "it is larger than 1 MiB" in refused(folder, "--key-file", str(key)).replace("\n", " ")
     key.write_text(f"{KEY}\n")
     with running(folder, "--host", ANYWHERE, "--port", "0", "--key-file", str(key)) as up:
         local = up.root.replace(ANYWHERE, "127.0.0.1")
@@ -370,7 +370,7 @@ def listed_over_mcp(up: Process, key: str) -> list[str]:
             "one key",
         ),
         ("[", "cannot be read"),
-        (f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}}}}}\n" + "#" * (1 << 20), "more than 1048576 bytes"),
+        (f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}}}}}\n" + "#" * (1 << 20), "it is larger than 1 MiB"),
     ],
 )
 def test_a_file_of_agents_that_cannot_work_is_refused(folder: Path, text: str, said: str) -> None:
