@@ -197,12 +197,12 @@ def _text(file: Path, what: str) -> str:
 def _read(file: Path) -> _File:
     text = _text(file, "the agents in")
     try:
-        value = next((document for document, _ in yaml_documents(text)), None)
+        documents: list[Any] = [document for document, _ in yaml_documents(text)]
     except SYNTAX_ERRORS as error:
         msg = f"the agents in {file} cannot be read: {syntax_problem(error)}"
         raise ConfigError(msg) from error
     try:
-        return _File.model_validate(value)
+        return _File.model_validate(documents[0] if len(documents) == 1 else documents)
     except ValidationError as error:
         first, *more = error.errors(include_url=False, include_context=False)
         where = ".".join(map(str, first["loc"])) or "the file"

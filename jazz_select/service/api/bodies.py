@@ -174,10 +174,10 @@ async def read_body(request: Request, kind: type[_Body]) -> _Body:
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         detail = "the body is JSON: say so, with the header `Content-Type: application/json`"
-        raise refused(415, detail, rest="none")
+        raise refused(415, detail)
     try:
         value = orjson.loads(await request.body())
     except orjson.JSONDecodeError as error:
         detail = f"the body is no JSON: {str(error)[:200]}"
-        raise refused(400, detail, code="not_json", rest="none") from error
+        raise refused(400, detail, code="not_json") from error
     return kind.model_validate(value)

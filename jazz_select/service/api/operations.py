@@ -140,7 +140,7 @@ def flow_named(live: Generation, name: str) -> BaseFlow:
         found_near = near(name, (each.name for each in registry.values()), most=3)
         more = f"; did you mean {', '.join(found_near)}?" if found_near else ""
         detail = f"there is no flow {name[:200]!r}{more}"
-        raise refused(404, detail, code="UnknownFlowError", rest="none")
+        raise refused(404, detail, code="UnknownFlowError")
     return found
 
 
@@ -152,7 +152,7 @@ async def reload(request: Request) -> Response:
         live = await catalogue.reload(allow_delete=wanted.allow_delete)
     except JazzSelectError as error:
         detail = f"what answered before still does: {error}" if catalogue.is_ready else str(error)
-        raise refused(409, detail, code=type(error).__name__, rest="none") from error
+        raise refused(409, detail, code=type(error).__name__) from error
     report = live.report
     changes = {name: getattr(report, name) for name in ("created", "updated", "deleted", "notes")}
     return answer({**state_of(catalogue, live), **changes, "unchanged": report.skipped})

@@ -37,16 +37,18 @@ def turn_arguments(request: Request, body: TurnBody) -> dict[str, Any]:
     limit: float | Literal["agent"] = "agent" if body.timeout_s is None else body.timeout_s
     if body.timeout_s is not None and body.timeout_s > options.max_turn_s:
         detail = f"timeout_s: a turn may take {options.max_turn_s:g} s here, and no longer"
-        raise refused(400, detail, rest="none")
+        raise refused(400, detail)
     if body.schema_ is not None and len(json_bytes(body.schema_)) > _LARGEST_SCHEMA:
         detail = f"schema: it is larger than {_LARGEST_SCHEMA} bytes of JSON, and none of an answer needs to be"
-        raise refused(400, detail, rest="none")
+        raise refused(400, detail)
     history: Conversation | list[Message] | None = None
     if isinstance(body.history, str):
         history = Conversation.from_json(body.history, secret=catalogue_of(request).secret)
     elif body.history is not None:
         history = [Message(role=each.role, content=each.content) for each in body.history]
-    return {**body.model_dump(by_alias=True), "history": history, "timeout_s": limit}
+    given = {**dict(body), "history": history, "timeout_s": limit}
+    given["schema"] = given.pop("schema_")
+    return given
 
 
 async def streamed(
