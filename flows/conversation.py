@@ -12,6 +12,7 @@ class HandoverToHuman(BaseFlow):
 
     name = "handover_to_human"
     title = "Handover to a colleague"
+    handover = True
     description = "Hand the conversation over to a colleague of the support team, live."
     condition = "The customer asks for a person, refuses to talk to a machine, or wants a supervisor, now."
     desired_effects = ["A colleague has taken over, with a summary, and the customer repeats nothing"]

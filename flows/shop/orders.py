@@ -65,12 +65,8 @@ class Orders(Rules):
     def cancel_order(self, order_number: str) -> Cancellation:
         """Stop an order that is placed or packed and has not left the warehouse."""
         with self._writing():
-            row = self._order(order_number)
-            if row["status"] not in {"placed", "packed"}:
-                msg = f"order {order_number} is {row['status']} and can no longer be cancelled"
-                if row["status"] == "shipped":
-                    msg += "; it can be refused at the door, or returned within 30 days of delivery"
-                raise RefusedError(msg)
+            if too_late := self._too_late(order_number):
+                raise RefusedError(too_late)
             self._change("UPDATE orders SET status = 'cancelled' WHERE number = :number", number=order_number)
             for line in self._lines(order_number):
                 self._change(
@@ -85,6 +81,14 @@ class Orders(Rules):
                 day=self._today.isoformat(),
             )
             return Cancellation(cancellation_number=f"K-{order_number}", total_cents=self._total(order_number))
+
+    def _too_late(self, order_number: str) -> str:
+        """Why an order cannot be cancelled, and what is left to do; empty where it can."""
+        status = self._order(order_number)["status"]
+        if status in {"placed", "packed"}:
+            return ""
+        left = "; it can be refused at the door, or returned" if status == "shipped" else ""
+        return f"order {order_number} is {status} and can no longer be cancelled{left}"
 
     def release_payment(self, cancellation_number: str) -> Release:
         """Release what was reserved for a cancelled order, and pay back what was charged.

@@ -85,7 +85,9 @@ def desk_for(script: Script, tape: Tape, memory: ProceduralMemory, *, narrowing:
     facts = {**script.facts, "today": day_of(script.facts).isoformat()}
     if email := script.context.get("email"):
         facts.setdefault("customer", f"signed in as {email}")
-    agent = Agent(selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape], narrowing=narrowing)
+    agent = Agent(
+        selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape], narrowing=narrowing, handover_after=3
+    )
     return Desk(agent, shop, inside(tools, flows), leave)
 
 
