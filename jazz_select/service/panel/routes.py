@@ -149,7 +149,7 @@ class _Panel:
         files = self._files
         return {
             "runs": await asyncio.to_thread(runs.kept, files),
-            "under_way": self.runs.under_way(),
+            "under_way": self.runs.under_way,
             "cases": list(await asyncio.to_thread(lambda: files.known)),
             "commits": await runs.commits(self._catalogue.settings.flows),
             "folder": files.runs.as_posix(),
@@ -163,13 +163,13 @@ class _Panel:
     async def run(self, request: Request) -> Any:
         """A run that is kept, how far one that is being made has come, or why it failed."""
         name: str = request.path_params["run"]
-        under = self.runs.under_way()
+        under = self.runs.under_way
         if under is not None and under["id"] == name:
             return {"under_way": under}
         found = await asyncio.to_thread(runs.one, self._files, name)
         if found is not None:
             return {"run": found}
-        if why := self.runs.failed(name):
+        if why := self.runs.failed.get(name):
             return {"failed": why}
         raise HTTPException(404, "there is no such run; the list has all there are")
 

@@ -5,7 +5,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
@@ -109,26 +109,20 @@ class RunBody(RequestBody):
     """For `diff`: a commit that the panel was told of."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Under:
-    """A run that is being made."""
-
-    id: str
-    kind: str
-    began: float = field(default_factory=time.time)
-    done: int = 0
-    total: int = 0
-
-
 class Runs:
-    """Makes runs of one agent's catalogue, one at a time, and reads those that were kept."""
+    """Makes runs of one agent's catalogue, one at a time.
+
+    Attributes:
+        under_way: The run that is being made, if one is: what it is, and how far it has come.
+        failed: Why the last run that failed did so, by its id.
+    """
 
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
         """Take whose catalogue, and where its cases and runs are."""
         self._catalogue, self._files = catalogue, files
-        self._under: Under | None = None
+        self.under_way: dict[str, Any] | None = None
+        self.failed: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
-        self._failed = ("", "")
 
     def begin(self, body: RunBody) -> str:
         """Begin to judge, beside what is answered meanwhile, and return the id that it will be kept by.
@@ -136,24 +130,15 @@ class Runs:
         Raises:
             ConfigError: Another run is being made, or what it is to be judged by is not there.
         """
-        if self._under is not None:
-            msg = f"the run {self._under.id} is being made: wait until it is done"
+        if self.under_way is not None:
+            msg = f"the run {self.under_way['id']} is being made: wait until it is done"
             raise ConfigError(msg)
         if body.kind == "eval":
             self._files.case_file(body.cases)
         made = f"{body.kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:4]}"
-        self._under = run = Under(id=made, kind=body.kind)
+        self.under_way = run = {"id": made, "kind": body.kind, "began": time.time(), "done": 0, "total": 0}
         self._task = asyncio.create_task(self._kept(run, body))
         return made
-
-    def under_way(self) -> dict[str, Any] | None:
-        """How far the run that is being made has come, if one is."""
-        return None if self._under is None else asdict(self._under)
-
-    def failed(self, run: str) -> str:
-        """Why the last run that failed did so; empty where it is another one."""
-        name, why = self._failed
-        return why if name == run else ""
 
     async def close(self) -> None:
         """Call off a run that is being made; nothing is kept of it."""
@@ -161,27 +146,23 @@ class Runs:
             self._task.cancel()
             await asyncio.wait({self._task})
 
-    async def _kept(self, run: Under, body: RunBody) -> None:
+    async def _kept(self, run: dict[str, Any], body: RunBody) -> None:
         try:
             found = await (self._eval(body, run) if body.kind == "eval" else self._diff(body, run))
             text = orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
-            await asyncio.to_thread(replaced, self._files.runs / f"{run.id}.json", text)
+            await asyncio.to_thread(replaced, self._files.runs / f"{run['id']}.json", text)
         except Exception as error:  # noqa: BLE001 - nobody awaits it: what is not kept here is never heard of
             if not isinstance(error, JazzSelectError):
-                _log.error("run=<%s> | a run failed", run.id, exc_info=error)
-            self._failed = (run.id, describe_error(error))
+                _log.error("run=<%s> | a run failed", run["id"], exc_info=error)
+            self.failed = {run["id"]: describe_error(error)}
         finally:
-            self._under = None
+            self.under_way = None
 
-    async def _eval(self, body: RunBody, run: Under) -> Mapping[str, Any]:
+    async def _eval(self, body: RunBody, run: dict[str, Any]) -> Mapping[str, Any]:
         catalogue, live = self._catalogue, self._catalogue.live
         file = self._files.case_file(body.cases)
         cases = await asyncio.to_thread(read_cases, file, live.registry, flows=catalogue.settings.flows)
-        run.total = len(cases)
-
-        def progress(done: int, total: int) -> None:
-            run.done, run.total = done, total
-
+        run["total"] = len(cases)
         asks = body.ask and live.selector.has_model
         found = await evaluate(
             cases,
@@ -190,12 +171,12 @@ class Runs:
             selector=catalogue.selector(live.registry, log=None) if asks else None,
             memory=catalogue.memory,
             agent_id=catalogue.agent_id,
-            progress=progress,
+            progress=lambda done, total: run.update(done=done, total=total),
         )
         told = await asyncio.to_thread(found.to_dict)
-        return {**told, "kind": "eval", "cases": body.cases, "at": run.began, "generation": live.number}
+        return {**told, "kind": "eval", "cases": body.cases, "at": run["began"], "generation": live.number}
 
-    async def _diff(self, body: RunBody, run: Under) -> Mapping[str, Any]:
+    async def _diff(self, body: RunBody, run: dict[str, Any]) -> Mapping[str, Any]:
         settings = self._catalogue.settings
         if body.base not in [each["commit"] for each in await commits(settings.flows)]:
             msg = f"there is no commit {body.base!r:.60} among those that the panel lists"
@@ -213,7 +194,7 @@ class Runs:
             here=here,
         )
         told = await asyncio.to_thread(found.to_dict)
-        return {**told, "kind": "diff", "at": run.began}
+        return {**told, "kind": "diff", "at": run["began"]}
 
 
 async def commits(flows: str) -> list[dict[str, str]]:
