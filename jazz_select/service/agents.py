@@ -12,7 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
+from jazz_select.evaluation.cases import read_entries
+from jazz_select.flow.data import read_text
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings, setting_problem
@@ -183,26 +184,18 @@ def key_of_file(file: Path) -> str:
     Raises:
         ConfigError: It cannot be read, or holds no key.
     """
-    return key_digest(_text(file, "the file of a key").strip(), str(file))
-
-
-def _text(file: Path, what: str) -> str:
     try:
-        return read_text(file, _LARGEST)
+        text = read_text(file, _LARGEST)
     except FlowLoadError as error:
-        msg = f"{what} {file} cannot be read: {error.problem}"
+        msg = f"the file of a key {file} cannot be read: {error.problem}"
         raise ConfigError(msg) from error
+    return key_digest(text.strip(), str(file))
 
 
 def _read(file: Path) -> _File:
-    text = _text(file, "the agents in")
+    value = read_entries(file, "agents")
     try:
-        documents: list[Any] = [document for document, _ in yaml_documents(text)]
-    except SYNTAX_ERRORS as error:
-        msg = f"the agents in {file} cannot be read: {syntax_problem(error)}"
-        raise ConfigError(msg) from error
-    try:
-        return _File.model_validate(documents[0] if len(documents) == 1 else documents)
+        return _File.model_validate(value)
     except ValidationError as error:
         first, *more = error.errors(include_url=False, include_context=False)
         where = ".".join(map(str, first["loc"])) or "the file"

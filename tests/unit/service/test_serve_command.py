@@ -369,8 +369,8 @@ def listed_over_mcp(up: Process, key: str) -> list[str]:
             f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}}}, b: {{flows: flows, key_sha256: {DIGEST}}}}}",
             "one key",
         ),
-        ("[", "cannot be read"),
-        (f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}}}}}\n" + "#" * (1 << 20), "it is larger than 1 MiB"),
+        ("[", "agents.yaml is no YAML"),
+        (f"agents: {{a: {{flows: flows, key_sha256: {DIGEST}}}}}\n" + "#" * (4 << 20), "it is larger than 4 MiB"),
     ],
 )
 def test_a_file_of_agents_that_cannot_work_is_refused(folder: Path, text: str, said: str) -> None:
