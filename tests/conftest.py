@@ -1,11 +1,13 @@
 """What every test shares: the network fuse, what is made once, the report on the specification, and patience."""
 
+import asyncio
 import gc
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 
 import hypothesis
 import pytest
 
+from tests.clock import StillLoop
 from tests.depth import DEEP
 from tests.fuse import Fuse
 from tests.once import Once
@@ -34,6 +36,14 @@ def pytest_configure(config: pytest.Config) -> None:
     fuse.install()
     once = config.stash[_ONCE] = Once()
     once.install()
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    if item.get_closest_marker("real_clock"):
+        return {"real": asyncio.new_event_loop}
+    return {"still": StillLoop}
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

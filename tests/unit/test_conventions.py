@@ -412,3 +412,30 @@ def test_warnings_are_errors_and_markers_are_known() -> None:
 def test_the_doubles_of_the_standard_library_are_not_used() -> None:
     named = "unittest" + ".mock"
     assert [place(path) for path in TESTS if named in path.read_text("utf-8") and path != Path(__file__)] == []
+
+
+LOOKS_AT_THE_CLOCK = {
+    "tests/browser/looking.py": "a browser",
+    "tests/disk.py": "a program of its own, `make disk`",
+    "tests/index.py": "a program of its own, `make index`",
+    "tests/mutants.py": "a program of its own, `make mutants`",
+    "tests/serving.py": "a program of its own, `make serving`",
+    "tests/unit/evaluation/test_side_process.py": "programs that outlive others, in `make programs`",
+    "tests/unit/service/test_serve_command.py": "the command in a process of its own, in `make programs`",
+}
+
+
+def test_no_quick_test_looks_at_the_clock_of_the_machine() -> None:
+    """An asynchronous test runs on the clock of `tests/clock.py`; what a thread waits for, somebody lets happen."""
+    real = {f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "sleep") for unit in ("", "_ns")}
+    looking: set[str] = set()
+    for path in TESTS:
+        for node in ast.walk(tree(path)):
+            match node:
+                case ast.ImportFrom(module="time", names=names) if real & {each.name for each in names}:
+                    looking.add(place(path))
+                case ast.Attribute(value=ast.Name(id="time"), attr=name) if name in real:
+                    looking.add(place(path))
+                case _:
+                    pass
+    assert looking == set(LOOKS_AT_THE_CLOCK)

@@ -1,12 +1,12 @@
-"""Ways to hang, and a clock that shows how long whoever waits has waited: it stands still but where all wait for it."""
+"""Ways to hang, and how long whoever waits for them has waited, by a clock that no load can slow down."""
 
 import asyncio
-import selectors
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from jazz_select.threads import in_thread
+from tests.clock import StillLoop
 
 T = TypeVar("T")
 _PATIENCE_S = 30.0
@@ -67,44 +67,9 @@ class Hang:
         return self.value(*given, **named) if callable(self.value) else self.value
 
 
-class StillLoop(asyncio.SelectorEventLoop):
-    """An event loop whose clock jumps to what is due next, where nobody works, and stands still otherwise."""
-
-    def __init__(self, hang: Hang) -> None:
-        self.now_s = 0.0
-        super().__init__(_Jumps(self, hang))
-
-    def time(self) -> float:
-        return self.now_s
-
-
-class _Jumps(selectors.DefaultSelector):
-    """Adds up the time for which it should have waited, once no thread of ours works that is not held."""
-
-    def __init__(self, loop: StillLoop, hang: Hang) -> None:
-        super().__init__()
-        self._loop = loop
-        self._hang = hang
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None:
-            return super().select(None)
-        while not (found := super().select(0)) and timeout > 0:
-            at_work = self._is_at_work()
-            if (found := super().select(0.001 if at_work else 0)) or not at_work:  # what the last of them left
-                break
-        if not found:
-            self._loop.now_s += max(timeout, 0.0)
-        return found
-
-    def _is_at_work(self) -> bool:
-        ours = {each for each in threading.enumerate() if each.name.startswith("jazz-select-")}
-        return bool(ours - self._hang.held)
-
-
 def timed(hang: Hang, work: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, float]:
     """What comes of it, and how many seconds it took by a clock that no load can slow down."""
-    loop = hang.loop = StillLoop(hang)
+    loop = hang.loop = StillLoop(hang.held)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         result = runner.run(work())
         took_s = loop.now_s

@@ -23,6 +23,7 @@ from jazz_select.questions import ChoiceQuestion, Question, YesNoQuestion
 from jazz_select.testing import PROVIDER_CASES, ProviderCase, check_decision_model
 from jazz_select.threads import Deadline
 from jazz_select.values import Usage
+from tests.clock import until
 from tests.unit.chat.decision_protocols import DECISION_PROTOCOLS, OPENAI, SYSTEM_ONE, DecisionProtocol, Gives
 from tests.unit.chat.loopback import Provider
 from tests.unit.chat.protocols import INPUT_TOKENS, OUTPUT_TOKENS, SERVED
@@ -48,6 +49,9 @@ def _of(protocols: Sequence[DecisionProtocol]) -> list[Any]:
 
 
 each_protocol = pytest.mark.parametrize("protocol", _of(DECISION_PROTOCOLS))
+
+
+FAULTS = [each for each in PROVIDER_CASES if each.error is not None]
 
 
 @each_protocol
@@ -82,8 +86,22 @@ async def test_what_is_asked_arrives(protocol: DecisionProtocol, provider: Provi
 
 
 @each_protocol
-@pytest.mark.parametrize("case", [each for each in PROVIDER_CASES if each.error is not None], ids=str)
+@pytest.mark.parametrize("case", [each for each in FAULTS if each.act != "trickle"], ids=str)
 async def test_what_a_provider_may_do(protocol: DecisionProtocol, case: ProviderCase, provider: Provider) -> None:
+    await may_do(protocol, case, provider)
+
+
+@pytest.mark.real_clock
+@each_protocol
+@pytest.mark.parametrize("case", [each for each in FAULTS if each.act == "trickle"], ids=str)
+async def test_what_goes_on_arriving_is_given_up(
+    protocol: DecisionProtocol, case: ProviderCase, provider: Provider
+) -> None:
+    """It never lets a still clock go on."""
+    await may_do(protocol, case, provider)
+
+
+async def may_do(protocol: DecisionProtocol, case: ProviderCase, provider: Provider) -> None:
     """What is no JSON, or none of the dialect, is an answer that cannot be used; all else is as with chat models."""
     provider.case = case
     limit = 0.3 if case.act in {"silence", "trickle"} else 10.0
@@ -224,8 +242,7 @@ async def test_what_passes_is_asked_again(protocol: DecisionProtocol, provider: 
     provider.case = ProviderCase(name="busy", status=429, wait_s=0.01)
 
     async def recovers() -> None:
-        while len(provider.requests) < 2:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(provider.requests) >= 2)
         provider.case = ProviderCase(name="well again")
 
     async with aclosing(PydanticAIDecisions(protocol.model)) as model:

@@ -35,12 +35,30 @@ SCHEMA: dict[str, Any] = {
 REFUSED = ProviderCase(name="refuses the schema", status=400)
 SILENT = ProviderCase(name="silent", act="silence")
 DOWN = ProviderCase(name="down", status=500)
-CASES = [pytest.param(protocol, case, id=f"{protocol}: {case}") for protocol in PROTOCOLS for case in protocol.cases]
+CASES = [
+    pytest.param(protocol, case, id=f"{protocol}: {case}")
+    for protocol in PROTOCOLS
+    for case in protocol.cases
+    if case.act != "trickle"
+]
+TRICKLES = [case for protocol in PROTOCOLS[:1] for case in protocol.cases if case.act == "trickle"]
 each_protocol = pytest.mark.parametrize("protocol", PROTOCOLS, ids=str)
 
 
 @pytest.mark.parametrize(("protocol", "case"), CASES)
 async def test_what_a_provider_may_do(protocol: Protocol, case: ProviderCase, provider: Provider) -> None:
+    await may_do(protocol, case, provider)
+
+
+@pytest.mark.real_clock
+@pytest.mark.parametrize("case", TRICKLES, ids=str)
+@each_protocol
+async def test_what_goes_on_arriving_is_given_up(protocol: Protocol, case: ProviderCase, provider: Provider) -> None:
+    """It never lets a still clock go on."""
+    await may_do(protocol, case, provider)
+
+
+async def may_do(protocol: Protocol, case: ProviderCase, provider: Provider) -> None:
     provider.case = case
     limit = 0.3 if case.act in {"silence", "trickle"} else 10.0
     async with aclosing(PydanticAIModel(protocol.model, timeout_s=limit)) as model:

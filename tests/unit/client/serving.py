@@ -22,6 +22,7 @@ from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
+from tests.clock import until
 from tests.unit.selector.shop import flow
 
 KEY = "a-key-of-these-tests-0123456789abcdef"
@@ -44,8 +45,7 @@ async def listening(app: Starlette, path: Path | None = None) -> AsyncGenerator[
         server = _Server(config)
         server.capture_signals = _nothing  # pyright: ignore[reportAttributeAccessIssue]
         running = asyncio.create_task(server.serve(sockets=[own]))
-        while not server.started:
-            await asyncio.sleep(0.01)
+        await until(lambda: server.started)
         try:
             yield f"http://127.0.0.1:{own.getsockname()[1]}" if path is None else "http://localhost"
         finally:

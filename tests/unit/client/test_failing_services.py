@@ -22,6 +22,7 @@ from jazz_select.client import (
 )
 from jazz_select.client.connection import LARGEST_ANSWER, retry_after
 from jazz_select.selector.result import FlowSelectionResult
+from tests.clock import until
 from tests.unit.client.serving import Act, acting, hangs, problem, raw, says
 
 NOTHING = FlowSelectionResult().to_dict()
@@ -245,8 +246,7 @@ async def test_a_cancellation_passes_and_ends_the_connection() -> None:
         left.clear()
         async with acting(act) as script:
             task: asyncio.Task[Any] = asyncio.create_task(_awaited(call(timeout_s=None)(script.url)))
-            while not script.requests:
-                await asyncio.sleep(0.01)
+            await until(lambda: script.requests)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task

@@ -17,6 +17,7 @@ import pytest
 from jazz_select.build import load_registry, open_memory, open_selector
 from jazz_select.client import RemoteSelector, ServiceError, ServiceUnavailableError
 from jazz_select.settings import Settings
+from tests.clock import until
 from tests.unit.cli.shop import INVOICE, REFUND, TRACK, write_flows
 from tests.unit.client.serving import KEY
 from tests.unit.client.worker import said
@@ -114,8 +115,7 @@ async def test_a_service_that_is_killed_under_load_is_an_error_with_a_name_and_c
 
     async with served(folder) as process:
         load = [asyncio.create_task(one(each)) for each in clients]
-        while answered < CLIENTS:
-            await asyncio.sleep(0.01)
+        await until(lambda: answered >= CLIENTS)
         killed.set()
         os.kill(process.pid, signal.SIGKILL)
         await asyncio.gather(*load)

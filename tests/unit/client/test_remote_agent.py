@@ -16,6 +16,7 @@ from jazz_select.client import RemoteAgent, ServiceKeyError
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message
+from tests.clock import until
 from tests.unit.client.serving import KEY, acting, catalogue, says, serving, shop_flows
 
 ADA = {"email": "ada@example.org"}
@@ -133,8 +134,7 @@ def test_without_async() -> None:
         async with catalogue() as made, serving(made) as url:
             address.append(url)
             ready.set()
-            while not over.is_set():
-                await asyncio.sleep(0.01)
+            await until(over.is_set)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()

@@ -12,6 +12,7 @@ from jazz_select import ProceduralMemory
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Asked, Case, Difference, Gates, Source, diff
+from tests.clock import until
 from tests.unit.evaluation.repository import FLOWS, Judged, Repository, repository
 from tests.vectors import EMBEDDER
 
@@ -225,8 +226,7 @@ async def test_a_run_that_is_called_off_leaves_nothing_behind(
     (repo.folder / "flows/slow.py").write_text("import time\ntime.sleep(50)", "utf-8")
     repo.commit()
     task = asyncio.create_task(between(repo))
-    while not list((tmp_path / "passing").iterdir()):
-        await asyncio.sleep(0.01)
+    await until(lambda: list((tmp_path / "passing").iterdir()))
     await asyncio.sleep(0.5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

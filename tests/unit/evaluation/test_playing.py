@@ -27,6 +27,7 @@ from jazz_select.flow.loading import load_flows
 from jazz_select.ports import ChatModel
 from jazz_select.selector.options import RECOMMENDED
 from jazz_select.testing import HashEmbedder, ScriptedModel
+from tests.clock import until
 from tests.vectors import EMBEDDER
 
 CLINIC = Path(__file__).parents[3] / "examples" / "clinic"
@@ -187,8 +188,7 @@ async def test_who_is_cancelled_is_cancelled(registry: FlowRegistry, memory: Pro
     playing = asyncio.create_task(
         play_all([case({"say": "refund"})], lambda model: agent(registry, memory, model), model=slow)
     )
-    while not slow.calls:
-        await asyncio.sleep(0.01)
+    await until(lambda: slow.calls)
     playing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await playing

@@ -1,7 +1,6 @@
 """A server is asked over gRPC where it can be: in one round trip, with typed errors, and over REST where it cannot."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -192,7 +191,7 @@ def test_one_memory_serves_several_loops(server: LoopbackQdrant) -> None:
 
 
 async def test_what_another_process_writes_is_seen(server: LoopbackQdrant, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = time.monotonic()
+    now = 1_000.0
     monkeypatch.setattr(points, "monotonic", lambda: now)
     told = replace(CARDS[0], condition="only on Sundays", checksum="changed")
     async with await _opened(server) as memory, await _opened(server) as other:

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-import time
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from jazz_select.memory.engines.points import Layout
 from jazz_select.memory.engines.remote import RemoteStore
 from jazz_select.ports import FlowPoint, HybridQuery, Legs, SparseVector
 from jazz_select.testing import HashEmbedder
+from tests.clock import until
 from tests.unit.memory.cards import CARDS, card
 
 
@@ -78,16 +79,22 @@ async def test_a_cancelled_sync_writes_nothing_after_the_next_one(
 ) -> None:
     write = EdgeStore._upsert  # pyright: ignore[reportPrivateUsage]
 
+    begun, goes_on = threading.Event(), threading.Event()
+
     def slow(self: EdgeStore, points: Sequence[FlowPoint]) -> None:
-        time.sleep(0.2)
+        begun.set()
+        goes_on.wait(30)
         write(self, points)
 
     monkeypatch.setattr(EdgeStore, "_upsert", slow)
     async with await ProceduralMemory.open(tmp_path / "index", embedder=HashEmbedder()) as memory:
         first = asyncio.create_task(memory.sync("a", [card("refund_order", "the first version"), card("only_first")]))
-        await asyncio.sleep(0.1)
+        await until(begun.is_set)
         first.cancel()
-        await memory.sync("a", [card("refund_order", "the second version")])
+        second = asyncio.create_task(memory.sync("a", [card("refund_order", "the second version")]))
+        await asyncio.sleep(0)  # it begins, and finds the first one still writing
+        goes_on.set()
+        await second
         with pytest.raises(asyncio.CancelledError):
             await first
         assert [each["description"] for each in await memory.list_flows("a")] == ["the second version"]

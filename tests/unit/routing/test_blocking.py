@@ -1,54 +1,59 @@
 """A plain function that blocks holds up nobody: not the event loop, and not its caller beyond the limit."""
 
 import asyncio
-import time
+import threading
 from typing import Any
 
 import pytest
 
 from jazz_select.errors import DecisionCallbackError
-from jazz_select.routing import CHOOSE, Allow, FlowExecutor, ToolCall
+from jazz_select.routing import CHOOSE, Allow, FlowExecutor
+from tests.clock import until
 from tests.unit.routing.shop import tools
 
 
 class Blocks:
-    """Chooses too late, or exits."""
+    """A function that blocks its thread until it is let go of."""
 
-    def __init__(self, *, exits: bool = False) -> None:
-        self.exits = exits
-        self.answered = False
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.begun, self.over, self.ended = threading.Event(), threading.Event(), threading.Event()
 
-    def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str | None:
-        if self.exits:
-            raise SystemExit(3)
-        time.sleep(0.5)
-        self.answered = True
-        return candidates[0].name
-
-
-async def beats(work: Any) -> tuple[list[Any], float]:
-    """What comes of it, and the longest that the loop was held meanwhile."""
-    longest, last = 0.0, time.perf_counter()
-    task: asyncio.Future[Any] = asyncio.ensure_future(work)
-    while not task.done():
-        await asyncio.sleep(0.005)
-        longest, last = max(longest, time.perf_counter() - last), time.perf_counter()
-    await asyncio.wait({task})
-    return [task.result()], longest
+    def __call__(self, *_: object) -> Any:
+        self.begun.set()
+        freed = self.over.wait(30)
+        self.ended.set()
+        return self.value if freed else None
 
 
 @pytest.mark.spec("005.6")
-@pytest.mark.parametrize("exits", [False, True], ids=["blocks", "exits"])
-async def test_a_callback_that_blocks_or_exits_is_a_failed_choice(exits: bool) -> None:
-    callback = Blocks(exits=exits)
-    executor = FlowExecutor(tools(), callback, decision_timeout_s=0.1)
-    [result], held_s = await beats(executor.run(["find_order", CHOOSE], {"order_id": "A1"}))
+async def test_a_callback_that_blocks_is_a_failed_choice() -> None:
+    blocks = Blocks("refund_order")
+
+    class Callback:
+        def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str | None:
+            return str(blocks())
+
+    executor = FlowExecutor(tools(), Callback(), decision_timeout_s=0.1)
+    result = await executor.run(["find_order", CHOOSE], {"order_id": "A1"})
+    assert not blocks.ended.is_set(), "neither the loop nor the caller waited for it"
     assert result.status == "failed"
     assert isinstance(result.records[-1].cause, DecisionCallbackError)
-    assert held_s < 0.3
-    await asyncio.sleep(0 if exits else 0.6)
-    assert callback.answered is not exits
+    blocks.over.set()
+    await until(blocks.ended.is_set)
     assert [record.tool for record in result.records if record.status == "ok"] == ["find_order"], "late, and unheard"
+
+
+@pytest.mark.spec("005.6")
+async def test_a_callback_that_exits_is_a_failed_choice() -> None:
+    class Exits:
+        def decide(self, context: dict[str, Any], candidates: list[Any], prompt: str) -> str | None:
+            raise SystemExit(3)
+
+    result = await FlowExecutor(tools(), Exits()).run(["find_order", CHOOSE], {"order_id": "A1"})
+    assert result.status == "failed"
+    assert isinstance(result.records[-1].cause, DecisionCallbackError)
+    assert [record.tool for record in result.records if record.status == "ok"] == ["find_order"]
 
 
 @pytest.mark.spec("005.6")
@@ -65,30 +70,24 @@ async def test_a_callback_that_swallows_its_cancellation_is_left_behind() -> Non
             return None
 
     executor = FlowExecutor(tools(), Stubborn(), decision_timeout_s=0.1)
-    began = time.perf_counter()
     result = await executor.run(["find_order", CHOOSE], {"order_id": "A1"})
-    assert (result.status, time.perf_counter() - began < 2) == ("failed", True)
+    assert (result.status, asyncio.get_running_loop().time() < 2) == ("failed", True)
     over.set()
 
 
 @pytest.mark.spec("005.6")
 async def test_a_hook_that_blocks_holds_up_nobody_else() -> None:
-    def slow(_: ToolCall) -> Allow:
-        time.sleep(0.4)
-        return Allow()
-
-    executor = FlowExecutor(tools(), approve=slow)
-    [result], held_s = await beats(executor.run(["find_order"], {"order_id": "A1"}))
-    assert result.status == "ok"
-    assert held_s < 0.3
+    slow = Blocks(Allow())
+    running = asyncio.ensure_future(FlowExecutor(tools(), approve=slow).run(["find_order"], {"order_id": "A1"}))
+    await until(slow.begun.is_set)
+    assert not slow.ended.is_set(), "the loop goes on meanwhile"
+    slow.over.set()
+    assert (await running).status == "ok"
 
 
 async def test_an_open_router_that_blocks_is_given_up_and_the_run_handed_back() -> None:
-    def slow(*_: object) -> str:
-        time.sleep(0.5)
-        return "find_order"
-
-    executor = FlowExecutor(tools(), None, slow, decision_timeout_s=0.1)
-    [result], held_s = await beats(executor.run([CHOOSE], {}))
+    slow = Blocks("find_order")
+    result = await FlowExecutor(tools(), None, slow, decision_timeout_s=0.1).run([CHOOSE], {})
+    assert not slow.ended.is_set()
+    slow.over.set()
     assert result.status == "open"
-    assert held_s < 0.3

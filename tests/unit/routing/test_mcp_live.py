@@ -16,6 +16,7 @@ from jazz_select.routing import Allow, Ask, FlowExecutor, Plan, Tool, ToolCall, 
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.records import StepOutcome
 from jazz_select.telemetry import Trace
+from tests.clock import until
 
 pytestmark = pytest.mark.programs
 
@@ -239,11 +240,6 @@ async def by_cancelling(tool: Tool, path: Path) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-
-
-async def until(told: Callable[[], bool]) -> None:
-    while not told():
-        await asyncio.sleep(0.05)
 
 
 @pytest.mark.spec("005.10")

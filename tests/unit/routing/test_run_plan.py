@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -333,6 +332,7 @@ async def will_not_be_cancelled() -> None:
             continue
 
 
+@pytest.mark.real_clock
 @pytest.mark.parametrize("how", ["async", "async and stubborn", "in a thread"])
 async def test_a_tool_that_hangs_fails_alone(how: str) -> None:
     over = threading.Event()
@@ -345,13 +345,11 @@ async def test_a_tool_that_hangs_fails_alone(how: str) -> None:
                 continue
 
     function = {"async": never_ends, "async and stubborn": stubborn, "in a thread": lambda: over.wait(30)}[how]
-    start = time.perf_counter()
     result = await run_plan(
         plan(("a", "hang", {}), ("b", "echo", {"value": ref("a")}), ("c", "echo", {"value": 1})),
         [tool("hang", function), ECHO],
         timeout_s=0.5,
     )
-    assert time.perf_counter() - start < 20
     over.set()
     assert statuses(result) == {"a": "failed", "b": "skipped", "c": "ok"}
     assert (result.errors["a"].fault, result.errors["a"].message) == (

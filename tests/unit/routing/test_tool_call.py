@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -309,7 +308,7 @@ async def test_in_a_chain_the_older_hook_goes_first_and_only_what_both_allow_is_
 
 
 def sleeps(value: float) -> str:
-    time.sleep(value)
+    threading.Event().wait(value)
     return "late"
 
 

@@ -297,6 +297,7 @@ async def test_the_decision_records_all_that_led_to_it() -> None:
     assert decision.notes == ("dense arm failed",)
 
 
+@pytest.mark.real_clock
 @pytest.mark.spec("003.13")
 async def test_the_decision_says_where_the_time_went() -> None:
     class Slow(ListMemory):

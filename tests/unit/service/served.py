@@ -26,6 +26,7 @@ from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.service.server import bound, serve
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
+from tests.clock import until
 
 REFUND = "I want my money back"
 KEY, OTHER_KEY = "a-key-of-the-shop", "a-key-of-the-clinic"
@@ -86,9 +87,7 @@ class Service:
 
     async def rests(self) -> None:
         """Wait until nothing is worked on any more."""
-        async with asyncio.timeout(20):
-            while self.life.in_flight:
-                await asyncio.sleep(0.01)
+        await until(lambda: not self.life.in_flight)
 
     async def raw(self, *sent: bytes, pause_s: float = 0.0, eof: bool = False, patience_s: float = 20.0) -> bytes:
         """All that comes back for these bytes, until the service closes the connection."""
@@ -134,9 +133,7 @@ async def endless(_: Request) -> StreamingResponse:
 
 async def streams(life: Lifecycle, count: int) -> None:
     """Wait until so many are held open."""
-    async with asyncio.timeout(10):
-        while len(life.streams) != count:
-            await asyncio.sleep(0.01)
+    await until(lambda: len(life.streams) == count)
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from jazz_select.service.app import Part, make_app
 from jazz_select.service.http.limits import TokenBucket
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.server import LARGEST_HEAD
+from tests.clock import until
 from tests.unit.service.served import (
     KEY,
     OTHER_KEY,
@@ -212,9 +213,7 @@ async def test_more_than_there_is_room_for_is_refused_at_once() -> None:
     held = [posted(b'{"requ', b"content-length: 100") for _ in range(2)]
     async with shop_service(options=ServeOptions(max_in_flight=2, body_timeout_s=2, stop_s=3)) as up:
         waiting = [asyncio.create_task(up.raw(each)) for each in held]
-        async with asyncio.timeout(10):
-            while up.life.in_flight < 2:
-                await asyncio.sleep(0.01)
+        await until(lambda: up.life.in_flight >= 2)
         refused = await up.post("/v1/select", {"request": REFUND})
         assert problem_in(refused, 503)["code"] == "no_room"
         assert refused.headers["retry-after"] == "1"
@@ -390,9 +389,7 @@ async def test_one_agent_leaves_room_for_the_others() -> None:
         async with service(*shops, keys=[KEY, OTHER_KEY], options=options) as up:
             slow = posted(b'{"requ', b"content-length: 100", b"authorization: Bearer " + KEY.encode())
             waiting = [asyncio.create_task(up.raw(slow)) for _ in range(3)]
-            async with asyncio.timeout(10):
-                while up.life.in_flight < 3:
-                    await asyncio.sleep(0.01)
+            await until(lambda: up.life.in_flight >= 3)
             assert problem_in(await up.post("/v1/select", {"request": REFUND}, **bearer(KEY)), 429)
             assert (await up.post("/v1/select", {"request": REFUND}, **bearer(OTHER_KEY))).status_code == 200
             await asyncio.gather(*waiting)

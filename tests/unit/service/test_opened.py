@@ -1,6 +1,5 @@
 """What a service keeps beside its index does not grow without end."""
 
-import asyncio
 import sqlite3
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from jazz_select.routing.claims import SqliteClaims
 from jazz_select.service.agents import AgentSource
 from jazz_select.service.opened import opened
 from jazz_select.settings import Settings
+from tests.clock import until
 
 DAY_S = 86_400
 
@@ -38,7 +38,6 @@ async def test_claims_are_kept_for_thirty_days(tmp_path: Path) -> None:
         "utf-8",
     )
     base = Settings(index=tmp_path / "index", embedder="static", serve_state=tmp_path, flows=str(flows))
-    async with opened(base, [AgentSource(settings=base)]), asyncio.timeout(20):
-        while "old" in kept():
-            await asyncio.sleep(0.01)
+    async with opened(base, [AgentSource(settings=base)]):
+        await until(lambda: "old" not in kept())
     assert kept() == ["young"]

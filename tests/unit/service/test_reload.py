@@ -5,7 +5,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from shutil import copytree, rmtree
@@ -22,9 +22,9 @@ from jazz_select.service.reload import ReadAnew, reloading
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import FailingEmbedder, HashEmbedder
+from tests.clock import until
 
 pytestmark = pytest.mark.spec("008.5")
-PATIENCE_S = 20.0
 LOOK_UP = "def look_up() -> str: ...\n\nTOOLS = [look_up]\n"
 
 
@@ -68,12 +68,6 @@ def names(live: Generation) -> set[str]:
 
 def about(live: Generation, name: str) -> str:
     return next(flow.description for flow in live.registry.values() if flow.name == name)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():
-            await asyncio.sleep(0.01)
 
 
 class Served:

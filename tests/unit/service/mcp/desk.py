@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from jazz_select.service.mcp.upstream import Backoff
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
+from tests.clock import until
 
 QUICK = Backoff(first_s=0.05, most_s=0.2)
 FLOWS = ("refund_order", "track_order", "change_address")
@@ -168,8 +169,7 @@ async def on_loopback(app: Starlette) -> AsyncGenerator[str]:
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
     try:
-        while not server.started:
-            await asyncio.sleep(0.01)
+        await until(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -188,10 +188,3 @@ def data(result: types.CallToolResult) -> dict[str, Any]:
 def said(result: types.CallToolResult) -> str:
     """The text of an answer."""
     return "\n".join(block.text for block in result.content if isinstance(block, types.TextContent))
-
-
-async def until(holds: Callable[[], object], within_s: float = 20.0) -> None:
-    """Wait until something holds that other tasks and processes bring about."""
-    async with asyncio.timeout(within_s):
-        while not holds():
-            await asyncio.sleep(0.02)

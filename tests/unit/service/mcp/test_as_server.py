@@ -15,6 +15,7 @@ from jazz_select.service.api.bodies import UserQuestionBody
 from jazz_select.service.mcp.meta_tools import SCHEMAS
 from jazz_select.service.mcp.server import AgentServer
 from jazz_select.stages import UserQuestion
+from tests.clock import until
 from tests.unit.service.mcp.desk import (
     Calls,
     catalogue,
@@ -23,7 +24,6 @@ from tests.unit.service.mcp.desk import (
     own_tools,
     said,
     served,
-    until,
 )
 
 FOUR = ["select_flow", "list_flows", "search_tools", "call_tool"]

@@ -14,6 +14,7 @@ import pytest
 from mcp import Client, types
 
 from jazz_select.service.mcp.server import AgentServer
+from tests.clock import until
 from tests.unit.service.mcp.desk import (
     YES,
     Calls,
@@ -26,7 +27,6 @@ from tests.unit.service.mcp.desk import (
     said,
     served,
     server_file,
-    until,
 )
 
 pytestmark = pytest.mark.programs

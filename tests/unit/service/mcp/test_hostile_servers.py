@@ -1,6 +1,5 @@
 """What a server of others writes is data: it names no tool of another's, gives no orders, and learns no secrets."""
 
-import asyncio
 import logging
 import sys
 import threading
@@ -19,7 +18,8 @@ from jazz_select.service.mcp.server import AgentServer
 from jazz_select.service.mcp.servers_file import ServerSpec
 from jazz_select.service.mcp.untrusted_text import in_its_words, plain_schema, plain_text
 from jazz_select.service.mcp.upstream import connection
-from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, said, served, server_file, until
+from tests.clock import until
+from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, said, served, server_file
 
 ODD = """
 from mcp import types
@@ -166,9 +166,7 @@ async def test_what_a_server_leaves_behind_holds_nothing_open(caplog: pytest.Log
     for _ in range(3):
         async with connection(spec, lambda: None):
             assert reading()
-    async with asyncio.timeout(10):
-        while reading():
-            await asyncio.sleep(0.01)
+    await until(lambda: not reading())
     assert len(list(Path("/proc/self/fd").iterdir())) <= before + 1, "one of the event loop's, which watches processes"
     assert caplog.text.count("line=<last words>") == 3
 

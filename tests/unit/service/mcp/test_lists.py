@@ -12,7 +12,8 @@ from jazz_select.routing import Tool
 from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.meta_tools import Listings
 from jazz_select.service.mcp.server import AgentServer
-from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, served, server_file, until
+from tests.clock import until
+from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, served, server_file
 
 FOUR = [tool.name for tool in meta_tools.META_TOOLS]
 HUNDREDS = """

@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -39,10 +38,8 @@ def correct(service: Service, request: str, *right: str, status: int = 201, **mo
 
 
 def finished(service: Service, run: str) -> Any:
-    end = time.monotonic() + 60
     while "under_way" in (told := data(service, f"runs/{run}")):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+        pass
     return told
 
 
