@@ -9,8 +9,6 @@ from benchmarks.tables import by, markdown, percent
 ALL: Final = "all"
 CALLED: Final = {
     "read": "reading the message",
-    "choose": "choosing a flow",
-    "fill": "finding facts",
     "decide": "choosing between tools",
     "call": "going on with a flow",
     "talk": "answering where no flow fits",
