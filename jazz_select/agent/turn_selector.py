@@ -454,7 +454,9 @@ class TurnSelector:
         if not told:
             return begun
         said, reasons = dict(begun.said), list[str]()
-        heard = ConversationView.of(begun.request, begun.stack, self._titles.flow).heard
+        view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
+        offered = (value for each in begun.stack.flows for values in each.choices.values() for value in values)
+        heard = (*map(str, offered), *view.heard)  # one of several that the user was asked about is theirs to point to
         for flow in (self._selector.flow_registry.get(each) for each in told):
             if flow is not None:
                 values, unclear = decision.values.get(flow.id, {}), decision.unclear.get(flow.id, {})
@@ -553,7 +555,7 @@ class TurnSelector:
             return self._with_wishes(await self._refused(begun, pending), others)
         became = told_of(pending, await self._approval.withdraw(pending))
         stack = begun.stack.with_top(active.model_copy(update={"status": "active"}))
-        begun = replace(begun, stack=stack, text="\n\n".join(filter(None, (begun.text, became))))
+        begun = replace(begun, way="run", stack=stack, text="\n\n".join(filter(None, (begun.text, became))))
         return self._with_wishes(begun, others, after=pending.flow)
 
     async def _gone_on(self, begun: SelectedFlows, active: OpenFlow, pending: PendingCall | None) -> SelectedFlows:
@@ -678,6 +680,7 @@ def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedF
     if pending is not None and waiting is not None:
         known = pending.arguments
         stale = any(known.get(name, value) != value for name, value in waiting.answers.items())
+        stale = stale or any(name in known and name not in waiting.answers for name in waiting.asks)
         pending = None if waiting.choices or waiting.anew or stale else pending
     wanted = ", ".join(waiting.asks) if waiting is not None else ""
     if pending is not None:

@@ -293,7 +293,8 @@ class TurnFlows:
             return replace(work, status="handed_over", reason=why)
         turn, request = work.request.conversation.turns, work.request
         begun = OpenFlow(name=flow.name, status="queued", request=request.message, turn=turn)
-        stack = replace(work.stack, flows=(*(each for each in work.stack.flows if each.name != flow.name), begun))
+        left = (each.model_copy(update={"nowhere": 0}) for each in work.stack.flows if each.name != flow.name)
+        stack = replace(work.stack, flows=(*left, begun))
         approval = self._approval.turn(request.key, None, None)
         work = await self._run(replace(work, stack=stack, said=""), approval)
         return replace(self._standing_by(work), reason=why)

@@ -54,7 +54,7 @@ def test_a_prompt_where_no_flow_fits_is_a_kind_of_its_own() -> None:
 
 ROW: dict[str, Any] = {
     "source": "desk",
-    "kind": "choose",
+    "kind": "read",
     "narrowing": "fresh",
     "conversations": 3,
     "prompts": 10,
@@ -68,8 +68,8 @@ def test_the_tables_say_what_is_in_common_and_what_it_costs() -> None:
     grown = ROW | {"narrowing": "growing", "tokens": 20_000, "prefix": 15_000, "served": 14_000}
     whole = [row | {"kind": "all"} for row in (grown, ROW)]
     assert prefix_table([grown, ROW, *whole]).splitlines()[2:] == [
-        "| desk | choosing a flow | fresh | 10 | 1,200 | 25.0 % | 900 |",
-        "| desk | choosing a flow | growing | 10 | 2,000 | 75.0 % | 500 |",
+        "| desk | reading the message | fresh | 10 | 1,200 | 25.0 % | 900 |",
+        "| desk | reading the message | growing | 10 | 2,000 | 75.0 % | 500 |",
     ]
     assert prefix_cost_table([grown, ROW, *whole]).splitlines()[2:] == [
         "| desk | fresh | 3 | 10 | 1,200 | 25.0 % | 16.7 % | 1,100 | 1,050 | 1,020 |",
