@@ -41,8 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    if item.get_closest_marker("real_clock"):
-        return {"real": asyncio.new_event_loop}
+    if any(item.get_closest_marker(each) for each in ("real_clock", "programs", "soak", "live")):
+        return {"real": asyncio.new_event_loop}  # whoever starts programs waits for them
     return {"still": StillLoop}
 
 
