@@ -475,7 +475,7 @@ class TurnSelector:
     def _inputs(self, begun: SelectedFlows, name: str) -> dict[str, Wanted]:
         """What the user may give for a flow, which may be under way."""
         waiting = next((each for each in begun.stack.flows if each.name == name and each.status != "queued"), None)
-        return self._running.inputs(name, begun.request.context, waiting)
+        return self._running.inputs(name, begun.request.context, waiting, begun.request.conversation.called)
 
     def _lacks(self, flow: BaseFlow, message: str, begun: SelectedFlows) -> bool:
         """Whether a message has to be read for what a flow takes: one that only names it gives nothing optional."""

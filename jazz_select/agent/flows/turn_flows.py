@@ -214,13 +214,22 @@ class TurnFlows:
         """Which of these values are right for a flow, as its author's checks say."""
         return await run_within_budget(checked(self.flow(name), values, self._executor.tools), what="a check")
 
-    def inputs(self, name: str, context: Mapping[str, Any], waiting: OpenFlow | None = None) -> dict[str, Wanted]:
+    def inputs(
+        self,
+        name: str,
+        context: Mapping[str, Any],
+        waiting: OpenFlow | None = None,
+        called: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> dict[str, Wanted]:
         """What the user may give for a flow that runs: what its chains take that nothing else gives, and it asks for.
+
+        What flows that it calls take is given with it; what they have found is nobody's to give.
 
         Args:
             name: The flow's.
             context: What the caller knows, however it is spelled: nobody else gives that.
             waiting: The flow as it waits. Where something final was done, it takes no more than what it asks for.
+            called: What was found by flows that others call, by flow.
         """
         flow = self.flow(name)
         found: dict[str, Wanted] = {}
@@ -229,6 +238,11 @@ class TurnFlows:
             taken = _unset(self._chained(flow), context)
             found = {each: refined(taken.get(each), declared.get(each)) for each in dict.fromkeys((*declared, *taken))}
         fixed = set(map(folded_name, context))
+        for each in flow.calls if flow is not None else ():
+            if called and each in called:
+                fixed |= set(map(folded_name, called[each]))
+            else:
+                found = {**self.inputs(each, context, called=called), **found}
         asked = {} if waiting is None else self.wanted(waiting)
         return {each: want for each, want in {**found, **asked}.items() if folded_name(each) not in fixed}
 
@@ -353,7 +367,9 @@ class TurnFlows:
         if name is None:
             return None
         own = next((each for each in work.stack.flows if each.name == name), None)
-        own = own or OpenFlow(name=name, status="queued", request=top.request, turn=top.turn)
+        takes = self.inputs(name, work.request.context, called=known)
+        given = {each: value for each, value in top.answers.items() if each in takes}
+        own = own or OpenFlow(name=name, status="queued", request=top.request, turn=top.turn, answers=given)
         rest = tuple(each for each in work.stack.flows if each.name != name)
         return replace(work.stack, flows=(*rest, own))
 
@@ -362,7 +378,8 @@ class TurnFlows:
         flow = self.flow(top.name)
         known = {**work.request.conversation.called, **work.called}
         found = {name: value for each in (flow.calls if flow else ()) for name, value in known.get(each, {}).items()}
-        return top.model_copy(update={"answers": {**found, **top.answers}}) if found else top
+        # What it found comes before what is said: who has logged in is nobody else by saying so.
+        return top.model_copy(update={"answers": {**top.answers, **found}}) if found else top
 
     def _without_callers(self, work: TurnWork, run: FlowRun) -> TurnWork:
         """What was found is kept for those that call it; where it was not done, they are not begun."""

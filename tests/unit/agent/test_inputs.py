@@ -298,7 +298,8 @@ def called(desk: Desk, **options: Any) -> Agent:
             reply="Mira comes.",
             registry=registry,
         )
-    selector = FlowSelector(None, registry, ListMemory(metadata(*options.pop("found", ("book", "move")))), "desk")
+    memory = ListMemory(metadata(*options.pop("found", ("book", "move"))))
+    selector = FlowSelector(options.pop("model", None), registry, memory, "desk")
     given: dict[str, Any] = {"approval": "never", "shift_above": 0, **options}
     return Agent(selector, tools, **given)
 
@@ -313,6 +314,18 @@ async def test_a_flow_that_others_call_is_run_first_and_once_a_conversation() ->
         "Book is done.",
     ]
     assert (again.text, desk.log) == ("On which day? (Monday or Tuesday)", ["code 1717", "book ada Monday"])
+
+
+async def test_what_a_called_flow_found_is_nobodys_to_give_and_what_it_takes_is_given_with_its_caller() -> None:
+    desk = Desk()
+
+    def read(**values: str) -> str:
+        return json.dumps({"flows": ["book"], "values": values})
+
+    model = ScriptedModel(read(code="1717", customer="eve"), read(customer="eve", day="Monday"))
+    asks, done = await talk(called(desk, model=model), "book with code 1717 for eve", "I am eve, on Monday")
+    assert asks.text == "Log in is done.\n\nOn which day? (Monday or Tuesday)"
+    assert (done.status, "eve" in done.text, desk.log) == ("done", False, ["code 1717", "book ada Monday"])
 
 
 async def test_where_it_fails_or_is_called_off_those_that_call_it_are_not_begun() -> None:
