@@ -37,7 +37,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parent.parent
-AGENT = ("tests/unit/agent", "tests/property/test_approval.py")
+AGENT = (
+    "tests/unit/agent",
+    *(f"tests/property/test_{name}.py" for name in ("approval", "approval_of_flows", "said")),
+)
 ROUTING = (
     *("tests/unit/routing", "tests/property/test_tool_names.py", "tests/unit/agent/test_claims.py"),
     *("tests/unit/agent/test_approving.py", "tests/unit/agent/test_wrong_kinds.py"),
@@ -55,12 +58,15 @@ TESTS: dict[str, tuple[str, ...]] = {
     "agent/pending_call.py": AGENT,
     "agent/conversation.py": AGENT,
     "agent/flows/decided.py": AGENT,
+    "agent/reading/grounding.py": AGENT,
+    "consent.py": AGENT,
     "routing/decisions/points.py": ROUTING,
     "routing/names/resolution.py": ROUTING,
     "routing/schemas/assignability.py": ROUTING,
     "routing/schemas/compatibility.py": ROUTING,
     "selector/reply.py": ("tests/unit/selector",),
     "selector/choice.py": ("tests/unit/selector",),
+    "selector/asking.py": ("tests/unit/selector",),
     "memory/recall.py": MEMORY,
     "memory/sync.py": MEMORY,
     "evaluation/changes/difference.py": (
