@@ -241,7 +241,7 @@ def _changed(flow: OpenFlow, titles: Titles) -> str:
 
 
 def _done_already(flow: OpenFlow, titles: Titles) -> str:
-    return titles.done_already(titles.effects(ran for part in flow.parts.values() for ran in part.ran))
+    return titles.done_already(titles.effects(flow.ran))
 
 
 def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Read | None:

@@ -145,9 +145,14 @@ class OpenFlow(_Frozen):
     nowhere: int = Field(default=0, ge=0)
 
     @property
+    def ran(self) -> tuple["Ran", ...]:
+        """The calls that were made in it."""
+        return tuple(ran for part in self.parts.values() for ran in part.ran)
+
+    @property
     def final(self) -> tuple[str, ...]:
         """The tools that destroy something and have run in it."""
-        return tuple(dict.fromkeys(ran.tool for part in self.parts.values() for ran in part.ran if ran.final))
+        return tuple(dict.fromkeys(ran.tool for ran in self.ran if ran.final))
 
     @property
     def lost(self) -> tuple[str, ...]:

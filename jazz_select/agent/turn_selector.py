@@ -11,13 +11,13 @@ from jazz_select.agent.flows.decided import approval_heard
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.pending_call import PendingCall
-from jazz_select.agent.reading.bare_answer import bare_answer, is_value, plain_answer
+from jazz_select.agent.reading.bare_answer import bare_answer, corrections, is_value, plain_answer, thing_named
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, same, shown_inputs
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import Decider
-from jazz_select.consent import Asked, read_consent
+from jazz_select.consent import Asked, is_courtesy, read_consent
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
@@ -35,15 +35,15 @@ from jazz_select.words import stems
 _AT_ONCE: Final = 4_000
 """Characters of what was said in which values are looked for in a moment."""
 _NEAR: Final = 0.36
-"""How near recall has to find a request to the only flow that there is."""
+"""How near recall has to find a request to a flow, where the catalogue is too small to tell how sure that is."""
 
 
 def is_sure(result: FlowSelectionResult, *, above: float) -> bool:
     """Whether recall, or a decision model, is sure enough of the first flow that was selected.
 
     Without a chat model the nearest flow is taken for whatever is said, "yes" and "thanks" among it. Where a catalogue
-    is too small for recall to know how sure it is, only what a decision model is sure of is sure, and a request that
-    lies near the only flow there is.
+    is too small for recall to know how sure it is, only what a decision model is sure of is sure, and the flow that
+    lies near the request, nearer than any other.
 
     Args:
         result: What was selected, a flow at least.
@@ -53,8 +53,8 @@ def is_sure(result: FlowSelectionResult, *, above: float) -> bool:
     known = (_confidence_in(decision, first), decision.in_scope)
     if _was_sure(decision) or None not in known:
         return all(each >= above for each in known if each is not None)
-    near = decision.candidates[0].scores.get("dense") if len(decision.candidates) == 1 else None
-    return above <= 0 or (above <= 1 and near is not None and near >= _NEAR)
+    near = [each.scores.get("dense", 0.0) for each in decision.candidates]
+    return above <= 0 or (above <= 1 and near[0] >= _NEAR and near[0] == max(near))
 
 
 def _was_sure(decision: Decision) -> bool:
@@ -71,6 +71,8 @@ def _confidence_in(decision: Decision, flow: BaseFlow) -> float | None:
     return next((each.confidence for each in decision.candidates if each.flow_id == flow.id), None)
 
 
+_REPEATED: Final = 0.7
+"""How near a message lies to a flow that only says once more that it is wanted."""
 SHIFT_ABOVE = 0.5
 _STANDS = (Reason.LLM, Reason.USER)
 """Who reads a message as it was meant."""
@@ -155,7 +157,11 @@ class TurnSelector:
         decisive = self._is_decisive(found, request.message)
         if active is not None and idle and (not decisive or found.names == [active.name]):
             heard = await self._heard(begun, active, chosen=decisive)
-            return _asked_again(heard, pending) if heard.way == "ask" else heard
+            if heard.way != "ask":
+                return heard
+            understood = self._reads or answer or heard.stack != begun.stack or is_courtesy(request.message)
+            told = heard.text or ("" if understood else say("not_understood"))
+            return _asked_again(replace(heard, text=told), pending)
         if decisive:
             return await self._begun(begun, found, pending)
         if active is not None:
@@ -329,6 +335,7 @@ class TurnSelector:
         asks = self._approval.asks_to_begin and any(
             self._gate.may_write(self._running.flow(each)) for each in found.names
         )
+        begun = begun if self._reads else await self._with_things(begun, found.names)
         if not asks or _was_read(found, begun.request.message):
             begun = await self._read_for(begun, found.names)
             return replace(begun, way="run", stack=_with(begun, found.names, pending))
@@ -337,6 +344,16 @@ class TurnSelector:
         if top is not None and top.status == "queued":
             stack = stack.with_top(top.model_copy(update={"status": "waiting"}))
         return replace(begun, way="ask", stack=stack, reason="nobody has read whether this is to be begun")
+
+    async def _with_things(self, begun: SelectedFlows, names: Sequence[str]) -> SelectedFlows:
+        """With the one thing that a message names for a flow, as the example of an input shows it."""
+        said = dict(begun.said)
+        for name in names:
+            wanted = self._inputs(begun, name)
+            like = {each: want.declared.example for each, want in wanted.items() if want.declared is not None}
+            found = await self._running.checked(name, thing_named(wanted, like, begun.request.message))
+            said[name] = Grounded(values=found.values, wrong=found.wrong)
+        return replace(begun, said=said)
 
     def _lacking(self, begun: SelectedFlows, active: OpenFlow) -> dict[str, Wanted]:
         """What a flow waits for and nobody has given."""
@@ -363,11 +380,23 @@ class TurnSelector:
             for name, value in said.values.items()
             if active.answers.get(name) != value and (name in active.asks or not _is_found(active, name, value))
         }
-        if not self._has_model and not chosen and not _names_a_flow(begun):
-            answers |= plain_answer(self._lacking(begun, active), begun.request.message)
         back = [name for name in said.taken_back if name in active.answers]
+        if not self._has_model and not (answers or back or said.wrong):
+            answers = self._plainly_said(begun, active, chosen=chosen)
         way: Way = "run" if answers or back or (chosen and not said.wrong) else "ask"
         return await self._given(begun, active, answers, way=way, back=back, wrong=said.wrong)
+
+    def _plainly_said(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> dict[str, Any]:
+        """What a message gives that no model reads: what it corrects, or the answer to the question."""
+        message, lacking = begun.request.message, self._lacking(begun, active)
+        corrected = corrections(self._inputs(begun, active.name), active.answers, message)
+        if corrected:
+            return corrected
+        declared = next((each.declared for each in lacking.values()), None)
+        if declared is not None and declared.question:
+            repeated = is_named(self._titles.find(active.name), message) or _nearness(begun, active) >= _REPEATED
+            return {} if repeated else plain_answer(lacking, message)
+        return {} if chosen or _names_a_flow(begun) else plain_answer(lacking, message)
 
     async def _given(
         self,
@@ -417,7 +446,7 @@ class TurnSelector:
             way = "ask" if gone else way
         if answers.keys() & active.choices.keys():
             known["choices"] = {name: each for name, each in active.choices.items() if name not in answers}
-        if corrected and self._titles.effects(ran for part in active.parts.values() for ran in part.ran):
+        if corrected and self._titles.effects(active.ran):
             known |= {"anew": True, "status": "waiting", "pending": None}
             way = "ask"
         elif corrected:
@@ -688,6 +717,12 @@ def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedF
     else:
         why = f"the message does not plainly give {wanted}" if wanted else "the message is no yes to going on"
     return replace(heard, pending=pending, reason=heard.reason or f"the question was asked again: {why}")
+
+
+def _nearness(begun: SelectedFlows, active: OpenFlow) -> float:
+    """How near a message lies to the flow under way; 0 where that was not recalled."""
+    found = begun.selection.decision.candidates if begun.selection is not None else ()
+    return next((each.scores.get("dense", 0.0) for each in found if each.flow_name == active.name), 0.0)
 
 
 def _names_a_flow(begun: SelectedFlows) -> bool:

@@ -379,7 +379,10 @@ class TurnFlows:
         known = {**work.request.conversation.called, **work.called}
         found = {name: value for each in (flow.calls if flow else ()) for name, value in known.get(each, {}).items()}
         # What it found comes before what is said: who has logged in is nobody else by saying so.
-        return top.model_copy(update={"answers": {**top.answers, **found}}) if found else top
+        update: dict[str, Any] = {"answers": {**top.answers, **found}}
+        if any(name in top.answers and top.answers[name] != value for name, value in found.items()):
+            update |= {} if top.is_final or self._titles.effects(top.ran) else {"parts": {}, "pending": None}
+        return top.model_copy(update=update) if found else top
 
     def _without_callers(self, work: TurnWork, run: FlowRun) -> TurnWork:
         """What was found is kept for those that call it; where it was not done, they are not begun."""

@@ -16,6 +16,8 @@ from jazz_select.agent.reading.grounding import (
     folded,
     in_words,
     number_in_words,
+    numbers,
+    same,
     word_list,
 )
 from jazz_select.consent import is_refusal, phrases, read_consent
@@ -36,6 +38,9 @@ _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
 _LONGEST_ANSWER: Final = 100
 _LONGEST_PLAIN: Final = 60
 _MOST_PLAIN: Final = 3
+_MOST_COUNTED: Final = 6
+"""Words around a number that answers."""
+_BETWEEN: Final = re.compile(r"[,;、\n]")
 _SHORTEST_IDENTIFIER: Final = 3
 _MEASURE: Final = re.compile(
     r"\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|\d{1,2}[-./]\d{1,2}|\d+:\d\d|[a-z]{3,}\d{1,2}"
@@ -106,25 +111,82 @@ def _without_its_name(text: str, name: str, kind: str) -> str:
 
 
 def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
-    """One to three plain words answer for the one text that was asked for, such as a name.
+    """What people answer in words of their own to a question that only they were asked.
 
-    Only where nothing in them is a word of an answer, a question, a greeting or a new wish, and where the text is none
-    that has digits in it, such as a number, a code or a date. Whoever asks here has seen that no other flow is named.
+    Where the author words the question of an input, the message answers it: its number, where a number is asked for;
+    the word with a digit or an @ in it, where the example is such a word; else the whole of it. Several inputs that
+    were asked for together are answered in their order, with commas between. Without a question of the author's, one
+    to three plain words answer for the one text that was asked for, such as a name. Nothing that asks, agrees, refuses,
+    greets or sighs is an answer. Whoever asks here has seen that no other flow is meant.
     """
+    parts = [each.strip() for each in _BETWEEN.split(message.strip()) if each.strip()]
+    if len(wanted) > 1 and len(parts) == len(wanted):
+        found = [
+            bare_answer({name: want}, part) or plain_answer({name: want}, part)
+            for (name, want), part in zip(wanted.items(), parts, strict=True)
+        ]
+        return {name: value for each in found for name, value in each.items()} if all(found) else {}
     text = " ".join(nfkc(message).split()).strip(EDGES + " ")
-    words = folded(text).split()
-    if len(wanted) != 1 or not 0 < len(words) <= _MOST_PLAIN or len(text) > _LONGEST_PLAIN or set("?¿؟") & set(message):
+    if len(wanted) != 1 or not text or len(text) > _LONGEST_ANSWER or set("?¿؟") & set(message):
         return {}
     ((name, want),) = wanted.items()
+    words = folded(text).split()
+    if read_consent(text).answer != "neither" or all(word.strip(EDGES) in _no_names() for word in words):
+        return {}
+    declared = want.declared
+    own = _worded(want, text) if declared is not None and declared.question else _plain(name, want, text)
+    return {name: own[0]} if len(own) == 1 and fits(name, own[0], want) else {}
+
+
+def _worded(want: Wanted, text: str) -> list[object]:
+    """What answers the author's question: a number, a word with a digit or an @ in it, or the whole text."""
+    kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
+    example = want.declared.example if want.declared is not None else ""
+    if any("enum" in each.schema for each in kinds):
+        return []
+    if kinds and all(each.type in _NUMERIC for each in kinds):
+        counted = set(numbers(text)) if len(text.split()) <= _MOST_COUNTED else set[Decimal]()
+        is_whole = all(each.type == "integer" for each in kinds)
+        return [int(each) if is_whole and each == each.to_integral_value() else float(each) for each in counted]
+    if not kinds or any(each.type != "string" or _SHAPING & each.schema.keys() for each in kinds):
+        return []
+    return [*dict.fromkeys(identifiers(text))] if identifiers(example) else [text]
+
+
+def _plain(name: str, want: Wanted, text: str) -> list[object]:
+    """One to three words for a text that has no digits in it, such as a number, a code or a date."""
+    words = folded(text).split()
     kinds = alternatives(want.part, want.root)
     is_text = [each.type for each in kinds if each.type != "null"] == ["string"]
     if not is_text or any(_SHAPING & each.schema.keys() for each in kinds) or set(name_words(name)) & _SHAPED:
+        return []
+    if len(words) > _MOST_PLAIN or len(text) > _LONGEST_PLAIN:
+        return []
+    return [] if any(not word[0].isalpha() or word.strip(EDGES) in _no_names() for word in words) else [text]
+
+
+def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], message: str) -> dict[str, Any]:
+    """What a message plainly says anew of what was answered, where nobody reads it.
+
+    "5 days" for `days`, since it has the name of the input; the one word with a digit or an @ in it, where one answer
+    alone is such a word.
+    """
+    known = {name: want for name, want in wanted.items() if name in answers}
+    said = set(folded(message).split())
+    named = {name: want for name, want in known.items() if said & {*name_words(name)}}
+    found = {name: value for each in named.items() for name, value in bare_answer(dict([each]), message).items()}
+    found = found or thing_named(known, {name: str(value) for name, value in answers.items()}, message)
+    return {name: value for name, value in found.items() if not same(value, answers[name])}
+
+
+def thing_named(wanted: Mapping[str, Wanted], like: Mapping[str, str], message: str) -> dict[str, Any]:
+    """The one word with a digit or an @ in a message, for the one input of which a value is `like` that."""
+    named = [*dict.fromkeys(identifiers(message))]
+    said = [each for each in named if each not in like.values()] or named
+    names = [name for name in wanted if name in like and identifiers(like[name]) == [like[name]]]
+    if len(said) != 1 or len(names) != 1 or not fits(names[0], said[0], wanted[names[0]]):
         return {}
-    if any(not word[0].isalpha() or word.strip(EDGES) in _no_names() for word in words):
-        return {}
-    if read_consent(text).answer != "neither" or not fits(name, text, want):
-        return {}
-    return {name: text}
+    return {names[0]: said[0]}
 
 
 def identifiers(message: str) -> list[str]:

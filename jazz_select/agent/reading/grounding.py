@@ -122,10 +122,11 @@ _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class Wanted(NamedTuple):
-    """An input: its schema, and where that one's references point."""
+    """An input: its schema, where that one's references point, and what its author declares of it."""
 
     part: object
     root: Schema
+    declared: Input | None = None
 
 
 class Grounded(NamedTuple):
@@ -162,7 +163,7 @@ def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
 
 def refined(want: Wanted | None, declared: Input | None) -> Wanted:
     """An input as its tool has it, with what the author says of it."""
-    part, root = want or Wanted({"type": "string"}, {})
+    part, root, _ = want or Wanted({"type": "string"}, {})
     if declared is None:
         return Wanted(part, root)
     known = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
@@ -171,7 +172,7 @@ def refined(want: Wanted | None, declared: Input | None) -> Wanted:
         known["enum"] = list(declared.choices)
     if declared.question:
         known.setdefault("description", declared.question)
-    return Wanted(known, root)
+    return Wanted(known, root, declared)
 
 
 def shown_inputs(wanted: Mapping[str, Wanted]) -> tuple[str, ...]:
@@ -300,8 +301,10 @@ def folded_message(message: str) -> str:
     return folded(message).strip(EDGES + " ")
 
 
-def is_named(flow: BaseFlow, message: str) -> bool:
+def is_named(flow: BaseFlow | None, message: str) -> bool:
     """Whether a message is the name of a flow, an alias or an example of it, word for word."""
+    if flow is None:
+        return False
     named = (flow.name, *flow.aliases, *flow.examples)
     if len(message) > LONGEST_READ:
         return message in named

@@ -208,7 +208,11 @@ async def test_a_no_calls_it_off_and_a_later_yes_does_nothing(by: str, text: str
 async def test_neither_yes_nor_no_asks_again(message: str) -> None:
     log: list[Any] = []
     first, again, done = await talk(at_an_agent(pays(log)), "pays", message, "yes")
-    assert (first.text, again.status, again.text) == (QUESTION, "confirming", QUESTION)
+    assert (first.text, again.status, again.text) == (
+        QUESTION,
+        "confirming",
+        f"I did not understand that.\n\n{QUESTION}",
+    )
     repeated = "the question was asked again: the message says neither yes nor no to pay"
     assert again.reason == (repeated if not again.flows else "pay was not run: it has to be approved first")
     assert (done.status, log) == ("done", [KNOWN])
@@ -217,7 +221,8 @@ async def test_neither_yes_nor_no_asks_again(message: str) -> None:
 @pytest.mark.spec("011.9")
 async def test_it_is_asked_again_in_the_language_of_the_answer() -> None:
     _, again = await talk(at_an_agent(pays([])), "pays", "sí pero no")
-    assert again.text == "Esto es lo que se haría ahora: Pay (amount: 5). ¿Sigo, sí o no?"
+    question = "Esto es lo que se haría ahora: Pay (amount: 5). ¿Sigo, sí o no?"
+    assert again.text == f"No lo he entendido.\n\n{question}"
 
 
 @pytest.mark.spec("005.2")

@@ -9,7 +9,18 @@ from typing import Any
 import pytest
 import yaml
 
-from jazz_select import Agent, BaseFlow, Flow, FlowRegistry, FlowSelector, Input, SequentialFlow, load_flows
+from jazz_select import (
+    Agent,
+    BaseFlow,
+    Flow,
+    FlowRegistry,
+    FlowSelector,
+    Input,
+    ProceduralMemory,
+    SequentialFlow,
+    load_flows,
+    sync_registry,
+)
 from jazz_select.agent import Conversation, TurnResult
 from jazz_select.errors import ConfigError, FlowValidationError, WrongValue
 from jazz_select.routing import Tool
@@ -265,6 +276,111 @@ async def test_what_was_done_is_told_when_it_is_called_off_with_what_undoes_it()
     )
 
 
+# --- without a model ----------------------------------------------------------------
+
+
+KIND = Input("kind", "What kind of bike?")
+DAYS = Input("days", "For how many days?")
+RENTAL = Input("rental", "Which rental?", example="R-100")
+
+
+class Bikes:
+    """Tools of a place that hires bikes, which note what they are called with."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+        self.tools = [
+            Tool(name="hire_bike", input_schema=obj(kind="string", days="integer"), function=self.hire),
+            Tool(name="end_rental", input_schema=obj(rental="string"), function=self.end, destructive=True),
+        ]
+
+    def hire(self, kind: str, days: int) -> None:
+        self.log.append((kind, days))
+
+    def end(self, rental: str) -> None:
+        self.log.append(rental)
+
+    def agent(self, name: str, **fields: Any) -> Agent:
+        registry = FlowRegistry(min_examples=0)
+        own: dict[str, Any] = {
+            "hire": {"inputs": [KIND, DAYS], "chain": ["hire_bike"]},
+            "end": {"inputs": [RENTAL], "chain": ["end_rental"]},
+        }
+        Flow(name=name, tools=["hire_bike", "end_rental"], registry=registry, **{**own[name], **fields})
+        selector = FlowSelector(None, registry, ListMemory(metadata(name)), "bikes")
+        return Agent(selector, self.tools, shift_above=0)
+
+
+@pytest.mark.spec("011.5")
+@pytest.mark.parametrize(
+    ("said", "log"),
+    [
+        (("cargo bike", "3"), ("cargo bike", 3)),
+        (("a red one with gears", "for 3 days please"), ("a red one with gears", 3)),
+        (("ein Lastenrad", "3 Tage"), ("ein Lastenrad", 3)),
+        (("city", "I do not know", "three"), ("city", 3)),
+        (("what is there?", "no idea, sorry", "city", "2 or 3", "3"), ("city", 3)),
+    ],
+)
+async def test_the_answer_to_the_authors_question_is_what_was_said(said: Sequence[str], log: Any) -> None:
+    bikes = Bikes()
+    (*_, done) = await talk(bikes.agent("hire"), "hire", "yes", *said)
+    assert (done.status, bikes.log) == ("done", [log])
+
+
+@pytest.mark.spec("011.5")
+async def test_in_a_small_catalogue_what_lies_near_a_request_is_begun_and_nothing_else() -> None:
+    bikes, registry = Bikes(), FlowRegistry(min_examples=0)
+    own = {
+        "hire": ["I want to hire a bike", "rent a cargo bike for two days"],
+        "end": ["End my rental", "I do not need the bike any more"],
+        "log_in": ["log me in"],
+    }
+    for name, examples in own.items():
+        Flow(name=name, condition=examples[0], examples=examples, registry=registry)
+    async with await ProceduralMemory.open(":memory:") as memory:
+        await sync_registry(memory, agent_id="bikes", registry=registry)
+        made = Agent(FlowSelector(None, registry, memory, "bikes"), bikes.tools)
+        begun = {text: (await made.turn(text)).flows for text in ("please end my rental R-7", "sign in please")}
+        for text in ("what's the weather?", "hello", "my bike has a flat tyre"):
+            assert ((result := await made.turn(text)).status, result.text) == ("open", ""), text
+    assert begun == {"please end my rental R-7": ["end"], "sign in please": ["log_in"]}
+
+
+@pytest.mark.spec("011.5")
+@pytest.mark.parametrize("answer", ["cargo bike, 3 days", "cargo bike; three", "cargo bike\n3 Tage"])
+async def test_inputs_asked_for_together_are_answered_together(answer: str) -> None:
+    bikes = Bikes()
+    asks, done = (await talk(bikes.agent("hire", ask="together"), "hire", "yes", answer))[1:]
+    assert (asks.text, done.status) == ("What kind of bike? For how many days?", "done")
+    assert bikes.log == [("cargo bike", 3)]
+
+
+@pytest.mark.parametrize(
+    "correction", ["yes, but R-200", "no, R-200", "actually R-200 please", "R-200 instead of R-100"]
+)
+async def test_what_is_corrected_before_a_yes_is_said_back_and_asked_about_anew(correction: str) -> None:
+    bikes = Bikes()
+    _, asks, again, done = await talk(bikes.agent("end"), "end", "R-100", correction, "yes")
+    assert "(rental: R-100)" in asks.text
+    assert again.text.startswith("rental: R-200 instead of R-100.")
+    assert ("(rental: R-200)" in again.text, done.status, bikes.log) == (True, "done", ["R-200"])
+
+
+async def test_a_number_with_the_name_of_its_input_corrects_it() -> None:
+    bikes = Bikes()
+    inputs = [DAYS, KIND]
+    (*_, corrected, done) = await talk(bikes.agent("hire", inputs=inputs), "hire", "yes", "3", "5 days", "city")
+    assert corrected.text == "days: 5 instead of 3.\n\nWhat kind of bike?"
+    assert (done.status, bikes.log) == ("done", [("city", 5)])
+
+
+async def test_the_one_thing_that_a_wish_names_is_taken_where_the_example_is_alike() -> None:
+    bikes = Bikes()
+    asks, done = await talk(bikes.agent("end", examples=["please end R-7"]), "please end R-7", "yes")
+    assert ("(rental: R-7)" in asks.text, done.status, bikes.log) == (True, "done", ["R-7"])
+
+
 # --- flows that others call, and people -----------------------------------------
 
 
@@ -314,6 +430,15 @@ async def test_a_flow_that_others_call_is_run_first_and_once_a_conversation() ->
         "Book is done.",
     ]
     assert (again.text, desk.log) == ("On which day? (Monday or Tuesday)", ["code 1717", "book ada Monday"])
+
+
+async def test_who_logs_in_anew_is_known_to_the_flow_that_waits() -> None:
+    desk = Desk()
+    made = called(desk, found=("book",))
+    _, asks = await talk(made, "book", "1717")
+    kept = asks.conversation.model_copy(update={"called": {"log_in": {"customer": "ben"}}})
+    done = await made.turn("Monday", kept)
+    assert (done.status, desk.log) == ("done", ["code 1717", "book ben Monday"])
 
 
 async def test_what_a_called_flow_found_is_nobodys_to_give_and_what_it_takes_is_given_with_its_caller() -> None:

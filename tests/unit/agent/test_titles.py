@@ -119,7 +119,7 @@ async def test_a_call_keeps_its_title_in_what_is_signed() -> None:
         Conversation.from_json(kept.replace("Pay the money back", "Look at the money"), secret="s" * 32)
     earlier = asked.conversation.to_json().replace(',"title":"Pay the money back"', "")
     again = await agent.turn("hm?", Conversation.from_json(earlier))
-    assert again.text.startswith("This would be done next: Pay back ("), "one that was kept before there were titles"
+    assert "This would be done next: Pay back (" in again.text, "one that was kept before there were titles"
 
 
 @pytest.mark.spec("010.8")
