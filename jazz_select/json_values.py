@@ -73,6 +73,23 @@ def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
     return ""
 
 
+def has_more_values(text: bytes | bytearray, most: int) -> bool:
+    """Whether there are more values and names in a text of JSON than that: counted without reading it as JSON.
+
+    Each but the first follows a comma, a colon or a bracket. A text that is no JSON may have any number.
+    """
+    if _marks(text) < most:
+        return False
+    bare = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if bare.count(b'"') > 2 * most + 1:
+        return True
+    return _marks(b"".join(bare.split(b'"')[::2])) >= most
+
+
+def _marks(text: bytes | bytearray) -> int:
+    return sum(map(text.count, (b",", b":", b"[", b"{")))
+
+
 def as_json(value: object, *, errors: Literal["strict", "replace"] = "strict") -> Any:
     """A value as plain JSON values, a copy. Dataclasses, pydantic models, decimals, dates and the like are understood.
 

@@ -47,8 +47,8 @@ _NAMED: Final = (
     ("mimeType", "mime_type"),
     ("size", "size"),
 )
-_UNHEARD: Final = frozenset({-32000, -32001, 408})
-"""What clients answer themselves: that the connection broke, or that time ran out."""
+_UNHEARD: Final = frozenset({-32000, -32001, -32700, 408})
+"""What clients answer themselves: that the connection broke, time ran out, or the answer could not be read."""
 _CLOSED: Final = "its session is closed; keep it open as long as its tools are in use"
 _MOST_PAGES, _MOST_TOOLS = 1_000, 10_000
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LARGEST_SCHEMA = 500, 20_000, 500_000

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from jazz_select.arguments import read_as
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.flow.data import read_text
+from jazz_select.service.mcp.measured import MessageLimits
 from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.settings import expanded
 
@@ -40,6 +41,8 @@ class ServerSpec(BaseModel):
         url: Where a server on streamable HTTP is.
         headers: Sent with each request to it.
         timeout_s: The most that one call may take, in seconds.
+        max_message: Bytes of one message of it, decompressed; a larger one is not read.
+        max_values: Values of JSON and names of fields in one message; one with more is not read.
         disabled: Whether it is left out.
         trusted: Whether its hints are believed that a tool is harmless.
         destructive: Whether its tools without hints destroy something.
@@ -56,6 +59,8 @@ class ServerSpec(BaseModel):
     url: str = Field(default="", repr=False)
     headers: dict[str, str] = Field(default={}, repr=False)
     timeout_s: float = Field(default=300.0, gt=0, le=86_400)
+    max_message: int = Field(default=16 << 20, gt=0)
+    max_values: int = Field(default=50_000, gt=0)
     disabled: bool = False
     trusted: bool = True
     destructive: bool = True
@@ -70,6 +75,11 @@ class ServerSpec(BaseModel):
             msg = "its url begins with http:// or https://"
             raise ValueError(msg)
         return self
+
+    @property
+    def limits(self) -> MessageLimits:
+        """Of its messages."""
+        return MessageLimits(self.max_message, self.max_values)
 
     @property
     def secrets(self) -> tuple[str, ...]:

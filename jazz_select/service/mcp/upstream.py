@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_hex
 from time import monotonic
 from typing import Any, Final, Literal, TextIO, cast
@@ -24,6 +25,7 @@ from jazz_select import __version__
 from jazz_select.errors import JazzSelectError, ToolError, ToolUnheardError
 from jazz_select.routing.tools.sources import tools_from_session
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.service.mcp.measured import encoding_within, measure
 from jazz_select.service.mcp.results import relayed
 from jazz_select.service.mcp.servers_file import ServerSpec
 from jazz_select.service.mcp.untrusted_text import plain_text
@@ -49,12 +51,18 @@ async def connection(spec: ServerSpec, ended: Callable[[], None]) -> AsyncGenera
     async with AsyncExitStack() as stack:
         if spec.url:
             timeout = httpx2.Timeout(_HTTP_CONNECT_S, read=spec.timeout_s)
-            client = await stack.enter_async_context(httpx2.AsyncClient(headers=spec.headers, timeout=timeout))
-            opened = streamable_http_client(spec.url, http_client=client)
+            hooks = {"response": [partial(measure, spec.limits)]}
+            made = httpx2.AsyncClient(headers=spec.headers, timeout=timeout, event_hooks=hooks)
+            client = await stack.enter_async_context(made)
+            opened = streamable_http_client(spec.url, http_client=client, max_sse_event_size=None)
         else:
             errors = stack.enter_context(_heard(spec))
             command = StdioServerParameters(
-                command=spec.command, args=list(spec.args), env=spec.env or None, cwd=spec.cwd
+                command=spec.command,
+                args=list(spec.args),
+                env=spec.env or None,
+                cwd=spec.cwd,
+                encoding=encoding_within(spec.limits),
             )
             opened = stdio_client(command, errlog=errors)
         incoming, outgoing = await stack.enter_async_context(opened)
