@@ -2,12 +2,12 @@
 
 import logging
 import re
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, reduce
 from heapq import nlargest
 from time import perf_counter
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from jazz_select.chat.client import ChatClient, ChatReply, Question, total_usage, why_unusable
 from jazz_select.consent import is_courtesy
@@ -33,7 +33,7 @@ from jazz_select.selector.retrieval import CandidateSet, Request, SelectRequest,
 from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, UserQuestion, likely
 from jazz_select.text import describe_error, in_log, in_one_line
 from jazz_select.threads import Deadline, in_daemon_thread
-from jazz_select.values import Candidate, Reason, Tier
+from jazz_select.values import Candidate, Decision, Reason, Tier
 
 _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w+")
@@ -64,43 +64,37 @@ _FALLBACKS = (Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Who is chosen.
+class Choice(Decision):
+    """A decision as far as it is made before the guards of the chosen flows are asked once more."""
 
-    Attributes:
-        tier: How free the choice was. A fallback is deterministic: no model made it.
-        reason: Why it came out like this.
-        ids: Live flows, in order.
-        unresolved: What was chosen, or would have been, and cannot be run: stale, not offered, or unknown.
-        called_off: The flows of the conversation that are called off.
-        confirmed: Whether the question that waited for a yes or a no was answered by one.
-        quote: The sentence by which it was, as a model says.
-        values: What was said for the inputs of flows, by flow id, as a model says.
-        unclear: Several values for one input, of which nothing tells which is meant, likewise.
-    """
-
-    tier: Tier
-    reason: Reason
-    ids: tuple[str, ...] = ()
+    tier: Tier = Tier.OPEN
+    reason: Reason = Reason.NONE
     unresolved: tuple[str, ...] = ()
-    called_off: tuple[str, ...] = ()
-    confirmed: Literal["", "yes", "no"] = ""
-    quote: str = ""
-    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """What was chosen, or would have been, and cannot be run: stale, not offered, or unknown."""
+
+
+UNASKED: Final = Choice(tier=Tier.GUIDED, reason=Reason.UNASKED)
+"""What comes of a request that a model would have to be asked about, where none is to be."""
 
 
 def top(
     candidates: Sequence[Candidate], live: Container[str], reason: Reason, *, unresolved: tuple[str, ...] = ()
-) -> Verdict:
+) -> Choice:
     """The best candidate that is live, for `reason`; better ones that are stale stay unresolved."""
     stale: list[str] = []
     for candidate in candidates:
         if candidate.flow_id in live:
             missed = _once(*unresolved, *stale)
-            return Verdict(tier=Tier.DETERMINISTIC, reason=reason, ids=(candidate.flow_id,), unresolved=missed)
+            return Choice(tier=Tier.DETERMINISTIC, reason=reason, chosen_ids=(candidate.flow_id,), unresolved=missed)
         stale.append(candidate.flow_id)
-    return Verdict(tier=Tier.OPEN, reason=Reason.NONE, unresolved=_once(*unresolved, *stale))
+    return Choice(unresolved=_once(*unresolved, *stale))
+
+
+def _without_flows(choice: Choice, tier: Tier, reason: Reason, *, notes: tuple[str, ...]) -> Choice:
+    """The choice, with no flow chosen in the end."""
+    nothing: dict[str, Mapping[str, Any]] = {}
+    kept = replace(choice, chosen_ids=(), unresolved=(), values=nothing, unclear=nothing)
+    return replace(kept, tier=tier, reason=reason, notes=notes)
 
 
 def judge(
@@ -111,7 +105,7 @@ def judge(
     on_empty: OnEmpty,
     begun: Collection[str] = (),
     confirms: bool = False,
-) -> Verdict:
+) -> Choice:
     """What a model's reply leads to: only candidates that were offered and are live are ever chosen.
 
     Args:
@@ -123,9 +117,7 @@ def judge(
         confirms: Whether a question waits for a yes or a no.
     """
     if reading.status == "empty":
-        if on_empty == "none":
-            return Verdict(tier=Tier.OPEN, reason=Reason.NONE)
-        return top(candidates, live, Reason.FALLBACK_EMPTY)
+        return Choice() if on_empty == "none" else top(candidates, live, Reason.FALLBACK_EMPTY)
     offered = {candidate.flow_id for candidate in candidates}
     runnable = tuple(each for each in reading.ids if each in offered and each in live)
     off = tuple(each for each in reading.off if each in begun)
@@ -136,10 +128,10 @@ def judge(
     if not set(off) & set(runnable):  # called off and gone on with: it contradicts itself
         told = [_told_of(each, offered, runnable or begun) for each in (reading.values, reading.unclear)]
         if runnable or off or confirmed or any(told):
-            return Verdict(
+            return Choice(
                 tier=Tier.GUIDED,
                 reason=Reason.LLM,
-                ids=runnable,
+                chosen_ids=runnable,
                 unresolved=unresolved,
                 called_off=off,
                 confirmed=confirmed,
@@ -238,39 +230,19 @@ def _once(*ids: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChoiceOptions:
-    """How a model is asked."""
+class ModelChoice:
+    """Lets one model choose among candidates.
 
+    Attributes:
+        client: Whom to ask.
+        flows: The live flows.
+    """
+
+    client: ChatClient
+    flows: Mapping[str, BaseFlow]
     on_empty: OnEmpty = "top1"
     max_reasks: int = 1
     prompt_tokens: int = PROMPT_TOKENS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """A verdict, and what the model had to do with it."""
-
-    verdict: Verdict
-    answer: ChatReply = field(default_factory=ChatReply)
-    parsed_ids: tuple[str, ...] = ()
-    error: str = ""
-    notes: tuple[str, ...] = ()
-    stages: tuple[StageRecord, ...] = ()
-    question: UserQuestion | None = None
-
-
-UNASKED: Final = Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.UNASKED))
-"""What comes of a request that a model would have to be asked about, where none is to be."""
-
-
-class ModelChoice:
-    """Lets one model choose among candidates."""
-
-    def __init__(self, client: ChatClient, options: ChoiceOptions, flows: Mapping[str, BaseFlow]) -> None:
-        """Take whom to ask, how, and the live flows."""
-        self._client = client
-        self._options = options
-        self._flows = flows
 
     async def choose(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> Choice:
         """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
@@ -280,21 +252,20 @@ class ModelChoice:
         shown = (*(known[each] for each in begun if each in known), *rest)
         built = cache(lambda: self._prompt(request, shown))
         # In a conversation "none" is an answer of its own: nothing is begun for it.
-        on_empty = self._options.on_empty if request.situation is None else "none"
+        on_empty = self.on_empty if request.situation is None else "none"
 
         situation = request.situation
         confirms = situation is not None and bool(situation.confirms)
 
-        def read(answer: ChatReply) -> tuple[Reading, Verdict]:
+        def read(answer: ChatReply) -> tuple[Reading, Choice]:
             reading = read_reply(answer.text, built().order, of_message=built().reads)
-            begun = request.under_way
-            return reading, judge(reading, candidates, self._flows, on_empty=on_empty, begun=begun, confirms=confirms)
+            return reading, judge(reading, candidates, self.flows, on_empty=on_empty, begun=begun, confirms=confirms)
 
         offered = {each.flow_id for each in shown}
 
-        def problem(answer: ChatReply, said: tuple[Reading, Verdict]) -> str:
-            reading, verdict = said
-            if verdict.reason is not Reason.FALLBACK_INVALID:
+        def problem(answer: ChatReply, said: tuple[Reading, Choice]) -> str:
+            reading, choice = said
+            if choice.reason is not Reason.FALLBACK_INVALID:
                 return ""
             names = {each.flow_id: each.flow_name for each in built().order if each.flow_id not in offered}
             return why_unusable(answer, [names.get(each, each) for each in reading.ids], offered)
@@ -302,41 +273,43 @@ class ModelChoice:
         try:
             if len(shown) > _LONG_LIST:
                 await in_daemon_thread(built, name="jazz-select-prompt")
-            if request.situation is not None and request.situation.growing is not None:
-                request.situation.growing.keep(built().shown or ())
-            answer, (reading, verdict) = await self._client.ask_until_usable(
+            if situation is not None and situation.growing is not None:
+                situation.growing.keep(built().shown or ())
+            answer, (reading, choice) = await self.client.ask_until_usable(
                 lambda: Question(built().messages, built().schema, built().wanted),
                 deadline,
                 read=read,
                 problem=problem,
-                max_reasks=self._options.max_reasks,
+                max_reasks=self.max_reasks,
             )
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             told = describe_error(error)
             _log.warning("error=<%s> | the model failed, falling back to the top candidate", in_log(told))
-            fallback = top(candidates, self._flows, Reason.FALLBACK_ERROR)
-            return Choice(verdict=fallback, error=told, notes=built().notes)
-        notes = (*built().notes, *answer.notes)
-        return Choice(verdict=verdict, answer=answer, parsed_ids=reading.ids, notes=notes)
+            fallback = top(candidates, self.flows, Reason.FALLBACK_ERROR)
+            return replace(fallback, error=told, notes=built().notes)
+        return replace(
+            choice,
+            raw_reply=answer.text,
+            parsed_ids=reading.ids,
+            usage=answer.usage,
+            model=answer.model,
+            attempts=answer.attempts,
+            notes=(*built().notes, *answer.notes),
+        )
 
     def _prompt(self, request: Request, shown: Sequence[Candidate]) -> Prompt:
-        if request.situation is not None and request.situation.growing is not None:
-            return growing_prompt(
-                request.query,
-                shown,
-                request.situation,
-                flows=self._flows,
-                examples=self._examples(request, shown),
-                tokens=self._options.prompt_tokens,
-            )
+        query, situation, tokens = request.query, request.situation, self.prompt_tokens
+        examples = self._examples(request, shown)
+        if situation is not None and situation.growing is not None:
+            return growing_prompt(query, shown, situation, flows=self.flows, examples=examples, tokens=tokens)
         return build_prompt(
-            request.query,
+            query,
             request.summaries,
             shown,
-            examples=self._examples(request, shown),
-            tokens=self._options.prompt_tokens,
-            structured=self._client.takes_schema,
-            situation=request.situation,
+            examples=examples,
+            tokens=tokens,
+            structured=self.client.takes_schema,
+            situation=situation,
         )
 
     def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:
@@ -345,7 +318,7 @@ class ModelChoice:
         return {
             each.flow_id: nlargest(_MOST_EXAMPLES, flow.examples, key=lambda example: _overlap(wanted, example))
             for each in shown
-            if (flow := self._flows.get(each.flow_id)) is not None
+            if (flow := self.flows.get(each.flow_id)) is not None
         }
 
 
@@ -376,42 +349,22 @@ class _Spent:
 
     calls: int = 0
     took_s: float = 0.0
-    tokens: tuple[int, int, int] = (0, 0, 0)
+    usage: Usage | None = None
     counted: int = 0
+    """Calls whose tokens were counted."""
 
     def add(self, record: StageRecord) -> None:
         self.calls += 1
         self.took_s += record.took_s
-        if record.usage is not None:
-            own = (record.usage.input_tokens, record.usage.output_tokens, record.usage.cached_tokens)
-            self.tokens = (self.tokens[0] + own[0], self.tokens[1] + own[1], self.tokens[2] + own[2])
-            self.counted += 1
+        self.usage = total_usage(self.usage, record.usage)
+        self.counted += record.usage is not None
 
     def spared(self, name: StageName) -> StageRecord:
-        if not self.calls:
-            return StageRecord(name=name, outcome="spared")
-        usage = None
-        if self.counted:
-            usage = Usage(
-                input_tokens=round(self.tokens[0] / self.counted),
-                output_tokens=round(self.tokens[1] / self.counted),
-                cached_tokens=round(self.tokens[2] / self.counted),
-            )
-        return StageRecord(name=name, outcome="spared", took_s=self.took_s / self.calls, usage=usage)
-
-
-class _Costs:
-    """What each stage of one selector took."""
-
-    def __init__(self) -> None:
-        self._spent: dict[StageName, _Spent] = {}
-
-    def recorded(self, records: Sequence[StageRecord], *, spared: Iterable[StageName]) -> tuple[StageRecord, ...]:
-        """The records, with one more for each stage that was not needed: what it took other requests, on average."""
-        for each in records:
-            if each.calls:
-                self._spent.setdefault(each.name, _Spent()).add(each)
-        return (*records, *(self._spent.get(name, _Spent()).spared(name) for name in spared))
+        """What it took on average."""
+        tokens = asdict(self.usage) if self.usage else {}
+        mean = {each: round(count / self.counted) for each, count in tokens.items()}
+        took_s = self.took_s / max(self.calls, 1)
+        return StageRecord(name=name, outcome="spared", took_s=took_s, usage=Usage(**mean) if mean else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -473,14 +426,14 @@ class Choosing:
     model: ModelChoice | None
     ask_user: bool
     timeout_s: float | None
-    _costs: _Costs = field(default_factory=_Costs, init=False)
+    _spent: dict[StageName, _Spent] = field(default_factory=dict[StageName, _Spent], init=False)
 
     async def choose(self, request: Request, narrowed: CandidateSet, *, recall_s: float, ask: bool = True) -> Choice:
         """Who is chosen; where nobody is to be asked (`ask=False`), no model is (reason `unasked`)."""
         reader = request.situation.reader if self.model is None and request.situation is not None else None
         sure = not request.goes_on and bool(narrowed.candidates) and self._may_begin(request, narrowed)
         if reader is not None and not sure:
-            lent = ModelChoice(reader, ChoiceOptions(), self.flows)
+            lent = ModelChoice(client=reader, flows=self.flows)
             lending = replace(self, model=lent, settling=replace(self.settling, asks=True))
             return await lending.choose(request, narrowed, recall_s=recall_s, ask=ask)
         cascades = self._cascades(narrowed.candidates)
@@ -503,11 +456,11 @@ class Choosing:
         if not cascades:
             return choice
         choice, left = self._by_user(choice, left)
-        if several and self.model is None and len(choice.verdict.ids) == 1:
+        if several and self.model is None and len(choice.chosen_ids) == 1:
             choice = replace(choice, notes=(*choice.notes, _ONE_OF_THEM))
-        spared = () if choice is UNASKED else self._never_asked(left.records)
-        answer = replace(choice.answer, usage=reduce(total_usage, (each.usage for each in left.records), None))
-        return replace(choice, answer=answer, stages=self._costs.recorded(left.records, spared=spared))
+        usage = reduce(total_usage, (each.usage for each in left.records), None)
+        spared = () if choice is UNASKED else self._spared(left.records)
+        return replace(choice, usage=usage, stages=(*left.records, *spared))
 
     def _cascades(self, candidates: Sequence[Candidate]) -> bool:
         """Whether there is more to it than thresholds and a chat model: an error budget, another stage."""
@@ -542,16 +495,13 @@ class Choosing:
             if (repeated := self._repeated(question, answer)) is None:
                 return None
             record = StageRecord(name="user", outcome="passed", why="the answer names no one of them")
-            return Choice(verdict=Verdict(tier=Tier.GUIDED, reason=Reason.ASK), stages=(record,), question=repeated)
+            return Choice(tier=Tier.GUIDED, reason=Reason.ASK, stages=(record,), question=repeated)
         if option is False:
-            record = StageRecord(name="user", outcome="none", why="none of them is meant")
-            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), stages=(record,))
-        record = StageRecord(name="user", outcome="decided", why="named by the answer")
+            return Choice(stages=(StageRecord(name="user", outcome="none", why="none of them is meant"),))
+        stages, own = (StageRecord(name="user", outcome="decided", why="named by the answer"),), (option.flow_id,)
         if option.flow_id not in self.flows or (only is not None and option.flow_id not in only):
-            verdict = Verdict(tier=Tier.OPEN, reason=Reason.NONE, unresolved=(option.flow_id,))
-        else:
-            verdict = Verdict(tier=Tier.DETERMINISTIC, reason=Reason.USER, ids=(option.flow_id,))
-        return Choice(verdict=verdict, stages=(record,))
+            return Choice(unresolved=own, stages=stages)
+        return Choice(tier=Tier.DETERMINISTIC, reason=Reason.USER, chosen_ids=own, stages=stages)
 
     def _repeated(self, question: UserQuestion, answer: str) -> UserQuestion | None:
         """The question once more, in the words of the flows as they are: what came back may say anything."""
@@ -561,11 +511,18 @@ class Choosing:
             return None
         return again(replace(whole, again=question.again), answer)
 
-    def _never_asked(self, records: Sequence[StageRecord]) -> list[StageName]:
-        """The models that come after the last stage that was asked."""
+    def _spared(self, records: Sequence[StageRecord]) -> list[StageRecord]:
+        """A record for each model that was not needed: what it took other requests, on average."""
+        for each in records:
+            if each.calls:
+                self._spent.setdefault(each.name, _Spent()).add(each)
         there: list[tuple[StageName, object]] = [("decider", self.decider), ("chat", self.model)]
         asked = {each.name for each in records}
-        return [name for name, stage in there if stage is not None and name not in asked]
+        return [
+            self._spent.get(name, _Spent()).spared(name)
+            for name, stage in there
+            if stage is not None and name not in asked
+        ]
 
     # --- recall ----------------------------------------------------------------
 
@@ -593,7 +550,7 @@ class Choosing:
         lone = known.candidates == 1 and (not self._others or (allowed is None and confidence is None))
         if allowed is None or lone:
             choice = self._settled(request, narrowed)
-            if choice is not None and choice.verdict.reason is Reason.SEMANTIC and self._others:
+            if choice is not None and choice.reason is Reason.SEMANTIC and self._others:
                 choice = None
             why = "one candidate is left" if lone else "" if choice else "it has no error budget"
             return choice, told("decided" if choice else "passed", why)
@@ -601,8 +558,8 @@ class Choosing:
         wanted = self.budget.wanted(narrowed, allowed, scoped=left.scoped, shared=shared)
         if why := self._why_passed(request, narrowed, confidence, wanted):
             return None, told("passed", why)
-        verdict = top(narrowed.candidates, self.flows, Reason.CONFIDENT)
-        return Choice(verdict=verdict), told("decided", f"{confidence:.3f} sure, and {wanted:.3f} is enough")
+        choice = top(narrowed.candidates, self.flows, Reason.CONFIDENT)
+        return choice, told("decided", f"{confidence:.3f} sure, and {wanted:.3f} is enough")
 
     def _why_passed(self, request: Request, narrowed: CandidateSet, confidence: float | None, wanted: float) -> str:
         """Why recall leaves the choice to others, where so sure an answer is wanted; empty where it need not."""
@@ -622,10 +579,10 @@ class Choosing:
         if reason is Reason.NONE:
             below = f"is below {self.settling.abstain_below:g}" if self.settling.abstains(narrowed.in_scope) else ""
             note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else BLANK
-            return Choice(verdict=Verdict(tier=Tier.OPEN, reason=reason), notes=(note,))
+            return Choice(notes=(note,))
         if reason is None or (reason in _UNREAD and not self._may_begin(request, narrowed)):
             return None
-        return Choice(verdict=top(narrowed.candidates, self.flows, reason), notes=self._caveat(narrowed))
+        return replace(top(narrowed.candidates, self.flows, reason), notes=self._caveat(narrowed))
 
     def _known(self, request: Request, narrowed: CandidateSet) -> Known:
         """What is known of a request once these are recalled."""
@@ -744,20 +701,17 @@ class Choosing:
     @staticmethod
     def _decided(best: str, said: DeciderAnswer, *notes: str) -> Choice:
         """What a decision model says is likeliest, as a choice: a flow, or `NONE` of them."""
-        verdict = Verdict(tier=Tier.OPEN, reason=Reason.NONE)
-        if best != NONE:
-            verdict = Verdict(tier=Tier.GUIDED, reason=Reason.DECIDER, ids=(best,))
-        return Choice(verdict=verdict, answer=ChatReply(model=said.model), notes=notes)
+        if best == NONE:
+            return Choice(model=said.model, notes=notes)
+        return Choice(tier=Tier.GUIDED, reason=Reason.DECIDER, chosen_ids=(best,), model=said.model, notes=notes)
 
     # --- a chat model ----------------------------------------------------------
 
     async def _by_chat(self, model: ModelChoice, left: _Left, deadline: Deadline) -> tuple[Choice, _Left]:
         began = perf_counter()
         choice = await model.choose(left.request, left.narrowed.candidates, deadline)
-        reason, answer = choice.verdict.reason, choice.answer
-        record = StageRecord(
-            name="chat", outcome="decided", took_s=perf_counter() - began, usage=answer.usage, calls=answer.attempts
-        )
+        reason, took_s = choice.reason, perf_counter() - began
+        record = StageRecord(name="chat", outcome="decided", took_s=took_s, usage=choice.usage, calls=choice.attempts)
         if reason is Reason.FALLBACK_ERROR:
             record = replace(record, outcome="failed", why=choice.error)
         elif reason is Reason.FALLBACK_INVALID:
@@ -767,17 +721,19 @@ class Choosing:
         if left.in_vain and self.decider is not None and record.outcome == "failed":
             left = await self._heard_late(self.decider, left, deadline)
         if reason in _FALLBACKS and left.chances is not None:
-            verdict = self._likeliest(left, choice.verdict)
-            if verdict.ids != choice.verdict.ids:
+            likeliest = self._likeliest(left.narrowed, left.chances, choice)
+            if likeliest.chosen_ids != choice.chosen_ids:
                 record = replace(record, why=f"{record.why}{'; ' if record.why else ''}{_LIKELIEST}")
-            choice = replace(choice, verdict=verdict)
+            choice = likeliest
         return choice, left.told(record)
 
-    def _likeliest(self, left: _Left, fallback: Verdict) -> Verdict:
-        """The flow that recall and decision model together find likeliest, for the reason of what recall put first."""
-        chances = left.chances or {}
-        ranked = sorted(left.narrowed.candidates, key=lambda each: -chances.get(each.flow_id, 0.0))
-        return top(ranked, self.flows, fallback.reason, unresolved=fallback.unresolved)
+    def _likeliest(self, narrowed: CandidateSet, chances: Mapping[str, float], fallback: Choice) -> Choice:
+        """The fallback, with what recall and decision model together find likeliest."""
+        ranked = sorted(narrowed.candidates, key=lambda each: -chances.get(each.flow_id, 0.0))
+        found = top(ranked, self.flows, fallback.reason, unresolved=fallback.unresolved)
+        return replace(
+            fallback, tier=found.tier, reason=found.reason, chosen_ids=found.chosen_ids, unresolved=found.unresolved
+        )
 
     def _last(self, left: _Left) -> Choice:
         """Where no stage may decide and there is no chat model: what is likeliest by all that is known.
@@ -790,8 +746,8 @@ class Choosing:
         single = len(left.narrowed.candidates) == 1
         reason = Reason.SINGLE if single else Reason.SEMANTIC
         likeliest = sorted(left.narrowed.candidates, key=lambda each: -(each.confidence or 0.0))
-        verdict = top(likeliest, self.flows, reason)
-        return Choice(verdict=verdict, notes=(self._beyond(*verdict.ids),))
+        choice = top(likeliest, self.flows, reason)
+        return replace(choice, notes=(self._beyond(*choice.chosen_ids),))
 
     def _beyond(self, best: str = NONE) -> str:
         """What there is to note of taking this one all the same."""
@@ -815,22 +771,22 @@ class Choosing:
         notes = tuple(each for each in choice.notes if each not in {_OVER, _UNBOUND, _NOTHING})
         if self._is_last(choice, left) and not self._may_fit(left):
             why = _COURTESY if is_courtesy(left.request.query) else _NOT_ASKED
-            nothing = replace(choice, verdict=Verdict(tier=Tier.OPEN, reason=Reason.NONE), notes=(*notes, why))
-            return nothing, left.told(StageRecord(name="user", outcome="passed", why=why))
+            return _without_flows(choice, Tier.OPEN, Reason.NONE, notes=(*notes, why)), left.told(
+                StageRecord(name="user", outcome="passed", why=why)
+            )
         asked, more = self._in_question(choice, left)
         question = question_of(asked, self.flows, left.request.query, more=more)
         if question is None:
             return choice, left
-        verdict = Verdict(tier=Tier.GUIDED, reason=Reason.ASK)
         beside = ", and it may be something else" if more else ""
         why = f"{len(question.options)} flows are left{beside}, and nobody else may decide"
-        asking = replace(choice, verdict=verdict, question=question, notes=notes)
-        return asking, left.told(StageRecord(name="user", outcome="passed", why=why))
+        asking = _without_flows(choice, Tier.GUIDED, Reason.ASK, notes=notes)
+        return replace(asking, question=question), left.told(StageRecord(name="user", outcome="passed", why=why))
 
     def _is_last(self, choice: Choice, left: _Left) -> bool:
         """Whether no stage decided, and there is no chat model that might have."""
         last = left.records[-1] if left.records else None
-        unasked = choice.verdict.reason is Reason.UNASKED
+        unasked = choice.reason is Reason.UNASKED
         return last is not None and last.outcome in {"passed", "failed"} and self.model is None and not unasked
 
     def _may_fit(self, left: _Left) -> bool:
@@ -856,15 +812,15 @@ class Choosing:
     def _in_question(self, choice: Choice, left: _Left) -> tuple[list[Candidate], bool]:
         """The flows to ask about, none where it is no question, and whether something else may as well be meant."""
         last = left.records[-1] if left.records else None
-        verdict, candidates = choice.verdict, left.narrowed.candidates
-        if last is None or verdict.called_off or verdict.confirmed:
+        candidates, chosen = left.narrowed.candidates, choice.chosen_ids
+        if last is None or choice.called_off or choice.confirmed:
             return [], False
         by_chat = last.name == "chat"
-        if by_chat and verdict.reason is Reason.LLM:
+        if by_chat and choice.reason is Reason.LLM:
             # of several wishes each may have its flow
-            several = len(verdict.ids) < FEWEST or left.many
-            return [] if several else [each for each in candidates if each.flow_id in verdict.ids], False
-        if not (verdict.reason in {Reason.NONE, *_FALLBACKS} if by_chat else self._is_last(choice, left)):
+            several = len(chosen) < FEWEST or left.many
+            return [] if several else [each for each in candidates if each.flow_id in chosen], False
+        if not (choice.reason in {Reason.NONE, *_FALLBACKS} if by_chat else self._is_last(choice, left)):
             return [], False
         none = by_chat and last.outcome == "none"
         if not self._may_fit(left) or (none and not self._is_in_scope(left)):

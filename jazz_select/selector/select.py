@@ -1,6 +1,7 @@
 """`FlowSelector`: narrow what there is, decide among what is left, record how."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from os import PathLike
 from time import perf_counter
@@ -19,7 +20,6 @@ from jazz_select.selector.calibration import Budget, Calibration, labelled
 from jazz_select.selector.choice import (
     BLANK,
     Choice,
-    ChoiceOptions,
     Choosing,
     Heard,
     ModelChoice,
@@ -183,12 +183,20 @@ class FlowSelector:
         if model is not None:
             owned = isinstance(llm, str)
             self._client = ChatClient(model, max_retries=max_retries, max_concurrency=max_concurrency, owned=owned)
-        options = ChoiceOptions(on_empty=on_empty, max_reasks=max_reasks, prompt_tokens=prompt_tokens)
+        asked: ModelChoice | None = None
+        if self._client is not None:
+            asked = ModelChoice(
+                client=self._client,
+                flows=flow_registry,
+                on_empty=on_empty,
+                max_reasks=max_reasks,
+                prompt_tokens=prompt_tokens,
+            )
         self._choosing = Choosing(
             flows=flow_registry,
             settling=settling,
             budget=Budget(max_error=max_error, flows=flow_registry, calibration=calibration or Calibration()),
-            model=None if self._client is None else ModelChoice(self._client, options, flow_registry),
+            model=asked,
             decider=None if self._decider is None else Deciding(self._decider),
             ask_user=ask_user,
             timeout_s=timeout_s,
@@ -424,45 +432,34 @@ class FlowSelector:
         closed: Unavailable | None = None,
     ) -> FlowSelectionResult:
         """The result, without the flows whose guards no longer agree; they are asked here, where nobody asked them."""
-        verdict = choice.verdict
-        warn_of(verdict.unresolved, narrowed.candidates, self._registry)
-        chosen = [self._registry[flow_id] for flow_id in verdict.ids]
+        warn_of(choice.unresolved, narrowed.candidates, self._registry)
+        chosen = [self._registry[flow_id] for flow_id in choice.chosen_ids]
         closed = await self._guards.closed_among(chosen, context) if closed is None else closed
         flows = [flow for flow in chosen if flow.id not in closed.shut]
-        gone = Unavailable({each: closed.shut[each] for each in verdict.ids if each in closed.shut})
+        gone = Unavailable({each: closed.shut[each] for each in choice.chosen_ids if each in closed.shut})
         prompts = [await self._prompts.prompt(flow) for flow in flows]
-        told = verdict.called_off or verdict.confirmed or verdict.values or verdict.unclear
-        settled = flows or told or verdict.reason in _WITHOUT_A_FLOW
-        decision = Decision(
-            tier=verdict.tier if settled else Tier.OPEN,
-            reason=verdict.reason if settled else Reason.NONE,
+        told = choice.called_off or choice.confirmed or choice.values or choice.unclear
+        settled = flows or told or choice.reason in _WITHOUT_A_FLOW
+        known: dict[str, Any] = {each.name: getattr(choice, each.name) for each in fields(Decision)}
+        decision = replace(
+            Decision(**known),
+            tier=choice.tier if settled else Tier.OPEN,
+            reason=choice.reason if settled else Reason.NONE,
             chosen_ids=tuple(flow.id for flow in flows),
             candidates=narrowed.candidates,
-            raw_reply=choice.answer.text,
-            parsed_ids=choice.parsed_ids,
-            called_off=verdict.called_off,
-            confirmed=verdict.confirmed,
-            quote=verdict.quote,
-            values=verdict.values,
-            unclear=verdict.unclear,
             confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
             in_scope=narrowed.in_scope,
             sized=narrowed.sized,
             recalled_by=narrowed.recalled_by,
             latency=latency,
-            usage=choice.answer.usage,
-            model=choice.answer.model,
-            attempts=choice.answer.attempts,
-            error=choice.error,
             notes=(*narrowed.notes, *choice.notes, *(f"after the choice: {note}" for note in gone.notes)),
-            stages=choice.stages,
             question=choice.question and open_question(choice.question, narrowed.candidates),
         )
         return FlowSelectionResult(
             chosen_flows=flows,
             chosen_prompts=prompts,
             combined_prompt="\n\n".join(prompts),
-            unresolved_ids=list(verdict.unresolved),
+            unresolved_ids=list(choice.unresolved),
             candidates=list(narrowed.metadata),
             decision=decision,
         )

@@ -37,11 +37,11 @@ def test_no_reply_raises_or_runs_what_was_not_offered(reply: object) -> None:
     reading = read_reply(reply, OFFERED)
     assert (reading.status == "ids") == bool(reading.ids)
     assert len(set(reading.ids)) == len(reading.ids)
-    verdict = judge(reading, OFFERED, LIVE, on_empty="none")
-    assert set(verdict.ids) <= set(IDS) & LIVE
-    assert set(reading.ids) <= set(verdict.ids) | set(verdict.unresolved)
-    assert not set(verdict.ids) & set(verdict.unresolved)
-    assert bool(verdict.ids) == (verdict.reason is not Reason.NONE)
+    choice = judge(reading, OFFERED, LIVE, on_empty="none")
+    assert set(choice.chosen_ids) <= set(IDS) & LIVE
+    assert set(reading.ids) <= set(choice.chosen_ids) | set(choice.unresolved)
+    assert not set(choice.chosen_ids) & set(choice.unresolved)
+    assert bool(choice.chosen_ids) == (choice.reason is not Reason.NONE)
 
 
 @given(reply=st.binary())
