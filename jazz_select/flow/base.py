@@ -269,6 +269,7 @@ class BaseFlow:
     """The share of answers with this flow that may be wrong where a stage before the chat model gives them, in place of
     the selector's own: see `FlowSelector`."""
 
+    _takes: ClassVar[Sequence[str]] = tuple(FlowFields.__annotations__)
     _origin: Origin = Origin()
     _homes: tuple["ref[FlowRegistry]", ...] = ()
     _pinned: FlowRegistry | None = None
@@ -295,8 +296,8 @@ class BaseFlow:
             TypeError: There is no field of such a name.
         """
         for field, value in fields.items():
-            if field not in FlowFields.__annotations__:
-                near = did_you_mean(field, [*FlowFields.__annotations__])
+            if field not in self._takes:
+                near = did_you_mean(field, self._takes)
                 msg = f"{type(self).__name__}() got an unexpected keyword argument {field!r}{near and f'; {near}'}"
                 raise TypeError(msg)
             if value is not None:

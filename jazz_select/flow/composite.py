@@ -1,7 +1,7 @@
 """Flows made of flows: one after the other, side by side, or one of several."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
 
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowFields, FlowPart, FlowRegistry
@@ -35,6 +35,19 @@ def _named(definition: Definition) -> Iterator[str]:
             yield from _named(part.flow)
 
 
+class CompositeFields(FlowFields, total=False):
+    """The fields of a composite: those of any flow, and its parts."""
+
+    flows: Sequence[FlowPart] | None
+
+
+class ConditionalFields(CompositeFields, total=False):
+    """The fields of a conditional flow."""
+
+    branches: Sequence[tuple[str, FlowPart]] | None
+    otherwise: "FlowPart | None"
+
+
 class CompositeFlow(BaseFlow):
     """What the three composites share: parts in `flows`, and a guard that asks the parts' guards."""
 
@@ -47,6 +60,13 @@ class CompositeFlow(BaseFlow):
     Raises `FlowValidationError` where a part cannot be found.
     """
     _own_tools: Sequence[str] = ()
+    _takes = tuple(CompositeFields.__annotations__)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self, *, registry: FlowRegistry | None = None, replace: bool = False, **fields: Unpack[CompositeFields]
+        ) -> None: ...
 
     def __init_subclass__(cls, *, registry: FlowRegistry | None = None) -> None:
         own = vars(cls).get("tools")
@@ -54,25 +74,6 @@ class CompositeFlow(BaseFlow):
             cls._own_tools = own
             del cls.tools
         super().__init_subclass__(registry=registry)
-
-    def __init__(
-        self,
-        *,
-        flows: Sequence[FlowPart] | None = None,
-        registry: FlowRegistry | None = None,
-        replace: bool = False,
-        **fields: Unpack[FlowFields],
-    ) -> None:
-        """Build the flow of these parts and register it; what is not given keeps the class's value.
-
-        Raises:
-            FlowValidationError: A field or a part is missing or wrong.
-            DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
-            TypeError: There is no field of such a name.
-        """
-        if flows is not None:
-            self.flows = tuple(flows) if isinstance(flows, list) else flows
-        super().__init__(registry=registry, replace=replace, **fields)
 
     @property
     def own_tools(self) -> Sequence[str]:
@@ -161,29 +162,13 @@ class ConditionalFlow(CompositeFlow):
     """Pairs of "when" and the flow to run then."""
     otherwise: "FlowPart | None" = None
     """What to run where no branch fits."""
+    _takes = tuple(ConditionalFields.__annotations__)
 
-    def __init__(
-        self,
-        *,
-        branches: Sequence[tuple[str, FlowPart]] | None = None,
-        otherwise: "FlowPart | None" = None,
-        flows: Sequence[FlowPart] | None = None,
-        registry: FlowRegistry | None = None,
-        replace: bool = False,
-        **fields: Unpack[FlowFields],
-    ) -> None:
-        """Build the flow of these branches and register it; what is not given keeps the class's value.
+    if TYPE_CHECKING:
 
-        Raises:
-            FlowValidationError: A field, branch or part is missing or wrong.
-            DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
-            TypeError: There is no field of such a name.
-        """
-        if branches is not None:
-            self.branches = tuple(branches) if isinstance(branches, list) else branches
-        if otherwise is not None:
-            self.otherwise = otherwise
-        super().__init__(flows=flows, registry=registry, replace=replace, **fields)
+        def __init__(
+            self, *, registry: FlowRegistry | None = None, replace: bool = False, **fields: Unpack[ConditionalFields]
+        ) -> None: ...
 
     def links(self) -> Sequence[tuple[str | None, FlowPart]]:
         """Branches, then `flows`, each under its own condition, then `otherwise` with an empty text."""
