@@ -137,8 +137,7 @@ def _check_of(name: str, kind: Any) -> Callable[[object], object]:
             validate(value)
         except ValidationError as error:
             given = error.errors(include_url=False, include_context=False)[0]["input"]
-            msg = f"{name} is {_words(kind)}, not {shown(given)}"
-            raise ConfigError(msg) from error
+            raise ConfigError(f"{name} is {_words(kind)}, not {shown(given)}") from error
 
     return check
 
@@ -209,8 +208,7 @@ def read_as(kind: type[T], data: object, place: str) -> T:
         found = error.errors(include_url=False, include_input=not is_secret)
         told = [_placed(each, kind) for each in found[:_MOST_PROBLEMS]]
         more = f" (and {len(found) - _MOST_PROBLEMS} more)" if len(found) > _MOST_PROBLEMS else ""
-        msg = f"{place}: {'; '.join(told)}{more}"
-        raise ConfigError(msg) from (None if is_secret else error)
+        raise ConfigError(f"{place}: {'; '.join(told)}{more}") from (None if is_secret else error)
 
 
 @lru_cache(64)

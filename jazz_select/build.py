@@ -72,17 +72,15 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
         msg = f"registry is a FlowRegistry or another mapping of flow id to flow, not {type(flows).__name__}"
         raise ConfigError(msg)
     if not flows and not allow_empty and not dry_run and (indexed := await memory.list_flows(agent_id)):
-        msg = (
+        raise ConfigError(
             f"the registry is empty, and syncing it would delete all {len(indexed)} flows of agent {agent_id!r}: "
             "import the flow modules first, pass registry=…, or say allow_empty=True"
         )
-        raise ConfigError(msg)
     answered = [(text, name) for text, name in cases if name is not None]
     labelled = [(text, flow_id(name)) for text, name in answered]
     unknown = sorted(name for _, name in answered if flow_id(name) not in flows)
     if unknown:
-        msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
-        raise ConfigError(msg)
+        raise ConfigError(f"cases name flows that the registry does not have: {', '.join(unknown[:5])}")
     notes = check_tools(flows.values(), tools)
     if left_out := len(cases) - len(answered):
         were = "were" if left_out > 1 else "was"

@@ -216,11 +216,9 @@ def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: in
     """
     given = cast("object", text)  # callers without a type checker
     if not isinstance(given, str | bytes | bytearray):
-        problem = f"the text: it is {type(given).__name__}, and no text"
-        raise SnapshotError(problem)
+        raise SnapshotError(f"the text: it is {type(given).__name__}, and no text")
     if len(text) > longest:
-        problem = f"it is longer than {longest} characters, which no {kind} is"
-        raise SnapshotError(problem)
+        raise SnapshotError(f"it is longer than {longest} characters, which no {kind} is")
     marked = _SIGNATURE in text if isinstance(text, str) else _SIGNATURE.encode() in text
     if secret is None and not marked:
         return text
@@ -244,11 +242,9 @@ def _read(text: str | bytes) -> dict[str, Any]:
     try:
         value: Any = from_json(text, allow_inf_nan=False)
     except (ValueError, TypeError) as error:  # the latter where a text holds halves of surrogate pairs
-        problem = f"the text: it is no JSON: {describe_error(error)}"
-        raise SnapshotError(problem) from error
+        raise SnapshotError(f"the text: it is no JSON: {describe_error(error)}") from error
     if not isinstance(value, dict):
-        problem = "the text: it is no JSON object"
-        raise SnapshotError(problem)
+        raise SnapshotError("the text: it is no JSON object")
     return cast("dict[str, Any]", value)
 
 
@@ -262,8 +258,7 @@ def _keys(secret: Secret) -> list[bytes]:
     keys = [each.encode(errors="surrogatepass") if isinstance(each, str) else each for each in given]
     wrong = [type(each).__name__ for each in keys if not isinstance(each, bytes)]
     if wrong:
-        msg = f"secret is a text, bytes, or a list of these, the newest first, not {wrong[0]}"
-        raise ConfigError(msg)
+        raise ConfigError(f"secret is a text, bytes, or a list of these, the newest first, not {wrong[0]}")
     if not keys or not all(keys):
         msg = "secret is empty: anybody could sign with it; take random bytes, such as secrets.token_bytes(32)"
         raise ConfigError(msg)
@@ -275,8 +270,7 @@ def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
         # Numbers of any size are written out: what is cut or rounded here could be changed unseen.
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (ValueError, RecursionError) as error:
-        problem = f"the text: it is no JSON that can be signed: {describe_error(error)}"
-        raise SnapshotError(problem) from error
+        raise SnapshotError(f"the text: it is no JSON that can be signed: {describe_error(error)}") from error
     return hmac(key, f"jazz_select {kind}\n{canonical}".encode(), "sha256").hex()
 
 

@@ -20,8 +20,7 @@ def front(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]],
 
     def load(name: str) -> "Any":
         if name not in homes:
-            msg = f"module {package!r} has no attribute {name!r}"
-            raise AttributeError(msg)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         from importlib import import_module
 
         value = getattr(import_module(homes[name]), name)

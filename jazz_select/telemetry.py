@@ -118,8 +118,7 @@ class Trace:
 
     def __enter__(self) -> Self:
         if self._opened:
-            msg = "a Trace is opened once; make another one for what comes next"
-            raise ConfigError(msg)
+            raise ConfigError("a Trace is opened once; make another one for what comes next")
         here = _place.get()
         if here.trace is not None and not here.trace.closed:
             self._outer = here

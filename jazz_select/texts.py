@@ -37,8 +37,7 @@ class Texts:
             ConfigError: It holds what is no text, an unknown key, or a text that lacks a placeholder or has another.
         """
         if not isinstance(cast("object", given), Mapping | None):
-            msg = f"texts maps keys to sentences, or languages to such a mapping, not {given!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"texts maps keys to sentences, or languages to such a mapping, not {given!r:.80}")
         self._tables = {language: dict(table) for language, table in default_texts().items()}
         english = default_texts()[ENGLISH]
         for name, value in (given or {}).items():
@@ -101,11 +100,9 @@ def _check(place: str, key: str, text: object) -> None:
     english = default_texts()[ENGLISH]
     if key not in english:
         hint = did_you_mean(key, [*english]) or f"keys are {', '.join(english)}"
-        msg = f"texts: there is no {place!r:.80}; {hint}"
-        raise ConfigError(msg)
+        raise ConfigError(f"texts: there is no {place!r:.80}; {hint}")
     if not isinstance(text, str):
-        msg = f"texts: {place} is a sentence, not {text!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"texts: {place} is a sentence, not {text!r:.80}")
     try:
         named = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
     except ValueError as error:
@@ -116,5 +113,4 @@ def _check(place: str, key: str, text: object) -> None:
         lacks = ", ".join(f"{{{name}}}" for name in sorted(wanted - named))
         more = ", ".join(f"{{{name}}}" for name in sorted(named - wanted))
         problem = "; ".join(filter(None, (lacks and f"it lacks {lacks}", more and f"nothing fills {more}")))
-        msg = f"texts: {place}: {problem}"
-        raise ConfigError(msg)
+        raise ConfigError(f"texts: {place}: {problem}")

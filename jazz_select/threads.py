@@ -320,8 +320,7 @@ async def run_with_timeout(function: Callable[..., object], *args: object, limit
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        msg = f"{name.removeprefix(_NAMED)} was cancelled from within"
-        raise RuntimeError(msg) from error
+        raise RuntimeError(f"{name.removeprefix(_NAMED)} was cancelled from within") from error
 
 
 async def called(function: Callable[..., object], *args: object, name: str) -> object:

@@ -171,8 +171,7 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
         ConfigError: Two forms were asked for, or what is known cannot be read.
     """
     if given.json and given.prompt:
-        msg = "pass either --json or --prompt: the JSON holds the prompt as combined_prompt"
-        raise ConfigError(msg)
+        raise ConfigError("pass either --json or --prompt: the JSON holds the prompt as combined_prompt")
     asked = {
         "request": encodable(sys.stdin.read() if given.request == "-" else given.request),
         "episodes": [encodable(each) for each in given.episode or ()],

@@ -103,16 +103,14 @@ def _factory(named: str) -> "MakeAgent":
     """
     module, colon, name = named.partition(":")
     if not module or not colon or not name:
-        msg = f"--agent {named!r:.80} is told as package.module:factory, such as shop.agents:make_agent"
-        raise ConfigError(msg)
+        raise ConfigError(f"--agent {named!r:.80} is told as package.module:factory, such as shop.agents:make_agent")
     look_here()
     try:
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError) as error:
-        msg = f"--agent {named}: {describe_error(error)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"--agent {named}: {describe_error(error)}") from error
     if not callable(found):
         msg = f"--agent {named} is no function: it takes the model to ask, and returns an agent of its own each time"
         raise ConfigError(msg)
@@ -125,8 +123,7 @@ def _chosen(cases: Sequence[ConversationCase], only: Sequence[str]) -> Sequence[
     known = {case.name for case in cases} | {tag for case in cases for tag in case.tags}
     if unknown := [each for each in only if each not in known]:
         ids = ", ".join(case.name for case in cases[:20])
-        msg = f"--only {unknown[0]!r:.80}: no conversation has this id or tag; there are {ids}"
-        raise ConfigError(msg)
+        raise ConfigError(f"--only {unknown[0]!r:.80}: no conversation has this id or tag; there are {ids}")
     return [case for case in cases if {case.name, *case.tags} & set(only)]
 
 

@@ -68,8 +68,7 @@ def judge(settings: "Settings", given: "EvalCommand") -> None:
         ConfigError: An option or the file cannot be used.
     """
     if given.json and given.format not in {None, "json"}:
-        msg = f"--format {given.format} beside --json, which is --format json: pass one of them"
-        raise ConfigError(msg)
+        raise ConfigError(f"--format {given.format} beside --json, which is --format json: pass one of them")
     registry = catalogue(settings, learned=settings.learned)
     cases = _picked(read_cases(given.file, registry, flows=settings.flows), given.tag or ())
     depths = tuple(sorted({*DEPTHS, *(given.k or ())}))
@@ -91,8 +90,7 @@ def _picked(cases: Cases, tags: Sequence[str]) -> Cases:
     if not kept:
         known = sorted({tag for case in cases for tag in case.tags})
         there = f"there are {', '.join(known[:20])}" if known else "none of its cases has a tag"
-        msg = f"{cases.file} has no case with the tag {', '.join(tags)}: {there}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{cases.file} has no case with the tag {', '.join(tags)}: {there}")
     return Cases(cases=kept, problems=cases.problems, file=cases.file)
 
 

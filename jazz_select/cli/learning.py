@@ -38,15 +38,13 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
         ConfigError: Several steps were asked for, the log is missing, or a file cannot be used.
     """
     if given.shadow + given.promote + given.roll_back > 1:
-        msg = "pass one of --shadow, --promote and --roll-back: they are done one after the other"
-        raise ConfigError(msg)
+        raise ConfigError("pass one of --shadow, --promote and --roll-back: they are done one after the other")
     file = settings.learned or LEARNED
     if given.promote or given.roll_back:
         _move(file, given)
         return
     if given.log is None:
-        msg = "name the log to learn from: jazz-select learn outcomes.db"
-        raise ConfigError(msg)
+        raise ConfigError("name the log to learn from: jazz-select learn outcomes.db")
     overlay = load_overlay(file, must_exist=given.shadow)
     if given.shadow:
         trial = asyncio.run(_compared(settings, given.log, overlay))

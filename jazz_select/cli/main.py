@@ -191,8 +191,7 @@ class CheckCommand(JsonOption, FlowOptions):
             ConfigError: They were named in both.
         """
         if self.source is not None and self.flows is not None:
-            msg = "name the flows once: as the argument, or with --flows"
-            raise ConfigError(msg)
+            raise ConfigError("name the flows once: as the argument, or with --flows")
         return settings_with({**vars(self), "flows": self.flows if self.source is None else self.source})
 
 

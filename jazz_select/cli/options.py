@@ -201,8 +201,7 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
     if "agent_id" in given:
         given["agent_id"] = encodable(given["agent_id"])
     if {"index", "url"} <= given.keys():
-        msg = "pass either --index or --url, so that it is clear where the flows are kept"
-        raise ConfigError(msg)
+        raise ConfigError("pass either --index or --url, so that it is clear where the flows are kept")
     if "index" in given:
         given["url"] = None  # the option says where; a JAZZ_URL must not overrule it
     try:
@@ -232,8 +231,7 @@ def context_of(pairs: list[str]) -> dict[str, Any]:
     for pair in map(encodable, pairs):
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            msg = f"--context {pair!r} is not KEY=VALUE; write for example --context authenticated=true"
-            raise ConfigError(msg)
+            raise ConfigError(f"--context {pair!r} is not KEY=VALUE; write for example --context authenticated=true")
         context[key.strip()] = _value(value)
     return context
 

@@ -266,8 +266,7 @@ def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]"
 def _with_cases(sources: "list[AgentSource]") -> "list[AgentSource]":
     for file in (file for each in sources for file in each.cases):
         if not file.is_file():
-            msg = f"there is no file of cases {file}: leave it out, or name one that is there"
-            raise ConfigError(msg)
+            raise ConfigError(f"there is no file of cases {file}: leave it out, or name one that is there")
     return sources
 
 
@@ -282,11 +281,10 @@ def _check_reach(given: "ServeCommand") -> None:
     with suppress(ValueError):
         if ipaddress.ip_address(given.host).is_loopback:
             return
-    msg = (
+    raise ConfigError(
         f"--host {given.host} can be reached from other machines, so a key is needed: "
         "openssl rand -hex 32 > serve.key, then --key-file serve.key (or JAZZ_SERVE_KEY)"
     )
-    raise ConfigError(msg)
 
 
 def _say(listening: socket.socket, given: "ServeCommand") -> None:

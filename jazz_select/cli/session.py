@@ -61,8 +61,7 @@ def require_folder(name: str, *, advice: str) -> None:
         ConfigError: There is none.
     """
     if not Path(name).is_dir():
-        msg = f"there is no folder {name} here; {advice}"
-        raise ConfigError(msg)
+        raise ConfigError(f"there is no folder {name} here; {advice}")
 
 
 def look_here() -> None:

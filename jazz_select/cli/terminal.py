@@ -259,5 +259,4 @@ def write_file(file: Path, text: str, *, option: str) -> None:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        msg = f"{option} {file} cannot be written: {error.strerror or error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{option} {file} cannot be written: {error.strerror or error}") from error

@@ -93,8 +93,7 @@ class Connection:
         check_argument("agent_id", agent_id, str)
         key = key.strip() if isinstance(key, str) else key  # a file that holds one ends with a line end
         if key is not None and not (isinstance(key, str) and _KEY.fullmatch(key)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-            msg = "key is the one that the service was given for your agent: one word, without blanks"
-            raise ConfigError(msg)
+            raise ConfigError("key is the one that the service was given for your agent: one word, without blanks")
         self.url = _checked(_AT_A_SOCKET if url is None and uds is not None else url)
         self.timeout_s = timeout_s
         self.agent_id = agent_id
@@ -185,8 +184,7 @@ class Connection:
             if found != self.agent_id:
                 what = "this key opens" if self._has_key else f"the service at {self.url} serves"
                 remedy = "give its own key" if self._has_key else "give its own address, or another agent_id"
-                msg = f"{what} the agent {one_line_of(found)!r}, not {self.agent_id!r}: {remedy}"
-                raise ConfigError(msg)
+                raise ConfigError(f"{what} the agent {one_line_of(found)!r}, not {self.agent_id!r}: {remedy}")
             self._is_agreed = True
 
     async def _asked(
@@ -340,11 +338,9 @@ def _checked(url: object) -> str:
     except httpx.InvalidURL:
         found = None
     if found is None or found.scheme not in {"http", "https"} or not found.host:
-        msg = f"url is the address of jazz-select serve, such as http://127.0.0.1:8420, not {url!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"url is the address of jazz-select serve, such as http://127.0.0.1:8420, not {url!r:.80}")
     if found.userinfo or found.query or found.fragment:
-        msg = "url is an address alone: the key is given as key=, and nothing follows the path"
-        raise ConfigError(msg)
+        raise ConfigError("url is an address alone: the key is given as key=, and nothing follows the path")
     return str(found).rstrip("/")
 
 
@@ -366,8 +362,7 @@ def _as_bytes(body: object) -> bytes:
     try:
         return orjson.dumps(body)
     except TypeError as error:
-        msg = f"only JSON can be sent to a service, and this is none: {describe_error(error)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"only JSON can be sent to a service, and this is none: {describe_error(error)}") from error
 
 
 async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[str, Any]]:

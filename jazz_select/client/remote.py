@@ -174,8 +174,7 @@ class RemoteSelector(FlowSelector):
         """
         logged = result.logged if isinstance(result, FlowSelectionResult) else result
         if not logged:
-            msg = "this selection was not logged, so nothing can be said of it: the service keeps no log"
-            raise ConfigError(msg)
+            raise ConfigError("this selection was not logged, so nothing can be said of it: the service keeps no log")
         body = {"selection": logged, "right": right if isinstance(right, str) else [*right], "note": note}
         await self._service.ask("POST", "/v1/feedback", body)
 
@@ -224,8 +223,7 @@ def sent_json(given: Mapping[str, Any] | None, name: str) -> dict[str, Any] | No
         return None
     wrong = next((key for key in cast("Mapping[object, object]", given) if not isinstance(key, str)), None)
     if wrong is not None:
-        msg = f"{name} is a mapping of names to values, and {wrong!r:.80} is no name"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name} is a mapping of names to values, and {wrong!r:.80} is no name")
     return {key: _json(value, f"{name}[{key!r:.80}]") for key, value in given.items() if value is not None}
 
 
@@ -404,7 +402,6 @@ def _limit(timeout_s: float | Literal["agent"] | None) -> float | None:
     if timeout_s == "agent":
         return None
     if timeout_s is None:
-        msg = "a service lets no turn take for ever: give timeout_s in seconds, or leave it out"
-        raise ConfigError(msg)
+        raise ConfigError("a service lets no turn take for ever: give timeout_s in seconds, or leave it out")
     check_argument("timeout_s", timeout_s, TimeLimit)
     return timeout_s

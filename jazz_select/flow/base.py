@@ -78,8 +78,7 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
             TypeError: `flow` is a class, or no flow at all.
         """
         if isinstance(flow, type) or not hasattr(flow, "compute_checksum"):
-            msg = f"register takes an instance of BaseFlow, not {flow!r}"
-            raise TypeError(msg)
+            raise TypeError(f"register takes an instance of BaseFlow, not {flow!r}")
         subject = Subject(name=flow.label, place=flow.place)
         fields = flow.fields()
         check_fields(subject, fields)

@@ -157,8 +157,7 @@ def _check_optional(subject: Subject, optional: Sequence[str], tools: Sequence[s
     for number, name in enumerate(optional, start=1):
         if name not in tools:
             advice = did_you_mean(name, tools) or "add it to the flow's `tools`, or take it out here"
-            problem = f"number {number}, {name!r}, is not among the flow's tools; {advice}"
-            raise subject.error("optional_tools", problem)
+            raise subject.error("optional_tools", f"number {number}, {name!r}, is not among the flow's tools; {advice}")
 
 
 def _check_priority(subject: Subject, value: object) -> None:

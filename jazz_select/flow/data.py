@@ -183,8 +183,7 @@ def _chain(data: FlowData, subject: Subject) -> tuple[str | dict[str, Any], ...]
                 raise subject.error(where, f"a tool never follows itself: take {after!r} out of candidate_tools")
         for name in (each for each in names if each not in tools):
             advice = did_you_mean(name, data.tools) or "add it to the flow's `tools:`, or take the step out"
-            problem = f"{beginning(name, _LONGEST_FIELD)!r} is not among the flow's tools; {advice}"
-            raise subject.error(where, problem)
+            raise subject.error(where, f"{beginning(name, _LONGEST_FIELD)!r} is not among the flow's tools; {advice}")
     return tuple(step if isinstance(step, str) else step.model_dump() for step in data.chain)
 
 
@@ -265,8 +264,7 @@ def read_text(file: Path, largest: int = LARGEST) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        problem = f"line {line} is not UTF-8; save the file as UTF-8"
-        raise FlowLoadError(short_path(str(file)), problem) from error
+        raise FlowLoadError(short_path(str(file)), f"line {line} is not UTF-8; save the file as UTF-8") from error
     except OSError as error:
         raise FlowLoadError(short_path(str(file)), error.strerror or str(error)) from error
 
@@ -284,8 +282,7 @@ def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     seen: dict[str, object] = {}
     for key, value in pairs:
         if key in seen:
-            msg = f"{key!r:.80} stands twice in one mapping"
-            raise ValueError(msg)
+            raise ValueError(f"{key!r:.80} stands twice in one mapping")
         seen[key] = value
     return seen
 
@@ -337,8 +334,7 @@ def _check_size(text: str) -> None:
                 msg = f"it has a number of more than {_LONGEST_NUMBER} digits; put quotes around it if it is a text"
                 raise ValueError(msg)
         if len(nodes) > _DEPTH:
-            msg = f"it nests lists or mappings more than {_DEPTH} deep, which no flow does"
-            raise ValueError(msg)
+            raise ValueError(f"it nests lists or mappings more than {_DEPTH} deep, which no flow does")
         if total > MOST_VALUES:
             msg = f"it holds more than {MOST_VALUES} values, aliases counted as what they stand for; split it"
             raise ValueError(msg)

@@ -47,22 +47,17 @@ class Input:
         for field in _TEXTS:
             given: object = getattr(self, field)
             if not isinstance(given, str) or len(given) > _LONGEST:
-                msg = f"an input's {field} is a text of at most {_LONGEST} characters, not {given!r:.80}"
-                raise ConfigError(msg)
+                raise ConfigError(f"an input's {field} is a text of at most {_LONGEST} characters, not {given!r:.80}")
         if not self.name.strip():
-            msg = "an input needs the name of the argument that it is for"
-            raise ConfigError(msg)
+            raise ConfigError("an input needs the name of the argument that it is for")
         listed = cast("object", self.choices)
         values = cast("Sequence[object]", listed)
         if not isinstance(listed, list | tuple) or len(values) > _MOST_CHOICES:
-            msg = f"choices of the input {self.name!r:.80} are a list of at most {_MOST_CHOICES} values"
-            raise ConfigError(msg)
+            raise ConfigError(f"choices of the input {self.name!r:.80} are a list of at most {_MOST_CHOICES} values")
         if not all(isinstance(each, str | int | float) for each in values):
-            msg = f"choices of the input {self.name!r:.80} are texts and numbers"
-            raise ConfigError(msg)
+            raise ConfigError(f"choices of the input {self.name!r:.80} are texts and numbers")
         if self.check is not None and not isinstance(self.check, str) and not callable(self.check):
-            msg = f"check of the input {self.name!r:.80} is a function of the value, or the name of a tool"
-            raise ConfigError(msg)
+            raise ConfigError(f"check of the input {self.name!r:.80} is a function of the value, or the name of a tool")
         object.__setattr__(self, "choices", tuple(values))
 
     @property

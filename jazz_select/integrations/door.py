@@ -124,8 +124,7 @@ class FlowDoor:
             DuplicateToolError: Two tools have one name.
         """
         if not isinstance(selector, FlowSelector):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-            msg = f"selector is a FlowSelector, not {selector!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"selector is a FlowSelector, not {selector!r:.80}")
         check_argument("timeout_s", timeout_s, TimeLimit)
         check_argument("approval", approval, ApprovalPolicy)
         check_argument("approve", approve, Approve | None)
@@ -240,8 +239,7 @@ class FlowDoor:
         """
         self._check_tool(tool, call_id)
         if not isinstance(agreed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - "no" must not be a yes
-            msg = f"agreed is True where somebody said yes to this very call, or False, not {agreed!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"agreed is True where somebody said yes to this very call, or False, not {agreed!r:.80}")
         given = arguments if isinstance(arguments, Mapping) else _object_in(arguments)
         if given is None:
             call = ToolCall(tool=tool.name, arguments={}, destructive=tool.destructive, door="framework")
@@ -283,8 +281,7 @@ class FlowDoor:
         if not isinstance(tool, Tool):
             known = isinstance(tool, str) and tool in self.tools
             which = f"door.tools[{tool!r:.80}]" if known else "one of shown.tools"
-            msg = f"tool is a Tool: pass {which}, not {tool!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"tool is a Tool: pass {which}, not {tool!r:.80}")
         if not isinstance(call_id, str):
             msg = f"call_id is a string, the same wherever the same call may be made again, not {call_id!r:.80}"
             raise ConfigError(msg)
@@ -358,8 +355,7 @@ def _as_call(given: object) -> tuple[str, Mapping[str, Any]]:
     """
     pair = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
     if len(pair) != _PAIR or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
-        msg = f"calls are pairs of a tool's name and its arguments by name, not {given!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"calls are pairs of a tool's name and its arguments by name, not {given!r:.80}")
     return pair[0], cast("Mapping[str, Any]", pair[1])
 
 
@@ -379,8 +375,7 @@ def check_door(given: object) -> None:
         ConfigError: It is none.
     """
     if not isinstance(given, FlowDoor):
-        msg = f"door is a FlowDoor(selector, tools) from jazz_select.integrations.door, not {given!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"door is a FlowDoor(selector, tools) from jazz_select.integrations.door, not {given!r:.80}")
 
 
 def kept_in(*places: object) -> Mapping[str, Any] | None:

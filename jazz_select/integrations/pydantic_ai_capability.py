@@ -81,8 +81,7 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
         if own := self.door.tools.get(name):
             verdict = await self.door.verdict(own, tool_args, call_id(ctx))
             if isinstance(verdict, Deny):
-                problem = f"not run: {verdict.reason}"
-                raise ToolFailed(problem)
+                raise ToolFailed(f"not run: {verdict.reason}")
             if isinstance(verdict, Ask) and not ctx.tool_call_approved:
                 raise ApprovalRequired({"title": own.display_name, "reason": verdict.reason})
             if ctx.tool_call_approved:  # an answer may come twice

@@ -241,11 +241,9 @@ class TermCounts:
             for each in ("terms", "counts")
         )
         if type(flows) is not int or not 0 <= flows < _TOKENS or len(terms) != len(counts) or len(terms) > _NOTED_TERMS:
-            msg = "sizes of the counts of terms"
-            raise ValueError(msg)
+            raise ValueError("sizes of the counts of terms")
         if (terms[1:] <= terms[:-1]).any() or (counts > flows).any() or not counts.all():
-            msg = "counts of terms"
-            raise ValueError(msg)
+            raise ValueError("counts of terms")
         return cls(flows=flows, terms=terms, counts=counts)
 
 

@@ -194,12 +194,10 @@ class RecallScope:
         count: Any = MOST_SIZED if auto else top_k
         for name, value, other in (("top_k", count, ', or "auto"'), ("rrf_k", rrf_k, "")):
             if not (is_number(value) and 1 <= value < _MAX_COUNT and value == int(value)):
-                msg = f"{name} must be a whole number of at least 1{other}, not {value!r:.80}"
-                raise ConfigError(msg)
+                raise ConfigError(f"{name} must be a whole number of at least 1{other}, not {value!r:.80}")
         if not is_number(coverage) or not LEAST_COVERAGE <= coverage <= MOST_COVERAGE:
             bounds = f"{LEAST_COVERAGE:g} to {MOST_COVERAGE:g}"
-            msg = f"coverage must be a number from {bounds}, such as .98, not {coverage!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"coverage must be a number from {bounds}, such as .98, not {coverage!r:.80}")
         return cls(
             agent_id=agent_id,
             top_k=int(count),
@@ -217,8 +215,7 @@ def check_texts(texts: Sequence[object], what: str = "a query, and the focus of 
     """
     wrong = [each for each in texts if not isinstance(each, str)]
     if wrong:
-        msg = f"{what} is a string, not {wrong[0]!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{what} is a string, not {wrong[0]!r:.80}")
 
 
 class Pace:

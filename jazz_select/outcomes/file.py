@@ -166,8 +166,7 @@ def named(path: object) -> Path:
         text: object = os.fspath(cast("str | os.PathLike[Any]", path))
         if isinstance(text, str) and text not in {"", ":memory:"} and "\0" not in text and as_text(text) == text:
             return Path(text)
-    msg = f"a log of outcomes is a file: name one, such as outcomes.db, not {path!r:.80}"
-    raise ConfigError(msg)
+    raise ConfigError(f"a log of outcomes is a file: name one, such as outcomes.db, not {path!r:.80}")
 
 
 def made(path: Path) -> None:

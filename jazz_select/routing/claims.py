@@ -43,11 +43,10 @@ class SqliteClaims:
                 database.execute(_TABLE)
                 database.execute("SELECT call_id, fingerprint, claimed_at, outcome FROM claims LIMIT 0")
         except sqlite3.Error as error:
-            msg = (
+            raise ConfigError(
                 f"claims cannot be kept in {self._path}: {describe_error(error)}; "
                 "name a file that is a database of claims or not there yet, in a folder that can be written"
-            )
-            raise ConfigError(msg) from error
+            ) from error
 
     async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
         """Claim a call before it is made: None where nobody has before.

@@ -176,8 +176,7 @@ class FlowExecutor:
         """
         asked = result.asked
         if asked is None:
-            msg = "this run does not wait for an answer: its `asked` is None"
-            raise ConfigError(msg)
+            raise ConfigError("this run does not wait for an answer: its `asked` is None")
         ids = [asked.id]
         done = result.records[:-1]
         last = done[-1].tool if done else ""
@@ -193,8 +192,7 @@ class FlowExecutor:
             return step
         if self._tools.get(step.name) is step:
             return step.name
-        msg = f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor"
-        raise ConfigError(msg)
+        raise ConfigError(f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor")
 
     async def _passed(self, run: RunContext, steps: Sequence[Step]) -> RunResult:
         """Pass these steps, as far as that goes."""

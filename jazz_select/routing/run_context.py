@@ -40,8 +40,7 @@ def check_run(steps: object, inputs: object) -> None:
         msg = f"steps are a list of tools or their names, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
         raise ConfigError(msg)
     if inputs is not None and not isinstance(inputs, Mapping):
-        msg = f"inputs are a mapping of names to values, not {inputs!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"inputs are a mapping of names to values, not {inputs!r:.80}")
 
 
 def chain_of(flow: BaseFlow) -> tuple[Step, ...]:

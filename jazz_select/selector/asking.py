@@ -62,8 +62,7 @@ def question_in(asked: object) -> UserQuestion | None:
     if question is None:
         return None
     if not isinstance(question, UserQuestion):
-        msg = f"asked is the decision that a question came with, or the question, not {asked!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"asked is the decision that a question came with, or the question, not {asked!r:.80}")
     if not _is_readable(question):
         msg = "asked is a question whose text, request and options are not what a decision came with: give it as it was"
         raise ConfigError(msg)

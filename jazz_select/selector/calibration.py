@@ -128,8 +128,7 @@ async def labelled(
     pairs = [_pair(each) for each in cases]
     names = {flow.name: flow.id for flow in flows.values()}
     if unknown := sorted({name for _, name in pairs if name is not None and name not in names}):
-        msg = f"cases name flows that the registry does not have: {', '.join(unknown[:5])}"
-        raise ConfigError(msg)
+        raise ConfigError(f"cases name flows that the registry does not have: {', '.join(unknown[:5])}")
     requests = [Request.of(text, None) for text, _ in pairs]
     narrowed = await narrower.recalled(requests, {}) if requests else []
     if not any(each.candidates for each in narrowed):
@@ -147,8 +146,7 @@ def _pair(case: object) -> tuple[str, str | None]:
         case (str() as text, str() | None as name):
             return text, name
         case _:
-            msg = f"a case is a request with the name of its flow, or with None, not {case!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"a case is a request with the name of its flow, or with None, not {case!r:.80}")
 
 
 async def calibrated(cases: Sequence[Labelled], decider: Deciding | None, *, timeout_s: float | None) -> Calibration:

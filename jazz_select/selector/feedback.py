@@ -75,14 +75,12 @@ class Outcomes:
         entry = result if isinstance(result, str) else result.logged
         names = self._checked(right)
         if not entry:
-            msg = "this selection has no entry in the log: nothing was asked, or it could not be written"
-            raise ConfigError(msg)
+            raise ConfigError("this selection has no entry in the log: nothing was asked, or it could not be written")
         if not await in_thread(self.log.has, entry):
-            msg = (
+            raise ConfigError(
                 f"the log {self.log.path} has no entry {entry!r:.80}: pass a result of this selector, or its `logged`; "
                 "of what another one selected, tell that one"
             )
-            raise ConfigError(msg)
         await in_thread(partial(self.log.correct, entry, names, note=note))
 
     def hinted(self, entry: str, right: Sequence[str], note: str) -> None:
@@ -98,8 +96,7 @@ class Outcomes:
                 said = as_text(name)[:_LONGEST]
                 found = near(said, known, most=3)
                 more = f" (did you mean {', '.join(map(repr, found))}?)" if found else ""
-                msg = f"right: there is no flow {said!r}{more}; right=[] says that nothing fits"
-                raise ConfigError(msg)
+                raise ConfigError(f"right: there is no flow {said!r}{more}; right=[] says that nothing fits")
         return tuple(dict.fromkeys(names))
 
     def _catalogue(self) -> str:

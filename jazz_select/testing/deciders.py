@@ -80,8 +80,7 @@ class ScriptedDecider:
             ValueError: There is no answer to repeat.
         """
         if repeat and not answers:
-            msg = "ScriptedDecider(repeat=True) needs an answer to repeat"
-            raise ValueError(msg)
+            raise ValueError("ScriptedDecider(repeat=True) needs an answer to repeat")
         self.calls: list[tuple[str, Mapping[str, Question]]] = []
         self._answers = answers
         self._repeat = repeat
@@ -100,8 +99,7 @@ class ScriptedDecider:
         asked = len(self.calls)
         if asked > len(self._answers) and not self._repeat:
             has = f"{len(self._answers)} answers"
-            msg = f"ScriptedDecider was asked {asked} times and has {has}; add one or pass repeat=True"
-            raise AssertionError(msg)
+            raise AssertionError(f"ScriptedDecider was asked {asked} times and has {has}; add one or pass repeat=True")
         answer: Any = self._answers[min(asked, len(self._answers)) - 1]
         if self._delay_s:
             await asyncio.sleep(self._delay_s)

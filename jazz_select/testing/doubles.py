@@ -52,8 +52,7 @@ class ScriptedModel:
         for number, reply in enumerate(replies, 1):
             _check(number, reply)
         if repeat and not replies:
-            msg = "ScriptedModel(repeat=True) needs a reply to repeat"
-            raise ValueError(msg)
+            raise ValueError("ScriptedModel(repeat=True) needs a reply to repeat")
         self.calls: list[tuple[Message, ...]] = []
         self.schemas: list[Mapping[str, Any] | None] = []
         self.takes_schema = takes_schema
@@ -72,8 +71,7 @@ class ScriptedModel:
         asked = len(self.calls)
         if asked > len(self._replies) and not self._repeat:
             has = f"{len(self._replies)} replies"
-            msg = f"ScriptedModel was asked {asked} times and has {has}; add one or pass repeat=True"
-            raise AssertionError(msg)
+            raise AssertionError(f"ScriptedModel was asked {asked} times and has {has}; add one or pass repeat=True")
         reply = self._replies[min(asked, len(self._replies)) - 1]
         if self._delay_s:
             await asyncio.sleep(self._delay_s)

@@ -24,8 +24,7 @@ class HashEmbedder:
 
     def __init__(self, dim: int = 256) -> None:
         if dim < 1:
-            msg = f"dim must be at least 1, not {dim}"
-            raise ValueError(msg)
+            raise ValueError(f"dim must be at least 1, not {dim}")
         self.identity, self.dim = f"hash:{dim}", dim
         self.offload = False  # it takes microseconds
 

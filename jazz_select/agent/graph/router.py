@@ -52,7 +52,7 @@ def laid_out(
     nodes = (PRE_CHECK, *between, *actions, FINISH)
     twice = sorted({name for name in nodes if nodes.count(name) > 1})
     if twice:
-        raise RouterError(f"two nodes have one name: {', '.join(twice)}")  # noqa: EM102, TRY003 - said once
+        raise RouterError(f"two nodes have one name: {', '.join(twice)}")
     _check_tags(guards, routes, actions)
     planned = [*(name for name, action in actions.items() if action.planned), FINISH]
     edges: dict[str, Mapping[str, str]] = {
@@ -84,17 +84,17 @@ def check_kinds(*, guards: object, routes: object, actions: object, functions: M
     """
     for each in cast("Sequence[object]", guards) if isinstance(guards, Sequence) else [guards]:
         if not isinstance(each, Guard) or each is guards:
-            raise RouterError(f"guards are a list of Guards (make one of a function with @guard), not {each!r:.80}")  # noqa: EM102, TRY003
+            raise RouterError(f"guards are a list of Guards (make one of a function with @guard), not {each!r:.80}")
     if not isinstance(routes, Mapping):
-        raise RouterError(f"routes are a mapping of tags to nodes, not {routes!r:.80}")  # noqa: EM102, TRY003 - said once
+        raise RouterError(f"routes are a mapping of tags to nodes, not {routes!r:.80}")
     named = cast("Mapping[object, object]", actions) if isinstance(actions, Mapping) else {"": actions}
     for name, each in named.items():
         if not isinstance(each, Action) or not callable(cast("Action[Any]", each).run):
             wanted = "actions are a mapping of names to Actions (Action(run=…) makes one of a function)"
-            raise RouterError(f"{wanted}, not {name!r:.40}: {each!r:.80}")  # noqa: EM102, TRY003 - said once
+            raise RouterError(f"{wanted}, not {name!r:.40}: {each!r:.80}")
     for name, function in functions.items():
         if function is not None and not callable(function):
-            raise RouterError(f"{name} is a function of the state, not {function!r:.80}")  # noqa: EM102, TRY003
+            raise RouterError(f"{name} is a function of the state, not {function!r:.80}")
 
 
 def check_sync(functions: Mapping[str, object]) -> None:
@@ -105,25 +105,25 @@ def check_sync(functions: Mapping[str, object]) -> None:
     """
     for name, function in functions.items():
         if is_async(function):
-            raise RouterError(f"{name} is async, and waits for nothing: only plan and actions may")  # noqa: EM102, TRY003
+            raise RouterError(f"{name} is async, and waits for nothing: only plan and actions may")
 
 
 def _check_tags(guards: Sequence[Guard[Any]], routes: Mapping[str, str], actions: Mapping[str, Action[Any]]) -> None:
     for each in guards:
         for tag in each.tags:
             if tag in _RESERVED:
-                raise RouterError(f"the tag {tag!r} of guard {each.name} has a meaning already; call it otherwise")  # noqa: EM102, TRY003
+                raise RouterError(f"the tag {tag!r} of guard {each.name} has a meaning already; call it otherwise")
             if tag not in routes:
-                raise RouterError(f"the tag {tag!r} of guard {each.name} has no edge; add it to routes")  # noqa: EM102, TRY003
+                raise RouterError(f"the tag {tag!r} of guard {each.name} has no edge; add it to routes")
     idle = routes.keys() - set(chain.from_iterable(each.tags for each in guards))
     if idle:
-        raise RouterError(f"no guard answers {', '.join(map(repr, sorted(idle)))}, which routes has")  # noqa: EM102, TRY003
+        raise RouterError(f"no guard answers {', '.join(map(repr, sorted(idle)))}, which routes has")
     for name, action in actions.items():
         ways = _ways(action)
         if not ways:
-            raise RouterError(f"{name} has no way out; give it an edge, to {PRE_CHECK} as a rule")  # noqa: EM102, TRY003
+            raise RouterError(f"{name} has no way out; give it an edge, to {PRE_CHECK} as a rule")
         if FAILED in ways:
-            raise RouterError(f"the tag {FAILED!r} of {name} has a meaning already; call it otherwise")  # noqa: EM102, TRY003
+            raise RouterError(f"the tag {FAILED!r} of {name} has a meaning already; call it otherwise")
 
 
 def _ways(action: Action[Any]) -> dict[str, str]:
@@ -180,9 +180,9 @@ class Router(Generic[StateT]):
         """
         check_kinds(guards=guards, routes=routes, actions=actions, functions={"plan": plan, "acquire": acquire})
         if not (isinstance(state_type, type) and issubclass(state_type, TurnState)):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
-            raise RouterError(f"{state_type!r:.80} is no type of state; derive it from TurnState")  # noqa: EM102, TRY003 - said once
+            raise RouterError(f"{state_type!r:.80} is no type of state; derive it from TurnState")
         if max_iterations < 1:
-            raise RouterError(f"max_iterations must be at least 1, not {max_iterations}")  # noqa: EM102, TRY003 - said once
+            raise RouterError(f"max_iterations must be at least 1, not {max_iterations}")
         self.name = name
         self._state_type = state_type
         self._guards = tuple(guards)
@@ -231,7 +231,7 @@ class Router(Generic[StateT]):
             RouterError: The state is of another type.
         """
         if not isinstance(state, self._state_type):
-            raise RouterError(f"{self.name} runs on {self._state_type.__name__}, not on {type(state).__name__}")  # noqa: EM102, TRY003
+            raise RouterError(f"{self.name} runs on {self._state_type.__name__}, not on {type(state).__name__}")
         return await self._from(PRE_CHECK, TurnProgress(state), most_nodes)
 
     async def resume(
@@ -271,7 +271,7 @@ class Router(Generic[StateT]):
         try:
             state = updated(state, updates or {})
         except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise RouterError(f"the updates are no state: {describe_error(error)}") from error  # noqa: EM102, TRY003
+            raise RouterError(f"the updates are no state: {describe_error(error)}") from error
         if in_round and through(self._guards, state).tag != CONTINUE:
             node = PRE_CHECK
         return await self._from(node, TurnProgress(state, snapshot.trace), most_nodes)
@@ -303,7 +303,7 @@ class Router(Generic[StateT]):
 
     async def _from(self, node: str, progress: TurnProgress[StateT], most_nodes: int | None) -> Run[StateT]:
         if most_nodes is not None and most_nodes < 0:
-            raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")  # noqa: EM102, TRY003 - said once
+            raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")
         with span(self.name, "turn") as traced:
             following, progress = await walk(self._topology, node, progress, self._passed, most_nodes=most_nodes)
             if traced is not None:

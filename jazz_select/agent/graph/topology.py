@@ -32,11 +32,11 @@ class Topology:
         """
         for name in (*self.nodes, *(tag for ways in self.edges.values() for tag in ways if tag)):
             if not _NAME.fullmatch(name):
-                raise RouterError(f"{name!r} is no name of a node or tag: letters, digits, _, - and . make one")  # noqa: EM102, TRY003
+                raise RouterError(f"{name!r} is no name of a node or tag: letters, digits, _, - and . make one")
         for node, ways in self.edges.items():
             for tag, target in ways.items():
                 if target not in self.nodes:
-                    raise RouterError(f"the edge {tag or '(always)'!r} of {node} leads to {target!r}, which is no node")  # noqa: EM102, TRY003 - said once
+                    raise RouterError(f"the edge {tag or '(always)'!r} of {node} leads to {target!r}, which is no node")
         reached, ahead = {home}, [home]
         while ahead:
             new = {*self.edges.get(ahead.pop(), {}).values()} - reached
@@ -44,11 +44,11 @@ class Topology:
             ahead += new
         lost = [node for node in self.nodes if node not in reached]
         if lost:
-            raise RouterError(f"nothing leads to {', '.join(lost)}")  # noqa: EM102, TRY003
+            raise RouterError(f"nothing leads to {', '.join(lost)}")
         loop = self._loop_without(home)
         if loop:
             told = " → ".join(loop)
-            raise RouterError(f"{told} is a loop that no guard sees; lead it back to {home}")  # noqa: EM102, TRY003
+            raise RouterError(f"{told} is a loop that no guard sees; lead it back to {home}")
 
     def following(self, node: str, tag: str) -> str:
         """The node that comes where this one is left by a tag; none where the graph ends with it.
@@ -63,7 +63,7 @@ class Topology:
             return ways[tag]
         if len(ways) == 1 and "" in ways:
             return ways[""]  # where there is one way only, whatever is answered takes it
-        raise RouterError(f"{node} was left by {tag!r}, for which there is no edge")  # noqa: EM102, TRY003 - said once
+        raise RouterError(f"{node} was left by {tag!r}, for which there is no edge")
 
     def _loop_without(self, home: str) -> list[str]:
         """A way round that does not pass `home`; none where there is none."""

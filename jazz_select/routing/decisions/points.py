@@ -119,11 +119,10 @@ def as_callback(given: DecisionCallback | Decide | None) -> DecisionCallback | N
         return cast("DecisionCallback", given)
     if callable(given) and not isinstance(given, type) and _takes_three(given):
         return cast("DecisionCallback", _Deciding(given))
-    msg = (
+    raise ConfigError(
         "decision_callback is an object with `decide(context, candidates, prompt)`, "
         f"or a function of these three, not {given!r:.80}"
     )
-    raise ConfigError(msg)
 
 
 def _takes_three(function: Callable[..., object]) -> bool:

@@ -133,8 +133,7 @@ def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
     if before and [(step.id, before[step.id].requested) for step in plan.steps if step.id in before] != [
         (step.id, step.tool) for step in plan.steps
     ]:
-        msg = "`after` is what became of another plan: its steps are not those of this one"
-        raise ConfigError(msg)
+        raise ConfigError("`after` is what became of another plan: its steps are not those of this one")
     return before
 
 

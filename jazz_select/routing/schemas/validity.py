@@ -144,8 +144,7 @@ class _Rewriting:
         """Rewrite what is in a schema; the keywords that may fail because something in them holds, and are in doubt."""
         self.depth += 1
         if self.depth > _DEEPEST_LED:
-            msg = f"its parts lead more than {_DEEPEST_LED} levels deep"
-            raise ValueError(msg)
+            raise ValueError(f"its parts lead more than {_DEEPEST_LED} levels deep")
         turning: list[str] = []
         for key, value in own.items():
             doubts = self.doubts
@@ -192,8 +191,7 @@ class _Rewriting:
     def _spend(self, parts: int) -> None:
         self.left -= parts
         if self.left < 0:
-            msg = f"it has more than {_MOST_NODES} parts"
-            raise ValueError(msg)
+            raise ValueError(f"it has more than {_MOST_NODES} parts")
 
 
 def _generously(own: dict[str, Any], turning: Sequence[str]) -> None:
@@ -312,8 +310,7 @@ class _Engine:
         if id(own) in known or [*own] == ["type"]:
             return known.get(id(own), 1)
         if depth > _DEEPEST_LED:
-            msg = f"its references lead more than {_DEEPEST_LED} levels deep"
-            raise ValueError(msg)
+            raise ValueError(f"its references lead more than {_DEEPEST_LED} levels deep")
         known[id(own)] = None
         total: int | None = _weight(own)
         self._weights[id(own)] = total
@@ -375,8 +372,7 @@ def _built(schema: Any) -> Draft202012Validator:
 
 
 def _refuse(uri: str) -> Any:
-    msg = f"{uri:.300} is not fetched"
-    raise ValueError(msg)
+    raise ValueError(f"{uri:.300} is not fetched")
 
 
 @lru_cache(1_024)

@@ -167,8 +167,7 @@ def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object)
         problem = "; ".join(f"{beginning(place, 80)}: {beginning(text, _LONGEST_CAUSE)}" for place, text in said)
         raise ToolArgumentsError(tool, problem) from error
     except Exception as error:  # what a validator of somebody else's raises
-        problem = f"{name}: {describe_error(error)}" if name else describe_error(error)
-        raise ToolArgumentsError(tool, problem) from error
+        raise ToolArgumentsError(tool, f"{name}: {describe_error(error)}" if name else describe_error(error)) from error
 
 
 def _given(adapter: "TypeAdapter[Any]", result: object) -> object:

@@ -301,8 +301,7 @@ def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
         return replace(Tool(name=data.name), **fields)
     module, colon, qualified = run.partition(":")
     if not colon or not qualified:
-        msg = "it is told as `module:name`, such as shop.orders:lookup_order"
-        raise ToolError(run, msg)
+        raise ToolError(run, "it is told as `module:name`, such as shop.orders:lookup_order")
     function = attrgetter(qualified)(import_module(module))
     if isinstance(function, Tool):
         return replace(function, name=data.name or function.name, **fields)

@@ -159,11 +159,10 @@ async def sync_tools(  # noqa: PLR0913 - options with a name
     toolbox = toolbox_of(tools)
     scope = tools_scope(agent_id)
     if not toolbox and not allow_empty and not dry_run and (indexed := await memory.list_flows(scope)):
-        msg = (
+        raise ConfigError(
             f"no tools are given, and syncing would forget all {len(indexed)} of agent {agent_id!r}: "
             "connect the tools first, or say allow_empty=True"
         )
-        raise ConfigError(msg)
     return await memory.sync(
         scope,
         map(tool_card, toolbox.values()),
@@ -208,8 +207,7 @@ def tools_scope(agent_id: str) -> AgentScope:
         ConfigError: It is no name of an agent.
     """
     if not _is_name(agent_id):
-        msg = f"agent_id must be a name such as 'support', not {agent_id!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"agent_id must be a name such as 'support', not {agent_id!r:.80}")
     return AgentScope.of(agent_id, _SCOPE)
 
 

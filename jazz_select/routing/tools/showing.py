@@ -57,8 +57,7 @@ def _checked_flows(given: object) -> list[BaseFlow]:
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
     flows = [each for each in listed or () if isinstance(each, BaseFlow)]
     if listed is None or isinstance(given, str | Mapping) or len(flows) < len(listed):
-        msg = f"flows are those that were selected, as result.chosen_flows has them, not {given!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"flows are those that were selected, as result.chosen_flows has them, not {given!r:.80}")
     return flows
 
 
@@ -103,8 +102,7 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
     check_argument("form", form, SchemaForm)
     listed = cast("object", tools.values() if isinstance(tools, Mapping) else tools)
     if not isinstance(listed, Iterable) or not all(isinstance(each, Tool) for each in cast("Iterable[object]", listed)):
-        msg = f"tools are a list of Tools, or what shown_names or FlowDoor.select gave, not {tools!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"tools are a list of Tools, or what shown_names or FlowDoor.select gave, not {tools!r:.80}")
     named = tools if isinstance(tools, Mapping) else shown_names(tools)
     return [_in_form(name, tool, form) for name, tool in named.items()]
 

@@ -92,8 +92,7 @@ def toolbox_of(given: object) -> Toolbox:
 def _as_tool(given: object, name: str = "") -> Tool:
     if isinstance(given, str):
         what = f"tools are Tools or functions, not the name {given!r:.80}"
-        msg = f"{what}; of what load_tools returns, .values() are the tools"
-        raise ConfigError(msg)
+        raise ConfigError(f"{what}; of what load_tools returns, .values() are the tools")
     if callable(given) and not isinstance(given, type):
         return tool_from_function(given, name=name)
     return checked_tool(given)
@@ -102,8 +101,7 @@ def _as_tool(given: object, name: str = "") -> Tool:
 def _called_as(name: object, given: object) -> Tool:
     """A tool of a mapping, which calls it by the name that it has."""
     if not isinstance(name, str):
-        msg = f"a mapping of tools has their names as its keys, and no {name!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"a mapping of tools has their names as its keys, and no {name!r:.80}")
     tool = _as_tool(given, name)
     if tool.name != name:
         msg = f"a mapping of tools calls one {name!r:.80} that calls itself {tool.name!r:.80}; give both the same name"

@@ -120,8 +120,7 @@ def checked_tool(tool: object) -> Tool:
     """
     if isinstance(tool, Tool):
         return tool
-    msg = f"tools are Tools or functions (tool_from_function has more to say of one), not {tool!r:.80}"
-    raise ConfigError(msg)
+    raise ConfigError(f"tools are Tools or functions (tool_from_function has more to say of one), not {tool!r:.80}")
 
 
 class Toolbox(Mapping[str, Tool]):
