@@ -100,11 +100,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
 def with_learned(
     registry: Mapping[str, BaseFlow], learned: "Overlay | str | Path"
 ) -> tuple[FlowRegistry, tuple[str, ...]]:
-    """The flows with the examples of the live version of what was learned, and notes of what could not be used.
-
-    Raises:
-        ConfigError: The file cannot be read, or there is none.
-    """
+    """The flows with the examples of the live version of what was learned, and notes of what could not be used."""
     from jazz_select.evaluation.overlay import Overlay, load_overlay, taught
 
     overlay = learned if isinstance(learned, Overlay) else load_overlay(Path(learned), must_exist=True)
@@ -177,11 +173,7 @@ def selector_options(settings: "Settings") -> "SelectorOptions":
 
 
 def open_selector(settings: "Settings", memory: "ProceduralMemory", registry: Mapping[str, BaseFlow]) -> "FlowSelector":
-    """The selector that the settings describe; to be closed, as it has the connections of its models.
-
-    Raises:
-        ConfigError: The model that the settings name cannot be used.
-    """
+    """The selector that the settings describe; to be closed, as it has the connections of its models."""
     from jazz_select.selector.select import FlowSelector
 
     options = selector_options(settings)

@@ -249,11 +249,7 @@ def _read(text: str | bytes) -> dict[str, Any]:
 
 
 def _keys(secret: Secret) -> list[bytes]:
-    """The secrets as bytes: the first signs, and each verifies, so that one can be replaced by the next.
-
-    Raises:
-        ConfigError: There is none, one is empty, or one is neither text nor bytes.
-    """
+    """The secrets as bytes: the first signs, and each verifies, so that one can be replaced by the next."""
     given = cast("list[object]", [*secret] if isinstance(secret, list | tuple) else [secret])
     keys = [each.encode(errors="surrogatepass") if isinstance(each, str) else each for each in given]
     wrong = [type(each).__name__ for each in keys if not isinstance(each, bytes)]
@@ -350,11 +346,7 @@ def _fewer(value: Any, most: int) -> Any:
 
 
 def _foreign(value: object) -> object:
-    """What stands for a value that orjson does not know.
-
-    Raises:
-        TypeError: It is no JSON.
-    """
+    """What stands for a value that orjson does not know."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")

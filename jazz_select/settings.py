@@ -88,14 +88,7 @@ class Settings(BaseSettings):
 
 
 def setting_problem(name: str, where: str, wrong: Sequence[str], given: object) -> str:
-    """Why a setting cannot work, as whoever wrote it reads it: where it stands, what came, and what to write.
-
-    Args:
-        name: The field of `Settings`.
-        where: What whoever wrote it calls it.
-        wrong: What is wrong, in a validator's words.
-        given: What came; told where it is a number, a choice or a flag, for else it may be a secret.
-    """
+    """Why a setting cannot work, as whoever wrote it reads it: where it stands, what came, and what to write."""
     told = f"{where}: {', or '.join(wrong)}"
     return f"{told}, not {given!r:.60}; write {_TO_WRITE[name]}" if name in _TO_WRITE else told
 

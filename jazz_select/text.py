@@ -85,12 +85,7 @@ def describe_value(value: object) -> str:
 
 
 def wrong_fields(error: "ValidationError", whole: str) -> list[str]:
-    """What pydantic found, field by field: where, and what is wrong there; nothing of what stood there.
-
-    Args:
-        error: What it raised.
-        whole: What to call the place where it is all of it.
-    """
+    """What pydantic found, field by field: where, and what is wrong there; nothing of what stood there."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [f"{'.'.join(map(str, each['loc'])) or whole}: {each['msg']}" for each in found]
 

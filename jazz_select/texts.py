@@ -92,11 +92,7 @@ def say(key: str, /, **values: object) -> str:
 
 
 def _check(place: str, key: str, text: object) -> None:
-    """A sentence that can stand for the one of its key.
-
-    Raises:
-        ConfigError: It cannot.
-    """
+    """A sentence that can stand for the one of its key."""
     english = default_texts()[ENGLISH]
     if key not in english:
         hint = did_you_mean(key, [*english]) or f"keys are {', '.join(english)}"

@@ -59,11 +59,7 @@ _CHANGES = {"created": "green", "updated": "yellow", "deleted": "red", "unchange
 
 
 def sync(settings: "Settings", given: "SyncCommand") -> None:
-    """Sync, and report; ask before most of the flows are deleted, where there is somebody to ask.
-
-    Raises:
-        SyncDeletesError: There is nobody, or the answer was no.
-    """
+    """Sync, and report; ask before most of the flows are deleted, where there is somebody to ask."""
     try:
         synced = asyncio.run(_synced(settings, given, allow_delete=given.yes))
     except SyncDeletesError as error:
@@ -165,11 +161,7 @@ async def _listed(settings: "Settings") -> list[dict[str, Any]]:
 
 
 def select(settings: "Settings", given: "SelectCommand") -> None:
-    """Select, and show how it came out; with every step of it, where it is traced.
-
-    Raises:
-        ConfigError: Two forms were asked for, or what is known cannot be read.
-    """
+    """Select, and show how it came out; with every step of it, where it is traced."""
     if given.json and given.prompt:
         raise ConfigError("pass either --json or --prompt: the JSON holds the prompt as combined_prompt")
     asked = {
@@ -276,11 +268,7 @@ def _unresolved(result: FlowSelectionResult, settings: "Settings") -> Sequence[s
 
 
 def graph(_: "Settings", given: "GraphCommand") -> None:
-    """Print which tool can follow which; in the folder `flows` where no source is given.
-
-    Raises:
-        ConfigError: None is, and there is no such folder.
-    """
+    """Print which tool can follow which; in the folder `flows` where no source is given."""
     from jazz_select.routing.decisions.analyzer import ChainAnalyzer
     from jazz_select.routing.tools.loading import load_tools
 

@@ -32,12 +32,7 @@ _SHOWN, _EVIDENCE = 20, 3
 
 
 def check_flows(settings: "Settings", given: "CheckCommand") -> None:
-    """Check, and report; exit code 1 from the level on that fails it.
-
-    Raises:
-        ConfigError: A rule or an option cannot work, or the SARIF file cannot be written.
-        FlowLoadError: There are no flows.
-    """
+    """Check, and report; exit code 1 from the level on that fails it."""
     how = judging(settings)
     look_for_flows(settings, by="as the argument, with --flows or JAZZ_FLOWS")
     with waiting("checking"):
@@ -116,12 +111,7 @@ _PARTS = {Part.EXAMPLE: "green", Part.NEGATIVE: "yellow", Part.CONDITION: "cyan"
 
 
 def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
-    """Suggest, and write or show it.
-
-    Raises:
-        ConfigError: A file cannot be read, the output is there already, or an option cannot work.
-        FlowLoadError: The flows cannot be loaded; `jazz-select check` says everything that is wrong with them.
-    """
+    """Suggest, and write or show it."""
     output = given.output
     if output is not None and output.exists():
         msg = f"--output {output} is there already, perhaps with somebody's remarks; delete it, or name another file"

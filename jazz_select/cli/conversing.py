@@ -96,11 +96,7 @@ async def _made_of(
 
 
 def _factory(named: str) -> "MakeAgent":
-    """What `package.module:factory` names.
-
-    Raises:
-        ConfigError: There is no such thing, or it cannot be called.
-    """
+    """What `package.module:factory` names."""
     module, colon, name = named.partition(":")
     if not module or not colon or not name:
         raise ConfigError(f"--agent {named!r:.80} is told as package.module:factory, such as shop.agents:make_agent")

@@ -62,11 +62,7 @@ _SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "
 
 
 def judge(settings: "Settings", given: "EvalCommand") -> None:
-    """Measure, report, and end with 1 where something was left out or a floor is not reached.
-
-    Raises:
-        ConfigError: An option or the file cannot be used.
-    """
+    """Measure, report, and end with 1 where something was left out or a floor is not reached."""
     if given.json and given.format not in {None, "json"}:
         raise ConfigError(f"--format {given.format} beside --json, which is --format json: pass one of them")
     registry = catalogue(settings, learned=settings.learned)

@@ -32,11 +32,7 @@ _SHOWN, _MOST = 20, 15
 
 
 def learn_from(settings: "Settings", given: "LearnCommand") -> None:
-    """Do the step that was asked for, and report; exit code 1 where the gate let nothing pass.
-
-    Raises:
-        ConfigError: Several steps were asked for, the log is missing, or a file cannot be used.
-    """
+    """Do the step that was asked for, and report; exit code 1 where the gate let nothing pass."""
     if given.shadow + given.promote + given.roll_back > 1:
         raise ConfigError("pass one of --shadow, --promote and --roll-back: they are done one after the other")
     file = settings.learned or LEARNED

@@ -70,13 +70,7 @@ app = typer.Typer(
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def _command(name: str, run: str, *read: str) -> Callable[[type[_Given]], type[_Given]]:
-    """A command whose options are the fields of a class, and whose help is its docstring.
-
-    Args:
-        name: What it is called.
-        run: Who runs it with its settings and options, as `module:function`.
-        read: The settings that it reads and has no option for.
-    """
+    """A command whose options are the fields of a class, and whose help is its docstring."""
 
     def added(given: type[_Given]) -> type[_Given]:
         made = dataclass(frozen=True, kw_only=True)(given)
@@ -185,11 +179,7 @@ class CheckCommand(JsonOption, FlowOptions):
     sarif: Annotated[Path | None, option("Write SARIF 2.1.0 as well, for GitHub and editors.", "FILE")] = None
 
     def settings(self) -> Any:
-        """The settings, with the flows that were named in either way.
-
-        Raises:
-            ConfigError: They were named in both.
-        """
+        """The settings, with the flows that were named in either way."""
         if self.source is not None and self.flows is not None:
             raise ConfigError("name the flows once: as the argument, or with --flows")
         return settings_with({**vars(self), "flows": self.flows if self.source is None else self.source})

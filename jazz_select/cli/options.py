@@ -187,9 +187,6 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
 
     Args:
         options: All that a command takes, by name; what is no setting is passed over, and `agent` is the agent's id.
-
-    Raises:
-        ConfigError: A setting, from either, cannot work.
     """
     from pydantic import ValidationError
 
@@ -220,11 +217,7 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
 
 
 def context_of(pairs: list[str]) -> dict[str, Any]:
-    """The context of `KEY=VALUE` pairs: booleans as people write them, then JSON (3, ["a"]), else text.
-
-    Raises:
-        ConfigError: A pair has no `=`, or no key.
-    """
+    """The context of `KEY=VALUE` pairs: booleans as people write them, then JSON (3, ["a"]), else text."""
     from jazz_select.errors import ConfigError
 
     context: dict[str, Any] = {}

@@ -37,23 +37,14 @@ _SETTLED_S: Final = 5.0
 
 
 def require_extra() -> None:
-    """See that the packages are there which only this command needs.
-
-    Raises:
-        MissingExtraError: One is not.
-    """
+    """Refuse to go on without the packages that only this command needs."""
     for module in _NEEDS:
         if find_spec(module) is None:
             raise MissingExtraError(module, extra="serve", purpose="jazz-select serve")
 
 
 def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
-    """Serve until a signal says stop.
-
-    Raises:
-        ConfigError: An option cannot work, or it may not listen there without a key.
-        JazzSelectError: The index is in use, or flows cannot be loaded.
-    """
+    """Serve until a signal says stop."""
     require_extra()
     from jazz_select.service.server import bound, bound_file
     from jazz_select.service.server import run as run_loop
@@ -208,11 +199,7 @@ def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: 
 
 
 async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given: "ServeCommand") -> None:
-    """Answer one client on standard in- and output, until it leaves.
-
-    Raises:
-        ConfigError: Several agents are to be served, and nobody could tell which of them it talks to.
-    """
+    """Answer one client on standard in- and output, until it leaves."""
     from jazz_select.service.mcp.gateway import open_gateways
     from jazz_select.service.mcp.server import AgentServer, serve_stdio
     from jazz_select.service.opened import opened
@@ -234,11 +221,7 @@ def _servers(sources: "list[AgentSource]") -> "Mapping[str, Path]":
 
 
 def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]":
-    """Who is served.
-
-    Raises:
-        ConfigError: The file of agents, of a key or of cases cannot be used.
-    """
+    """The agents to serve, with their keys."""
     from jazz_select.service.agents import AgentSource, key_digest, key_of_file, load_agents
 
     keys = [key_of_file(each) for each in given.key_file or ()]
@@ -271,11 +254,7 @@ def _with_cases(sources: "list[AgentSource]") -> "list[AgentSource]":
 
 
 def _check_reach(given: "ServeCommand") -> None:
-    """Without a key nobody but this machine may get in.
-
-    Raises:
-        ConfigError: Others could.
-    """
+    """Refuse a host that other machines can reach, since there is no key."""
     if given.uds is not None or given.host == "localhost":
         return
     with suppress(ValueError):

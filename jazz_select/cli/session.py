@@ -24,15 +24,7 @@ LEARNED = Path("learned.yaml")
 
 
 def catalogue(settings: "Settings", *, learned: Path | None = None) -> "FlowRegistry":
-    """The flows that the settings name; where nobody named any, those of the folder that is their default.
-
-    Args:
-        settings: They name the flows, and what was learned.
-        learned: The file whose live version they come with, as a sync would index them.
-
-    Raises:
-        ConfigError: Nobody named flows, and there is no such folder; or what was learned cannot be read.
-    """
+    """The flows that the settings name; where nobody named any, those of the folder that is their default."""
     look_for_flows(settings)
     registry = load_registry(settings.flows)
     if learned is None:
@@ -44,22 +36,14 @@ def catalogue(settings: "Settings", *, learned: Path | None = None) -> "FlowRegi
 
 
 def look_for_flows(settings: "Settings", *, by: str = "with --flows or JAZZ_FLOWS") -> None:
-    """See that the default folder is there where nobody named flows, and look for packages here too.
-
-    Raises:
-        ConfigError: There is no such folder.
-    """
+    """Refuse a default folder that is not there, where nobody named flows; look for packages here too."""
     if "flows" not in settings.model_fields_set:
         require_folder(settings.flows, advice=f"name your flows {by}")
     look_here()
 
 
 def require_folder(name: str, *, advice: str) -> None:
-    """A default stands for a folder here: a package of that name, from wherever, would be another person's.
-
-    Raises:
-        ConfigError: There is none.
-    """
+    """A default stands for a folder here: a package of that name, from wherever, would be another person's."""
     if not Path(name).is_dir():
         raise ConfigError(f"there is no folder {name} here; {advice}")
 
@@ -92,11 +76,7 @@ async def opened(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
 
 @asynccontextmanager
 async def opened_for_reading(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
-    """The memory that the settings name; a folder that is not there is not made.
-
-    Raises:
-        ConfigError: There is no index.
-    """
+    """The memory that the settings name; a folder that is not there is not made."""
     if not is_there(settings):
         raise nothing_synced(settings)
     async with opened(settings) as memory:
@@ -104,11 +84,7 @@ async def opened_for_reading(settings: "Settings") -> AsyncGenerator["Procedural
 
 
 async def count_flows(memory: "ProceduralMemory", settings: "Settings") -> int:
-    """How many flows of the agent are in the index.
-
-    Raises:
-        EmbedderMismatchError: None that can be read, but some that were indexed with other settings.
-    """
+    """How many flows of the agent are in the index."""
     flows = await memory.list_flows(settings.agent_id)
     if not flows:
         await memory.recall("flow", settings.agent_id, 1)  # it knows the other layouts, and says so
@@ -116,12 +92,7 @@ async def count_flows(memory: "ProceduralMemory", settings: "Settings") -> int:
 
 
 async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> int:
-    """How many flows of the agent are in the index.
-
-    Raises:
-        ConfigError: None.
-        EmbedderMismatchError: None that can be read, but some that were indexed with other settings.
-    """
+    """How many flows of the agent are in the index."""
     count = await count_flows(memory, settings)
     if not count:
         raise nothing_synced(settings)

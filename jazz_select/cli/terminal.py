@@ -250,11 +250,7 @@ def reporting(*, debug: bool = False) -> Generator[None]:
 
 
 def write_file(file: Path, text: str, *, option: str) -> None:
-    """Write what an option asked for; the folder that it is to lie in has to be there, or be one level below one.
-
-    Raises:
-        ConfigError: It cannot be written.
-    """
+    """Write what an option asked for; the folder that it is to lie in has to be there, or be one level below one."""
     try:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8", errors="replace")

@@ -121,13 +121,6 @@ class Connection:
     ) -> dict[str, Any]:
         """The JSON object that it answers.
 
-        Args:
-            method: GET or POST.
-            path: Below the address.
-            body: JSON values.
-            twice: Whether it does no harm to do it twice.
-            timeout_s: The most that it may take, asking again included; by default that of the connection.
-
         Raises:
             ServiceError: There was no answer.
             JazzSelectError: What the service was asked for cannot be done; as of the same call in this process.
@@ -221,12 +214,7 @@ class Connection:
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, body: object, *, accept: str) -> "AsyncGenerator[httpx.Response]":
-        """The answer to a request, of which the head was read.
-
-        Raises:
-            ServiceUnavailableError: There is none, or it breaks off in the block.
-            JazzSelectError: It says why there is none.
-        """
+        """The answer to a request, of which the head was read."""
         import httpx
 
         headers = {**self._headers, "Accept": accept}
@@ -252,11 +240,7 @@ class Connection:
             raise ServiceUnavailableError(self.url, problem) from error
 
     async def _read(self, answered: "httpx.Response") -> bytes:
-        """The body of an answer.
-
-        Raises:
-            ServiceReplyError: It is one that would fill this process, or in an encoding that was not asked for.
-        """
+        """The body of an answer."""
         encoding = answered.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise ServiceReplyError(self.url, f"it answered in the encoding {one_line_of(encoding)!r:.80}")
@@ -354,11 +338,7 @@ def _object(content: bytes) -> dict[str, Any] | None:
 
 
 def _as_bytes(body: object) -> bytes:
-    """A body as JSON.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """A body as JSON."""
     try:
         return orjson.dumps(body)
     except TypeError as error:
@@ -366,11 +346,7 @@ def _as_bytes(body: object) -> bytes:
 
 
 async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[str, Any]]:
-    """The events of a stream, as a browser would read them: names, and data as JSON.
-
-    Raises:
-        ServiceReplyError: Their data are no JSON, or there is no end to one.
-    """
+    """The events of a stream, as a browser would read them: names, and data as JSON."""
     left = bytearray()
     async for piece in answered.aiter_raw():
         looked = max(len(left) - 1, 0)

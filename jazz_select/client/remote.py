@@ -214,11 +214,7 @@ def _said(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:
 
 
 def sent_json(given: Mapping[str, Any] | None, name: str) -> dict[str, Any] | None:
-    """A mapping as JSON values, without those that are None, which count as not known.
-
-    Raises:
-        ConfigError: A value of it is none.
-    """
+    """A mapping as JSON values, without those that are None, which count as not known."""
     if given is None:
         return None
     wrong = next((key for key in cast("Mapping[object, object]", given) if not isinstance(key, str)), None)
@@ -242,9 +238,6 @@ def sent_history(
 
     A conversation that the service has signed goes back as the text that came. One that was begun here, which it has
     not, goes as messages: the service would not believe anything else of it.
-
-    Raises:
-        ConfigError: The history is neither a conversation nor messages.
     """
     if history is None:
         return None, conversation_id
@@ -394,11 +387,7 @@ class RemoteAgent:
 
 
 def _limit(timeout_s: float | Literal["agent"] | None) -> float | None:
-    """What the service is asked for: None for the time that its agent has.
-
-    Raises:
-        ConfigError: It is none that can be asked for.
-    """
+    """What the service is asked for: None for the time that its agent has."""
     if timeout_s == "agent":
         return None
     if timeout_s is None:

@@ -541,11 +541,7 @@ class Flow(BaseFlow):
 
 
 def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
-    """See that the flows which a flow calls are there, and that none of them calls it in turn.
-
-    Raises:
-        FlowValidationError: One is missing, or they form a circle.
-    """
+    """Refuse a flow that calls one which is not there, or which calls it in turn."""
     if flow.name in path:
         circle = " → ".join((*path[path.index(flow.name) :], flow.name))
         problem = f"{circle} is a circle; take one of the calls out"
@@ -560,22 +556,14 @@ def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
 
 
 def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> None:
-    """See that there is every tool that flows name, but for `optional_tools`, and for flows that are `manual`.
-
-    Raises:
-        UnconnectedToolsError: There is not.
-    """
+    """Refuse flows that name a tool which is not there, but for `optional_tools`, and for flows that are `manual`."""
     lacking = {flow.name: names for flow in flows if (names := flow.lacks(connected))}
     if lacking:
         raise UnconnectedToolsError(lacking, connected=connected)
 
 
 def digest_of(flows: Iterable[BaseFlow]) -> str:
-    """Of all that a catalogue says, whatever the order of flows and files: equal where nothing that counts changed.
-
-    Raises:
-        FlowValidationError: A part of a composite cannot be found.
-    """
+    """Of all that a catalogue says, whatever the order of flows and files: equal where nothing that counts changed."""
     told = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in flows)
     return sha256("\n".join(told).encode(errors="surrogatepass")).hexdigest()
 

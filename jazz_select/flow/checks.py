@@ -38,11 +38,7 @@ class Subject:
 
 
 def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
-    """Every field has the right type, whatever the registry asks for.
-
-    Raises:
-        FlowValidationError: One has not.
-    """
+    """Refuse a field of the wrong type, whatever the registry asks for."""
     for field in ("name", "type", "description", "condition"):
         check_text(subject, field, fields[field])
     name = cast("str", fields["name"])
@@ -90,11 +86,7 @@ def _check_share(subject: Subject, field: str, value: object) -> None:
 
 
 def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:
-    """The flow says enough to be found and chosen. Call after `check_fields`.
-
-    Raises:
-        FlowValidationError: It does not.
-    """
+    """Refuse a flow that says too little to be found and chosen. Call after `check_fields`."""
     if not min_examples:
         return
     required = ("description",) if composite else ("description", "condition")
@@ -130,11 +122,7 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
 
 
 def check_text(subject: Subject, field: str, value: object) -> None:
-    """The value is a text that can be written down.
-
-    Raises:
-        FlowValidationError: It is not.
-    """
+    """Refuse what is no text, or one that cannot be written down."""
     if not isinstance(value, str):
         raise subject.error(field, f"has to be a text, not {describe_value(value)}")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
@@ -202,9 +190,6 @@ def check_spelling(kind: type) -> None:
     """Refuse a plain, public attribute that is new in `kind` and spelt almost like a field which it does not set.
 
     Whatever is annotated, or no plain text, list or tuple, is the author's own.
-
-    Raises:
-        FlowValidationError: There is one.
     """
     own = vars(kind)
     for name, value in own.items():

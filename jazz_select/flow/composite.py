@@ -122,11 +122,7 @@ class CompositeFlow(BaseFlow):
         return [("", part) for part in self.flows]
 
     def check_parts(self, subject: Subject) -> None:
-        """There is at least one part, and each is a flow, a class of flow or a name.
-
-        Raises:
-            FlowValidationError: It is not so.
-        """
+        """Refuse a composite without parts, or with a part that is no flow, class of flow or name."""
         _check_parts(subject, self.flows)
         if not self.flows:
             raise subject.error("flows", "is empty; a composite needs at least one sub flow")
@@ -177,11 +173,7 @@ class ConditionalFlow(CompositeFlow):
         return links if self.otherwise is None else [*links, ("", self.otherwise)]
 
     def check_parts(self, subject: Subject) -> None:
-        """There is at least one branch, and each is a text with a flow, a class of flow or a name.
-
-        Raises:
-            FlowValidationError: It is not so.
-        """
+        """Refuse a conditional without branches, or with one that is no text with a flow, class of flow or name."""
         _check_list(subject, "branches", self.branches)
         if not self.branches and not self.flows:
             raise subject.error("branches", 'is empty; a conditional needs at least one, such as ("when …", flow)')

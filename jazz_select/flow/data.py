@@ -166,11 +166,7 @@ def _read(file: Path, number: int, entry: object) -> BaseFlow:
 
 
 def _chain(data: FlowData, subject: Subject) -> tuple[str | dict[str, Any], ...]:
-    """The steps as an executor reads them.
-
-    Raises:
-        FlowValidationError: One names a tool that is not among the flow's.
-    """
+    """The steps as an executor reads them."""
     tools = set(data.tools)
     for number, step in enumerate(data.chain):
         where = f"chain[{number}]"
@@ -274,11 +270,7 @@ def _json(text: str) -> list[object]:
 
 
 def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """The pairs of an object of JSON, for `object_pairs_hook`.
-
-    Raises:
-        ValueError: A key stands there twice.
-    """
+    """The pairs of an object of JSON, for `object_pairs_hook`."""
     seen: dict[str, object] = {}
     for key, value in pairs:
         if key in seen:
@@ -307,10 +299,6 @@ def _check_size(text: str) -> None:
 
     The fast loader recurses in C, where too deep a nesting ends the process; an alias stands for all that it names,
     so that a line may mean a million; and a long number, in the base 60 of YAML 1.1, takes time by its square.
-
-    Raises:
-        ValueError: It nests too deep, has too many values, or such a number.
-        YAMLError: It is no YAML.
     """
     total = 0
     known: dict[str, int] = {}

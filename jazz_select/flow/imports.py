@@ -48,9 +48,6 @@ def is_package(folder: Path) -> bool:
 def import_name(name: str) -> list[str]:
     """Import a module, and all below it if it is a package.
 
-    Returns:
-        The names of the modules, the given one first.
-
     Raises:
         FlowLoadError: One cannot be imported; those of them that this call imported are forgotten again.
     """
@@ -68,11 +65,7 @@ def import_name(name: str) -> list[str]:
 
 
 def import_folder(folder: Path) -> list[str]:
-    """Import a folder with an `__init__.py` under its own name, and all modules below it.
-
-    Raises:
-        FlowLoadError: A module cannot be imported, or another package of that name is imported already.
-    """
+    """Import a folder with an `__init__.py` under its own name, and all modules below it."""
     with _importable(folder / "__init__.py") as name:
         return import_name(name)
 
@@ -81,9 +74,6 @@ def import_file(file: Path) -> str:
     """Import one file: as the module it is where its folder is a package, else under a private name, anew each time.
 
     Within `run_once`, it is run once.
-
-    Raises:
-        FlowLoadError: It cannot be imported.
     """
     if is_package(file.parent):
         with _importable(file) as name, _translated(short_path(str(file))):

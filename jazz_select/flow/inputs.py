@@ -39,11 +39,7 @@ class Input:
     required: bool = True
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the tools.
-
-        Raises:
-            ConfigError: A part of it is of the wrong kind.
-        """
+        """Check what can be checked without the tools."""
         for field in _TEXTS:
             given: object = getattr(self, field)
             if not isinstance(given, str) or len(given) > _LONGEST:

@@ -69,11 +69,7 @@ def _found(source: str | Path) -> Iterator[BaseFlow]:
 
 
 def _place(source: str | Path) -> Path | str:
-    """The file or folder that is meant, else the name of a module.
-
-    Raises:
-        FlowLoadError: It can be neither.
-    """
+    """The file or folder that is meant, else the name of a module."""
     if not str(source).strip():
         raise FlowLoadError(repr(source), "the source is empty; name a package, a folder or a file")
     try:
@@ -187,10 +183,6 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
     """Load what can be loaded: a broken entry, class or file never hides the others.
 
     A Python file whose code raises is one fault; the flows that it defined before that are there.
-
-    Args:
-        source: As for `load_flows`.
-        min_examples: As for `FlowRegistry`.
 
     Raises:
         FlowLoadError: There is no such source.

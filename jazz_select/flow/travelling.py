@@ -32,11 +32,7 @@ class _Told:
 
 
 def flow_data(flow: BaseFlow) -> dict[str, Any]:
-    """All that a flow says, its parts included, and the checksum of it; `plain` makes JSON of it.
-
-    Raises:
-        FlowValidationError: A part of a part has left its registry since.
-    """
+    """All that a flow says, its parts included, and the checksum of it; `plain` makes JSON of it."""
     try:
         own = flow.definition()
     except FlowValidationError:  # a part has left the registry since
@@ -46,11 +42,7 @@ def flow_data(flow: BaseFlow) -> dict[str, Any]:
 
 
 def flow_of(data: object) -> BaseFlow:
-    """A flow of what `flow_data` told, in a registry of its own; it is registered nowhere else.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """A flow of what `flow_data` told, in a registry of its own; it is registered nowhere else."""
     known = value_of(dict[str, Any], data, _FLOW)
     own, told = value_of(Definition, known), value_of(_Told, known)
     try:

@@ -348,11 +348,7 @@ def _question_in(kept: Mapping[str, Any]) -> UserQuestion | None:
 
 
 def _as_call(given: object) -> tuple[str, Mapping[str, Any]]:
-    """A call as a pair.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """A call as a pair."""
     pair = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
     if len(pair) != _PAIR or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
         raise ConfigError(f"calls are pairs of a tool's name and its arguments by name, not {given!r:.80}")
@@ -369,11 +365,7 @@ def _object_in(arguments: object) -> dict[str, Any] | None:
 
 
 def check_door(given: object) -> None:
-    """See that it is a door, for the parts that stand on one.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """Refuse what is no door, for the parts that stand on one."""
     if not isinstance(given, FlowDoor):
         raise ConfigError(f"door is a FlowDoor(selector, tools) from jazz_select.integrations.door, not {given!r:.80}")
 

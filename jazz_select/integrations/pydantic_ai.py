@@ -83,11 +83,7 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     now: Shown | None = None
 
     def __post_init__(self) -> None:
-        """See that there is a door.
-
-        Raises:
-            ConfigError: There is none.
-        """
+        """See that there is a door."""
         check_door(self.door)
 
     @property

@@ -38,11 +38,7 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
     now: Shown | None = None
 
     def __post_init__(self) -> None:
-        """See that there is a door.
-
-        Raises:
-            ConfigError: There is none.
-        """
+        """See that there is a door."""
         check_door(self.door)
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowCapability[AgentDepsT]":

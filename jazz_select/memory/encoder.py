@@ -230,11 +230,7 @@ class TermCounts:
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any]) -> Self:
-        """Read it back.
-
-        Raises:
-            ValueError: It is none that a sync wrote.
-        """
+        """Read it back."""
         flows = note["flows"]
         terms, counts = (
             np.frombuffer(b64decode(note[each], validate=True), dtype="<u4").astype(np.uint32)
@@ -369,9 +365,6 @@ class Encoder:
         """Flow id to the vectors of its texts, those of several stages side by side.
 
         Each stage is called once for all distinct texts.
-
-        Raises:
-            EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
         texts = {card.id: dense_texts(card) for card in cards}
         places = {
@@ -414,11 +407,7 @@ class Encoder:
         return vector if np.count_nonzero(vector) else None  # a third of what `any` takes
 
     def requests(self, texts: Sequence[str], stage: int = 0) -> list[Vectors | None]:
-        """`request` of each, together where the embedder reads many sooner so.
-
-        Raises:
-            EmbeddingError: As for `request`.
-        """
+        """`request` of each, together where the embedder reads many sooner so."""
         embedder = self.stages[stage]
         if len(texts) < 2 or not isinstance(embedder, BatchEmbedder):  # noqa: PLR2004 - many
             return [self.request(text, stage) for text in texts]

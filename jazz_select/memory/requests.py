@@ -184,11 +184,7 @@ class RecallScope:
         exclude: Collection[str],
         coverage: float = COVERAGE,
     ) -> "RecallScope":
-        """These, where they can work.
-
-        Raises:
-            ConfigError: A count is no whole number of at least 1, or `coverage` is no probability that can be held.
-        """
+        """These, where they can work."""
         check_texts(tuple(exclude), "an id in exclude")
         auto = isinstance(top_k, str) and top_k == "auto"
         count: Any = MOST_SIZED if auto else top_k
@@ -208,11 +204,7 @@ class RecallScope:
 
 
 def check_texts(texts: Sequence[object], what: str = "a query, and the focus of one,") -> None:
-    """Refuse what is no text.
-
-    Raises:
-        ConfigError: One of them is something else.
-    """
+    """Refuse what is no text."""
     wrong = [each for each in texts if not isinstance(each, str)]
     if wrong:
         raise ConfigError(f"{what} is a string, not {wrong[0]!r:.80}")
@@ -409,11 +401,7 @@ class HollowTexts:
         self._rows: Vectors | None = None
 
     def nearness(self, aimed: Sequence[float]) -> float:
-        """How near a request's vector, aimed as the flows are asked, lies to what means nothing by itself.
-
-        Raises:
-            EmbeddingError: The embedder failed; it is asked at the first call.
-        """
+        """How near a request's vector, aimed as the flows are asked, lies to what means nothing by itself."""
         if self._rows is None:
             rows = self._encoder.requests(HOLLOW, self._stage)
             self._rows = np.stack([row for row in rows if row is not None])

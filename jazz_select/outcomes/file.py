@@ -157,11 +157,7 @@ READ: Final = f"SELECT {_NAMES} FROM entries"  # noqa: S608 - likewise
 
 
 def named(path: object) -> Path:
-    """The path of a log's file.
-
-    Raises:
-        ConfigError: It names none: it is SQLite's name for a database in memory, empty, or what no file is called.
-    """
+    """The path of a log's file; SQLite's name for a database in memory is refused."""
     if isinstance(path, str | os.PathLike):
         text: object = os.fspath(cast("str | os.PathLike[Any]", path))
         if isinstance(text, str) and text not in {"", ":memory:"} and "\0" not in text and as_text(text) == text:
@@ -170,11 +166,7 @@ def named(path: object) -> Path:
 
 
 def made(path: Path) -> None:
-    """See that the file is a log of this version; make it where there is none.
-
-    Raises:
-        OutcomeLogError: It is not.
-    """
+    """Make the file where there is none; refuse what is no log of this version."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=BUSY_S)) as database:
@@ -207,11 +199,7 @@ def _check(path: Path, database: sqlite3.Connection) -> None:
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """A connection to write by.
-
-    Raises:
-        OutcomeLogError: The file has become another one.
-    """
+    """A connection to write by."""
     if not path.exists():
         made(path)  # whoever moved it away wants a new one
     database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
@@ -225,11 +213,7 @@ def connected(path: Path) -> sqlite3.Connection:
 
 
 def reading(path: Path) -> "closing[sqlite3.Connection]":
-    """A connection to read by, which changes nothing; also from a disk that cannot be written.
-
-    Raises:
-        OutcomeLogError: The file cannot be read.
-    """
+    """A connection to read by, which changes nothing; also from a disk that cannot be written."""
     where = path.absolute().as_uri()
     problem: sqlite3.Error | None = None
     for how in ("?mode=ro", "?immutable=1"):

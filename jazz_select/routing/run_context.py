@@ -28,11 +28,7 @@ _STEPS = (str, Tool, GuidedDecisionPoint, Choose)
 
 
 def check_run(steps: object, inputs: object) -> None:
-    """See that these are steps, and inputs.
-
-    Raises:
-        ConfigError: They are not.
-    """
+    """Refuse what are no steps, or no inputs."""
     given: list[object] = [steps]
     if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
         given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, _STEPS)]
@@ -161,13 +157,7 @@ class RunContext:
 
 
 def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -> str:
-    """Why a call is not made, where it would destroy something and leaves out what was `lost`; empty where it may be.
-
-    Args:
-        tool: What is called.
-        lost: Names of what was there and could not be kept.
-        arguments: Those of the call.
-    """
+    """Why a call that destroys something is not made without inputs that were `lost`; empty where it may be."""
     if not tool.destructive:
         return ""
     gone = {folded_name(name) for name in lost}

@@ -89,13 +89,7 @@ def _is_readable(question: UserQuestion) -> bool:
 
 
 def in_question(candidates: Sequence[Candidate], chances: Mapping[str, float], *, at_least: int = 0) -> list[Candidate]:
-    """Those that may be meant, the likeliest first: all, where nobody knows how likely they are.
-
-    Args:
-        candidates: What there is.
-        chances: P(each is right), by flow id.
-        at_least: How many are in question in any case, as far as there are so many.
-    """
+    """Those that may be meant, the likeliest first: all, where nobody knows how likely they are."""
     if not chances:
         return [*candidates]
     order = sorted(candidates, key=lambda each: -chances.get(each.flow_id, 0.0))

@@ -153,9 +153,6 @@ async def calibrated(cases: Sequence[Labelled], decider: Deciding | None, *, tim
     """What these requests say of recall, and of it together with the decision model, which is asked about each.
 
     It is asked about as many at once as it takes, and the time for each counts from when its turn comes.
-
-    Raises:
-        ModelError: The decision model answered none of them.
     """
     asked: list[tuple[Labelled, DeciderAnswer]] = []
     lost = 0
@@ -236,12 +233,7 @@ class Budget:
         return self.max_error if own is None else own
 
     def sureness(self, narrowed: CandidateSet, *, scoped: bool) -> float | None:
-        """P(the first candidate is right), None where that is not known.
-
-        Args:
-            narrowed: What was recalled.
-            scoped: Whether "none" is an answer: then it has to be a request for a flow as well.
-        """
+        """P(the first candidate is right), None where that is not known."""
         sure = _claimed(narrowed, scoped=scoped)
         return None if sure is None else self.calibration.of_recall(scoped=scoped)(sure)
 

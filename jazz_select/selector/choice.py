@@ -231,12 +231,7 @@ def _once(*ids: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """Lets one model choose among candidates.
-
-    Attributes:
-        client: Whom to ask.
-        flows: The live flows.
-    """
+    """Lets one model choose among candidates."""
 
     client: ChatClient
     flows: Mapping[str, BaseFlow]
@@ -407,17 +402,7 @@ class Heard:
 
 @dataclass(slots=True, kw_only=True)
 class Choosing:
-    """Chooses for one selector: stage after stage, until one is sure enough.
-
-    Attributes:
-        flows: The live flows.
-        settling: When nobody need be asked.
-        budget: How sure a stage has to be.
-        decider: The decision model, if any.
-        model: The chat model, if any.
-        ask_user: Whether the user is asked where no stage may decide.
-        timeout_s: How long the models may take together.
-    """
+    """Chooses for one selector: stage after stage, until one is sure enough."""
 
     flows: Mapping[str, BaseFlow]
     settling: Settling

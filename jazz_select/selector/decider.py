@@ -35,13 +35,7 @@ _SHARE = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeciderAnswer:
-    """What a decision model said.
-
-    Attributes:
-        chances: Its probability of each candidate, by flow id, and of `NONE`.
-        usage: The tokens that it took.
-        model: As it names itself.
-    """
+    """What a decision model said."""
 
     chances: dict[str, float] = field(default_factory=dict[str, float])
     usage: Usage | None = None

@@ -30,12 +30,7 @@ class Outcomes:
         agent_id: str,
         registry: Mapping[str, BaseFlow],
     ) -> None:
-        """Take a log, or open the one at a path, which is then closed with the selector.
-
-        Raises:
-            ConfigError: It is neither.
-            OutcomeLogError: The file cannot be used.
-        """
+        """Take a log, or open the one at a path, which is then closed with the selector."""
         self._owned = not isinstance(log, OutcomeLog)
         self.log = log if isinstance(log, OutcomeLog) else OutcomeLog(log)
         self._agent_id = agent_id
@@ -66,12 +61,7 @@ class Outcomes:
         right: Annotated[Collection[str], Constraint("names of flows, or [] where nothing fits")],
         note: str,
     ) -> None:
-        """Keep what was right for a selection.
-
-        Raises:
-            ConfigError: It was not logged, or in another log, or there is no such flow.
-            OutcomeLogError: It could not be written.
-        """
+        """Keep what was right for a selection."""
         entry = result if isinstance(result, str) else result.logged
         names = self._checked(right)
         if not entry:

@@ -67,11 +67,6 @@ def steady_start(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: int
     """The turn from which on what was said is told: all of it, while there is room.
 
     Turns are left out four at a time, so that the beginning stays the same for some turns.
-
-    Args:
-        sizes: Turn and size of each text, in order.
-        room: What they may take together.
-        whole_from: The first turn that is known as a whole.
     """
     last = max((turn for turn, _ in sizes), default=1)
     first = 1 + _BLOCK * max(0, -(-(whole_from - 1) // _BLOCK))

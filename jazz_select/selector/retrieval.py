@@ -339,16 +339,7 @@ def _problem(flow: BaseFlow, context: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSource:
-    """Finds what there is to choose from.
-
-    Attributes:
-        memory: Where candidates are recalled from, if anywhere.
-        agent_id: Whose flows.
-        top_k: How many, or "auto".
-        coverage: What "auto" promises.
-        rrf_k: The constant of the rank fusion.
-        guards: Which flows may not be offered in a context.
-    """
+    """Finds what there is to choose from."""
 
     memory: FlowMemory | None
     agent_id: str

@@ -62,11 +62,7 @@ def open_embedder(spec: str | Embedder) -> Embedder:
 
 
 def _best() -> str:
-    """A transformer understands what static vectors cannot; where neither is there, say how to get one.
-
-    Raises:
-        ConfigError: Nothing that embeds is installed.
-    """
+    """A transformer understands what static vectors cannot; where neither is there, say how to get one."""
     from jazz_select.memory.embedders.minilm import PARTS
 
     if all(find_spec(part) for part in PARTS):

@@ -253,9 +253,6 @@ def checked_file(embedder: str, package: str, file: str, sha256: str) -> tuple[P
     """A file of an installed package and what it holds, without importing the package: its code is not needed.
 
     What is read is what is checked: a file that is exchanged meanwhile changes nothing.
-
-    Raises:
-        EmbeddingError: It is not there, or it is not the file that this embedder was written for.
     """
     spec = find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec else []

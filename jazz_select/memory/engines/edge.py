@@ -169,11 +169,7 @@ class Shard:
     """
 
     def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
-        """Load it; `dense` are the dense vectors that it has, where they are known, so that it is set up as a new one.
-
-        Raises:
-            IndexUnusableError: The files are not those of a shard.
-        """
+        """Load it; `dense` are its dense vectors, where they are known, so that it is set up as a new one."""
         self._door = Door(str(path))
         self._errors = EngineErrors(path)
         self._writing = Lock()
@@ -275,13 +271,10 @@ def create_shard(path: Path, dense: Mapping[str, int]) -> None:
 
 
 def _check_links(path: Path) -> None:
-    """See that no file has the engine reserve room for points that were never written.
+    """Refuse files that have the engine reserve room for points that were never written.
 
     Where a place in one is changed to a number of its own, the engine asks for that much memory, and where it does not
     get it the process ends.
-
-    Raises:
-        IndexUnusableError: One would.
     """
     for file in path.glob(f"segments/*/{_LINKS}"):
         written, farthest, at = 0, 0, 0

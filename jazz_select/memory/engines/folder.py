@@ -55,11 +55,7 @@ class IndexFolder:
             ) from error
 
     def require_room(self, wanted: int) -> None:
-        """See that so many bytes are free on its disk.
-
-        Raises:
-            DiskFullError: They are not.
-        """
+        """Refuse to go on unless so many bytes are free on its disk."""
         if _free(self.path) < wanted:
             raise disk_full(self.path, wanted)
 

@@ -114,11 +114,7 @@ def _to_sparse(vector: SparseVector) -> qm.SparseVector:
 
 
 def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
-    """A client for this server, or for an engine in memory where there is no url.
-
-    Raises:
-        ConfigError: The url or the key cannot be used.
-    """
+    """A client for this server, or for an engine in memory where there is no url."""
     if url is None:
         return AsyncQdrantClient(location=IN_MEMORY)
     try:

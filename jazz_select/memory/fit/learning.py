@@ -262,15 +262,7 @@ def fit_stages(
     digest: str = "",
     terms: TermCounts | None = None,
 ) -> RecallModel:
-    """The model of this catalogue for the first embedder, with that for the second where there is one.
-
-    Args:
-        cards: The flows.
-        stages: The rows and the cases of each embedder, as for `fit`.
-        lexical: The lexical settings of the index.
-        digest: What to call the catalogue.
-        terms: As for `fit`.
-    """
+    """The model of this catalogue for the first embedder, with that for the second where there is one."""
     first, *rest = (fit(cards, rows, lexical, digest=digest, cases=cases, terms=terms) for rows, cases in stages)
     return replace(first.model, second=rest[0].model, sure=_sure_from(first, rest[0])) if rest else first.model
 

@@ -300,11 +300,7 @@ class NameIndex:
     """Connected tools, ready to be found by name. Build it once for many look-ups; it is never changed."""
 
     def __init__(self, tools: ToolsLike) -> None:
-        """Take the tools; a function is one, too, and so is what a mapping has by name.
-
-        Raises:
-            ConfigError: One is no tool.
-        """
+        """Take the tools; a function is one, too, and so is what a mapping has by name."""
         self.tools = tools_of(tools)
         self.names = tuple(tool.name for tool in self.tools)
         self._exact: dict[str, Tool | None] = {}

@@ -175,13 +175,7 @@ def parsed(value: Mapping[str, Any]) -> Reference:
 
 
 def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -> Any:
-    """`value` with the outputs that its references, checked before, lead to, as copies.
-
-    Args:
-        value: Arguments, or a part of them.
-        output_of: The output of a step; `Missing`, which says why, where it has none.
-        lost: Is told of each reference that leads nowhere.
-    """
+    """`value` with the outputs that its references, checked before, lead to, as copies."""
     if isinstance(value, list | tuple):
         return [with_outputs(each, output_of, lost) for each in cast("list[Any]", value)]
     if not isinstance(value, Mapping):

@@ -124,11 +124,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
 
 
 def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
-    """What became of each step before, where there was a run before.
-
-    Raises:
-        ConfigError: That was of another plan.
-    """
+    """What became of each step before, where there was a run before."""
     before = {step.id: step for step in after.steps} if after is not None else {}
     if before and [(step.id, before[step.id].requested) for step in plan.steps if step.id in before] != [
         (step.id, step.tool) for step in plan.steps
@@ -259,11 +255,7 @@ class _Running:
 
 
 def as_plan(given: object) -> Plan:
-    """A plan of whatever a caller has as one.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """A plan of whatever a caller has as one."""
     if isinstance(given, Plan):
         return given
     if isinstance(given, Mapping | list | tuple):

@@ -308,13 +308,7 @@ def _together(scores: Iterable[float]) -> float:
 
 
 def is_possible(schema: object, root: Schema | None = None, *, kind: str = "") -> bool:
-    """Whether there may be a value that is valid by a schema; False only where there surely is none.
-
-    Args:
-        schema: The schema.
-        root: Where its references point; itself by default.
-        kind: The type that the value has; any where empty.
-    """
+    """Whether there may be a value that is valid by a schema; False only where there surely is none."""
     return _Search(Reading(_root(root, schema))).finds(schema, 0, kind)
 
 

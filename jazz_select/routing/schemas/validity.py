@@ -98,11 +98,7 @@ class _Rewriting:
 
     @classmethod
     def made(cls, schema: object, unread: frozenset[str], *, sure: bool, base: str) -> Any:
-        """A whole schema, in whatever dialect it was.
-
-        Raises:
-            ValueError: It has too many parts.
-        """
+        """A whole schema, in whatever dialect it was."""
         said = mapping(schema).get("$schema")
         made = cls(dialect=said if isinstance(said, str) else "", unread=unread, sure=sure, base=base)
         found = made.of(schema)
@@ -237,9 +233,6 @@ class _Engine:
             unread: Keywords that are not looked at.
             sure: Whether what may fail by a keyword that is not looked at is to fail; else it holds.
             base: Where in the schema its references point.
-
-        Raises:
-            ValueError: It is no JSON Schema, or refers to what is not there.
         """
         self._schema: Any = _Rewriting.made(schema, unread, sure=sure, base=base)
         self._root = mapping(self._schema)
@@ -260,21 +253,13 @@ class _Engine:
         self._engine = _built(self._schema)
 
     def is_valid(self, value: object) -> bool:
-        """Whether a value is valid, which is not asked where there is too much to look at.
-
-        Raises:
-            OverflowError: There is too much, or the schema goes round in a circle.
-        """
+        """Whether a value is valid, which is not asked where there is too much to look at."""
         if self._visits(value) > MOST_VISITS:
             raise OverflowError(_TOO_MUCH)
         return self._engine.is_valid(value)
 
     def problems(self, value: object) -> str:
-        """What is wrong with a value, in words; empty where nothing is.
-
-        Raises:
-            OverflowError: As with `is_valid`.
-        """
+        """What is wrong with a value, in words; empty where nothing is."""
         if self.is_valid(value):
             return ""
         if self._visits(value) <= _MOST_WORDED and len(json_bytes(value)) <= _LARGEST_WORDED_VALUE:
@@ -567,13 +552,7 @@ _large_checker: Final = lru_cache(4)(_checker)
 
 
 def verdicts(values: Sequence[object], schema: object, reading: Reading) -> list[bool | None]:
-    """Whether each value is valid by a schema, as its standard means it; None where that is not decided here.
-
-    Args:
-        values: JSON values.
-        schema: A schema, or a part of one.
-        reading: The whole schema, where references point, and how much may still be looked at.
-    """
+    """Whether each value is valid by a schema, as its standard means it; None where that is not decided here."""
     own = written(schema)
     dialect = reading.root.get("$schema", "") if own not in _ANYTHING else ""
     root = written(reading.root) if refers(own) else json.dumps({"$schema": dialect}).encode() if dialect else b""

@@ -49,11 +49,7 @@ def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: O
 
 
 def _checked_flows(given: object) -> list[BaseFlow]:
-    """What was given as flows.
-
-    Raises:
-        ConfigError: It is something else.
-    """
+    """What was given as flows."""
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
     flows = [each for each in listed or () if isinstance(each, BaseFlow)]
     if listed is None or isinstance(given, str | Mapping) or len(flows) < len(listed):
@@ -108,11 +104,7 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
 
 
 def input_schema(tool: Tool) -> dict[str, Any]:
-    """What a tool takes, as a schema of an object, which is all that providers take.
-
-    Raises:
-        ToolError: Its schema cannot be written down.
-    """
+    """What a tool takes, as a schema of an object, which is all that providers take."""
     try:
         own: dict[str, Any] = as_json(dict(tool.input_schema))
     except TypeError as error:

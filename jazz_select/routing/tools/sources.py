@@ -236,11 +236,7 @@ def _entries(listing: object, key: str) -> Iterable[object]:
 
 
 def _bounded(listing: object) -> list[object]:
-    """The entries of a listing that is there as a whole.
-
-    Raises:
-        ToolError: It is none, or holds more than a session's may.
-    """
+    """The entries of a listing that is there as a whole."""
     found = list(islice(_entries(listing, "tools"), _MOST_TOOLS + 1))
     if len(found) > _MOST_TOOLS:
         raise ToolError("?", f"the listing holds more than {_MOST_TOOLS} tools; give those that are wanted, in a list")

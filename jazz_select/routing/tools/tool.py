@@ -113,11 +113,7 @@ class Tool:
 
 
 def checked_tool(tool: object) -> Tool:
-    """A tool as it is; refused is what is none, such as a function of which none was made.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """A tool as it is; refused is what is none, such as a function of which none was made."""
     if isinstance(tool, Tool):
         return tool
     raise ConfigError(f"tools are Tools or functions (tool_from_function has more to say of one), not {tool!r:.80}")
