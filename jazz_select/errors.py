@@ -33,6 +33,7 @@ JazzSelectError
 │   ├── ToolAnswerError         a server said that the tool failed
 │   ├── ToolUnheardError        a call began and what became of it is not known
 │   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
+├── HungError                   a function was not called, since earlier calls of it hang
 ├── WrongValue                  a tool, or an author's check, says that a value which the user gave is not right
 ├── AgentError                  something about an agent's turn
 │   ├── ChainError              a chain of tool calls could not go on; `.chain` is what there is of it
@@ -483,6 +484,19 @@ class ToolUnheardError(ToolError):
     def __init__(self, tool: str, problem: str) -> None:
         self.what = problem
         super().__init__(tool, f"it may have been done: {problem}")
+
+
+class HungError(JazzSelectError):
+    """A plain function, such as a tool or a hook, was not called: so many earlier calls of it hang in their threads.
+
+    Attributes:
+        problem: How many, and when it can be called again.
+    """
+
+    def __init__(self, problem: str) -> None:
+        """Take how many hang."""
+        super().__init__(f"it was not called: {problem}")
+        self.problem = problem
 
 
 class WrongValue(JazzSelectError):  # noqa: N818 - a tool or a check answers by it

@@ -6,7 +6,7 @@ import inspect
 import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
+from jazz_select.errors import HungError
 from jazz_select.text import describe_error
 
 P = ParamSpec("P")
@@ -161,58 +162,55 @@ MOST_RUNNING: Final = 256
 
 
 class Threaded:
-    """A call of a plain function, known from when it is made until its thread has come back.
+    """Calls of plain functions, each known from when it is made until its thread has come back.
 
     Nothing can end a thread. What hangs may only hang so often: then no further call of the function is begun.
     """
 
     _lock: ClassVar[threading.Lock] = threading.Lock()
-    _calls: ClassVar[dict[int, set["Threaded"]]] = {}
-    """By the function's id, as long as somebody waits for one of them or a thread holds it."""
+    _calls: ClassVar[dict[tuple[int, ...], set["Threaded"]]] = {}
+    """By what they are calls of."""
 
-    def __init__(self, function: Callable[..., object], given: Mapping[str, object]) -> None:
-        """Take the function and its arguments by name; whoever makes one says `leave` in the end."""
-        self._function, self._given = function, given
-        self.left = self._runs = False
+    def __init__(self, function: Callable[[], object], of: object) -> None:
+        """Take what to call, once and in a thread, and what it is a call of."""
+        self._function, self._of, self._key = function, of, _identity(of)
+        self.is_left = False
+        """Whether nobody waits for it any more."""
         with self._lock:
-            self._keep(is_kept=True)
+            self._calls.setdefault(self._key, set()).add(self)
 
     @classmethod
-    def refused(cls, function: Callable[..., object]) -> str:
+    def refused(cls, of: object, most_running: int | None = None) -> str:
         """Why no further call of it is begun; empty where one may be."""
         with cls._lock:
-            calls = cls._calls.get(id(function), set())
-            running, hung = len(calls), sum(each.left for each in calls)
+            calls = cls._calls.get(_identity(of), set())
+            running, hung = len(calls), sum(each.is_left for each in calls)
         if hung >= MOST_HUNG:
             return f"{hung} earlier calls of it hang; it can be called again when one of them has come back"
-        if running >= MOST_RUNNING:
+        if most_running is not None and running >= most_running:
             return f"{running} calls of it are running already; it can be called again when one of them has come back"
         return ""
 
     def __call__(self) -> object:
-        """What it returns, in the thread that this is called in."""
-        with self._lock:
-            self._runs = True
-            self._keep(is_kept=True)
+        """What it returns."""
         try:
-            return self._function(**self._given)
+            return self._function()
         finally:
-            with self._lock:
-                self._runs = False
-                self._keep(is_kept=False)
+            self.forget()
 
-    def leave(self) -> None:
-        """Nobody waits for it any more."""
+    def forget(self) -> None:
+        """It has come back, or was never begun."""
         with self._lock:
-            self.left = True
-            self._keep(is_kept=self._runs)
+            calls = self._calls.get(self._key, set())
+            calls.discard(self)
+            if not calls:
+                self._calls.pop(self._key, None)
 
-    def _keep(self, *, is_kept: bool) -> None:
-        own = id(self._function)
-        calls = self._calls.setdefault(own, set())
-        (calls.add if is_kept else calls.discard)(self)
-        if not calls:
-            del self._calls[own]
+
+def _identity(of: object) -> tuple[int, ...]:
+    """Equal for what is the same function: a method is made anew each time that somebody looks for it."""
+    inner = _inner(of)
+    return (id(inner.__self__), id(inner.__func__)) if inspect.ismethod(inner) else (id(inner),)
 
 
 async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:
@@ -302,20 +300,30 @@ def self_bounded(function: F) -> F:
     return function
 
 
-async def run_with_timeout(function: Callable[..., object], *args: object, limit_s: float | None, name: str) -> object:
+async def run_with_timeout(
+    function: Callable[..., object], *args: object, limit_s: float | None, name: str, of: object = None
+) -> object:
     """What a caller's own function gives, async or plain, within a time limit, and within what is left of a budget.
 
     A plain one runs in a thread of its own, as it may block; what it gives after the limit is heard by nobody. What it
     sets in context variables its caller finds there, as if it had been called right here.
 
+    Args:
+        function: The function.
+        args: What it is given.
+        limit_s: Seconds that it may take; None for any time.
+        name: The name of its thread.
+        of: What it is a call of, where it was made for this one call: of this so many may hang.
+
     Raises:
         TimeoutError: It gave nothing in time.
+        HungError: So many earlier calls of it hang that it was not called.
         RuntimeError: It was cancelled from within: only a cancellation of the caller passes as one.
     """
     try:
         if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
-            return await called(function, *args, name=name)
-        return await _within(called(function, *args, name=name), limit_s, what=name.removeprefix(_NAMED))
+            return await called(function, *args, name=name, of=of)
+        return await _within(called(function, *args, name=name, of=of), limit_s, what=name.removeprefix(_NAMED))
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -323,15 +331,31 @@ async def run_with_timeout(function: Callable[..., object], *args: object, limit
         raise RuntimeError(f"{name.removeprefix(_NAMED)} was cancelled from within") from error
 
 
-async def called(function: Callable[..., object], *args: object, name: str) -> object:
+async def called(
+    function: Callable[..., object], *args: object, name: str, of: object = None, most_running: int | None = None
+) -> object:
     """What a caller's own function gives, as `run_with_timeout` does, for as long as it takes."""
     if is_async(function) or isinstance(getattr(function, "__self__", None), _AT_ONCE):
         given = function(*args)
     else:
-        context = contextvars.copy_context()
-        given = await in_daemon_thread(partial(function, *args), name=name, context=context)
-        _take_over(context)
+        given = await _in_own_thread(partial(function, *args), name, function if of is None else of, most_running)
     return await cast("Awaitable[object]", given) if inspect.isawaitable(given) else given
+
+
+async def _in_own_thread(function: Callable[[], object], name: str, of: object, most_running: int | None) -> object:
+    if refusal := Threaded.refused(of, most_running):
+        raise HungError(refusal)
+    context, call = contextvars.copy_context(), Threaded(function, of)
+    try:
+        given = await in_daemon_thread(call, name=name, context=context)
+    except asyncio.CancelledError:
+        call.is_left = True
+        raise
+    except Exception:
+        call.forget()  # where no thread could be started for it
+        raise
+    _take_over(context)
+    return given
 
 
 def _take_over(context: contextvars.Context) -> None:

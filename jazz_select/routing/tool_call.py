@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
-from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
+from jazz_select.errors import ConfigError, HungError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
@@ -27,6 +27,7 @@ from jazz_select.routing.tools.tool import CALL_ID, Tool
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
 from jazz_select.threads import (
+    MOST_RUNNING,
     Threaded,
     called,
     in_daemon_thread,
@@ -199,7 +200,7 @@ async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
     """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
-    if (refusal := Threaded.refused(tool.function)) and not is_async(tool.function):
+    if (refusal := Threaded.refused(tool.function, MOST_RUNNING)) and not is_async(tool.function):
         return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
     try:
         missing = left_out(tool, call.arguments)
@@ -362,16 +363,7 @@ async def _made(
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(arguments)})
-        if is_async(function):
-            outcome = await _within(call, partial(function, **given), timeout_s)
-        elif refusal := Threaded.refused(function):
-            outcome = _failed(call, "tool", f"{tool.name} was not run: {refusal}")
-        else:
-            threaded = Threaded(function, given)
-            try:
-                outcome = await _within(call, threaded, timeout_s)
-            finally:
-                threaded.leave()
+        outcome = await _within(call, partial(function, **given), timeout_s)
         await _settled(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
@@ -406,7 +398,9 @@ async def _within(call: ToolCall, function: Callable[[], object], timeout_s: flo
 
 
 def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
-    """What becomes of a call whose function raised."""
+    """What becomes of a call whose function raised, or was not called since it hangs."""
+    if isinstance(error, HungError):
+        return _failed(call, "tool", f"{call.tool} was not run: {error.problem}", cause=error)
     if isinstance(error, ToolArgumentsError | ToolUnheardError):
         began = isinstance(error, ToolUnheardError)
         problem = f"{call.tool}: {error.problem}"
@@ -437,7 +431,7 @@ def _unheard(call: ToolCall, timeout_s: float | None) -> str:
 
 async def _called(function: Callable[[], object]) -> object:
     try:
-        return await called(function, name="jazz-select-tool")
+        return await called(function, name="jazz-select-tool", most_running=MOST_RUNNING)
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it
         raise RuntimeError(describe_error(left)) from left
 

@@ -11,6 +11,7 @@ from itertools import chain, count, islice, repeat
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from jazz_select.arguments import Constraint, checked
+from jazz_select.errors import HungError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.options import AUTO, TopK
@@ -308,8 +309,8 @@ async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Un
             said[flow.id] = _problem(flow, context)
 
     if guarded:
-        with suppress(TimeoutError):
-            await run_with_timeout(ask, limit_s=None, name="jazz-select-available")
+        with suppress(TimeoutError, HungError):
+            await run_with_timeout(ask, limit_s=None, name="jazz-select-available", of=guarded[0])
     problems = ((flow, said.get(flow.id, _LATE)) for flow in guarded)
     return Unavailable({flow.id: (flow.name, problem) for flow, problem in problems if problem is not None})
 

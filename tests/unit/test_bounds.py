@@ -10,8 +10,9 @@ import sys
 import threading
 import tracemalloc
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -23,6 +24,7 @@ from benchmarks.hostile import documents
 from jazz_select import Flow, FlowRegistry, FlowSelector, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.conversation import LONGEST_HEARD, LONGEST_STORED
+from jazz_select.agent.graph.guards import Guard
 from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.chat.json_reader import LONGEST, MOST_FAILURES, MOST_MARKS, MOST_VALUES, decoded, embedded, values_in
 from jazz_select.errors import FlowLoadError, FlowValidationError, SnapshotError, ToolError
@@ -315,7 +317,7 @@ async def test_what_hangs_may_hang_so_often_and_is_called_again_when_it_came_bac
 
 
 async def test_only_so_many_calls_of_a_plain_tool_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jazz_select.threads.MOST_RUNNING", 4)
+    monkeypatch.setattr("jazz_select.routing.tool_call.MOST_RUNNING", 4)
     go_on = threading.Event()
 
     def slow(**_: object) -> dict[str, int]:
@@ -329,6 +331,46 @@ async def test_only_so_many_calls_of_a_plain_tool_run_at_once(monkeypatch: pytes
     statuses = Counter(result.status for result in await running)
     assert statuses == {"ok": 4, "failed": 16}
     assert (await executor.run(["find"], {})).status == "ok"
+
+
+def _hooked(hook: str, hang: Callable[..., Any]) -> Callable[[], Awaitable[object]]:
+    """Something that calls the hook each time, and has .01 seconds."""
+    registry = FlowRegistry(min_examples=0)
+    flow = Flow(name="find_it", description="Find it", examples=["find it"], tools=["find"], registry=registry)
+    vars(flow)["chain"] = ("find",)
+    if hook in ("available", "build_prompt"):
+        vars(flow)[hook] = hang
+    tool = _tool(hang if hook == "function" else dict[str, Any], confirm=hang if hook == "confirm" else None)
+    asked = replace(tool, destructive=hook == "confirm")
+    options: dict[str, Any] = {hook: hang} if hook == "approve" else {}
+    if hook == "guards":
+        options[hook] = [Guard("looks", hang, tags=("out",))]
+    selector = FlowSelector(
+        None, registry, ListMemory([{"flow_id": flow.id, "flow_name": flow.name}]), "a", on_empty="top1"
+    )
+    agent = Agent(selector, [asked], timeout_s=0.01, **options)
+    return lambda: agent.turn("find it", context={"query": "x"})
+
+
+@pytest.mark.spec("013.4")
+@pytest.mark.parametrize("hook", ["function", "approve", "confirm", "guards", "available", "build_prompt"])
+async def test_a_hook_that_hangs_may_hang_as_often_as_a_tool(hook: str) -> None:
+    go_on = threading.Event()
+    begun: list[int] = []
+
+    def hang(*_: object, **__: object) -> Any:
+        begun.append(1)
+        go_on.wait()
+
+    turn = _hooked(hook, hang)
+    before = threading.active_count()
+    try:
+        for _ in range(MOST_HUNG + 5):
+            await turn()
+        assert len(begun) == MOST_HUNG
+        assert threading.active_count() - before <= MOST_HUNG
+    finally:
+        go_on.set()
 
 
 # --- what is kept --------------------------------------------------------------

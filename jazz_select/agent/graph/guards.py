@@ -121,7 +121,7 @@ async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInpu
                 return ended.value
 
     try:
-        return cast("Route", await run_with_timeout(work, limit_s=None, name="jazz-select-guards"))
+        return cast("Route", await run_with_timeout(work, limit_s=None, name="jazz-select-guards", of=guards))
     except Exception as error:  # noqa: BLE001 - no time is left, or a guard exits
         name, touched = reached[-1]
         return _failed(name, describe_error(error), touched)
