@@ -23,7 +23,7 @@ DEEPEST: Final = 64
 """Levels of nesting that are kept."""
 MOST_VALUES: Final = 10_000
 MOST_LETTERS: Final = 4_000_000
-"""Of what a tool may return: texts, numbers, lists and objects together; and characters in all of it."""
+"""Of what a tool may return, and a context may hold: texts, numbers, lists and objects together; and characters."""
 _SIGNATURE: Final = "signature"
 _LARGEST: Final = 2**63
 _ENDLESS: Final = 10**4_300
@@ -41,7 +41,7 @@ _BUDGET: Final = 150_000
 
 
 def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
-    """Why a value is more than is taken, as a sentence goes on after "it ran, but"; empty where it is not.
+    """What there is too much of in a value, as a sentence goes on after "it holds"; empty where there is not.
 
     Counted before it is made JSON, which is one step that nothing else can run beside. Objects count as one value, and
     what stands in several places counts in each.
@@ -66,10 +66,10 @@ def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
                 left += cast("list[object]", each)
         if values + len(left) > MOST_VALUES:
             if again > len(holders):
-                return "returned what is no JSON: it holds itself, or one part of it over and over"
-            return f"returned more than {MOST_VALUES} values; let it return fewer, or page by page"
+                return "what is no JSON: it holds itself, or one part of it over and over"
+            return f"more than {MOST_VALUES} values"
         if letters > most_letters:
-            return f"returned more than {most_letters} characters; let it return fewer, or where they are"
+            return f"more than {most_letters} characters"
     return ""
 
 

@@ -24,6 +24,7 @@ from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.reading.grounding import Grounded
 from jazz_select.agent.turn_result import TurnResult, TurnStatus
 from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.json_values import too_much
 from jazz_select.routing.records import Fault, StepRecord
 from jazz_select.selector.growing import Ledger
 from jazz_select.selector.result import FlowSelectionResult
@@ -306,7 +307,7 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
     """What is known of a context; what is None is not.
 
     Raises:
-        ConfigError: The message is no text, or the context no mapping.
+        ConfigError: The message is no text, the context no mapping, or it holds too much.
     """
     if not isinstance(message, str):
         msg = f"message is a text, not {type(message).__name__}"
@@ -314,6 +315,9 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
     given: object = {} if context is None else context
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
         msg = f"context is a mapping of names to values, not {given!r:.80}"
+        raise ConfigError(msg)
+    if excess := too_much(dict(cast("Mapping[str, Any]", given))):
+        msg = f"context holds {excess}: have a tool look up what is large, and give here what it needs for that"
         raise ConfigError(msg)
     return {name: value for name, value in cast("Mapping[str, Any]", given).items() if value is not None}
 

@@ -415,7 +415,8 @@ def _returned(call: ToolCall, result: object) -> CallOutcome:
     """What becomes of a call whose function returned."""
     try:
         if large := too_much(result):
-            return replace(_failed(call, "output", f"{call.tool}: it ran, but {large}"), called=True)
+            problem = f"{call.tool}: it ran, but returned {large}; let it return fewer, or page by page"
+            return replace(_failed(call, "output", problem), called=True)
         return CallOutcome(call=call, status="ok", output=as_json(result, errors="replace"), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"

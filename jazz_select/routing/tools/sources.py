@@ -419,7 +419,7 @@ def _output(name: str, answer: object, *, is_object: bool) -> object:
     structured = _said(answer, "structuredContent", "structured_content")
     if structured is not None:
         if excess := too_much(structured, _LARGEST_STRUCTURE):
-            raise ToolUnheardError(name, f"its server {excess}")
+            raise ToolUnheardError(name, f"its server returned {excess}")
         return structured
     if is_object and len(parts) == 1 and (found := _object(_text(_said(parts[0], "text")))) is not None:
         return found

@@ -357,6 +357,8 @@ async def test_whatever_a_memory_fails_with_is_told(pack: FlowRegistry, error: E
     [
         ({"context": "abc"}, "context is a mapping"),
         ({"context": {1: "x"}}, "context is a mapping"),
+        ({"context": {"rows": [0] * 10_000}}, "context holds more than 10000 values"),
+        ({"context": {"text": "x" * 4_000_001}}, "context holds more than 4000000 characters"),
         ({"history": [{"role": "user"}]}, "history is a Conversation"),
         ({"history": "{}"}, "Conversation.from_json"),
     ],
