@@ -41,9 +41,8 @@ from jazz_select.flow.base import FlowRegistry
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.memory.sync import SyncReport
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.executor import FlowExecutor
+from jazz_select.routing.executor import FlowExecutor, chain_of
 from jazz_select.routing.records import RunResult, StepRecord
-from jazz_select.routing.run_context import chain_of
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.selector.options import RECOMMENDED
 from jazz_select.selector.result import FlowSelectionResult

@@ -10,10 +10,10 @@ from jazz_select.errors import JazzSelectError as JazzSelectError
 from jazz_select.flow.base import BaseFlow as BaseFlow
 from jazz_select.flow.base import Flow as Flow
 from jazz_select.flow.base import FlowRegistry as FlowRegistry
+from jazz_select.flow.checks import Input as Input
 from jazz_select.flow.composite import ConditionalFlow as ConditionalFlow
 from jazz_select.flow.composite import ParallelFlow as ParallelFlow
 from jazz_select.flow.composite import SequentialFlow as SequentialFlow
-from jazz_select.flow.inputs import Input as Input
 from jazz_select.flow.loading import load_flows as load_flows
 from jazz_select.memory.procedural import ProceduralMemory as ProceduralMemory
 from jazz_select.routing.tools.functions import tool_from_function as tool_from_function

@@ -121,7 +121,7 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
     given = list(flows)
     for flow in given:
         if getattr(flow, "chain", ()):
-            from jazz_select.routing.run_context import chain_of
+            from jazz_select.routing.executor import chain_of
 
             chain_of(flow)
     named = [flow for flow in given if getattr(flow, "tools", ())]

@@ -18,7 +18,7 @@ from jazz_select.agent.turn import TurnOutcome, TurnWork, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.inputs import Input
+from jazz_select.flow.checks import Input
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool

@@ -18,8 +18,8 @@ from jazz_select.json_values import plain_bytes
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, ApprovalPolicy, Approve, Ask, Claims, Deny, Verdict, needs_yes
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.executor import Step, chain_of
 from jazz_select.routing.records import Door, ToolCall
-from jazz_select.routing.run_context import Step, chain_of
 from jazz_select.routing.tool_call import fingerprint, verdict_of, withdrawn
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, describe_error, one_line

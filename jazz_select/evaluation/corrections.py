@@ -13,7 +13,7 @@ from jazz_select.evaluation.route import DEPTH, Route
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import printable
-from jazz_select.outcomes.file import Logged
+from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors, stages_of
 
 LONGEST: Final = 500

@@ -24,7 +24,7 @@ from jazz_select.evaluation.trial import Judged, Verdict, gate_cases, spared, ve
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
 from jazz_select.memory.embedders.catalogue import open_embedder
-from jazz_select.outcomes.file import Logged
+from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.text import counted
 

@@ -14,7 +14,7 @@ from jazz_select.evaluation.overlay import Gain, Overlay, spelled, taught
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
-from jazz_select.outcomes.file import Logged
+from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 
 _LEAST_EXAMPLES: Final = 3

@@ -28,9 +28,8 @@ from weakref import ref
 
 from jazz_select.arguments import Count, checked
 from jazz_select.errors import DuplicateFlowError, FlowValidationError, UnconnectedToolsError
-from jazz_select.flow.checks import FIELDS, TOLD, Subject, check_bars, check_fields, check_spelling
+from jazz_select.flow.checks import FIELDS, TOLD, Input, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
-from jazz_select.flow.inputs import Input
 from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.text import did_you_mean, titled
 from jazz_select.values import FlowCard, flow_id
@@ -247,7 +246,7 @@ class BaseFlow:
     aliases: Sequence[str] = ()
     """Other names under which it may be asked for."""
     chain: Sequence[Any] = ()
-    """The order in which its tools run, for an executor: see `jazz_select.routing.run_context`."""
+    """The order in which its tools run, for an executor: see `jazz_select.routing.executor`."""
     reply: str = ""
     """What the user is told when the chain is done, with facts in braces."""
     title: str = ""

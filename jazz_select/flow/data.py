@@ -13,9 +13,8 @@ from pydantic_core import ErrorDetails
 from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
-from jazz_select.flow.checks import Subject, check_text, fault_in_reply
+from jazz_select.flow.checks import Input, Subject, check_text, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
-from jazz_select.flow.inputs import Input
 from jazz_select.flow.origin import read_from, short_path
 from jazz_select.text import beginning, describe_value, did_you_mean
 

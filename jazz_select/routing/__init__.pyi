@@ -8,6 +8,7 @@ from jazz_select.routing.decisions.model_decision import ModelDecision as ModelD
 from jazz_select.routing.decisions.points import DecisionCallback as DecisionCallback
 from jazz_select.routing.decisions.points import GuidedDecisionPoint as GuidedDecisionPoint
 from jazz_select.routing.decisions.points import ToolCandidate as ToolCandidate
+from jazz_select.routing.executor import CHOOSE as CHOOSE
 from jazz_select.routing.executor import FlowExecutor as FlowExecutor
 from jazz_select.routing.names.resolution import resolve as resolve
 from jazz_select.routing.plans.plan import Plan as Plan
@@ -18,7 +19,6 @@ from jazz_select.routing.plans.tool_asker import ToolAsker as ToolAsker
 from jazz_select.routing.records import StepRecord as StepRecord
 from jazz_select.routing.records import ToolCall as ToolCall
 from jazz_select.routing.records import promotions as promotions
-from jazz_select.routing.run_context import CHOOSE as CHOOSE
 from jazz_select.routing.schemas.assignability import assignable as assignable
 from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
 from jazz_select.routing.tools.loading import load_tools as load_tools

@@ -26,10 +26,10 @@ from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import shorter_text
 from jazz_select.routing.approval import Allow, Verdict
+from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import ToolCall
-from jazz_select.routing.run_context import inputs_lost
 from jazz_select.routing.tools.showing import OpenTools
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.growing import Ledger, shown_with

@@ -17,9 +17,8 @@ from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import shorter_text, storable_fields, storable_text
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint
-from jazz_select.routing.executor import FlowExecutor
+from jazz_select.routing.executor import Deciding, FlowExecutor, Step, arguments_of, chain_of
 from jazz_select.routing.records import StepRecord
-from jazz_select.routing.run_context import Deciding, Step, arguments_of, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import fingerprint_once

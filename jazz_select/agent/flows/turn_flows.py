@@ -23,8 +23,7 @@ from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Chosen, DecisionCallback, ToolCandidate
-from jazz_select.routing.executor import FlowExecutor
-from jazz_select.routing.run_context import chain_of
+from jazz_select.routing.executor import FlowExecutor, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool

@@ -10,7 +10,7 @@ from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, Flo
 from jazz_select.evaluation.checks.findings import Finding, Places
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import folded_alias
-from jazz_select.routing.run_context import chain_of
+from jazz_select.routing.executor import chain_of
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, near

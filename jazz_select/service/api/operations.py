@@ -15,7 +15,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.travelling import flow_data
 from jazz_select.json_values import plain
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
-from jazz_select.routing.run_context import CHOOSE, chain_of
+from jazz_select.routing.executor import CHOOSE, chain_of
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
 from jazz_select.selector.retrieval import Request as Query
 from jazz_select.service.api import answers, bodies

@@ -22,7 +22,7 @@ from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import write_whole
-from jazz_select.outcomes.file import Logged
+from jazz_select.outcomes.log import Logged
 from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.reload import placed
 from jazz_select.service.running import RunningCatalogue

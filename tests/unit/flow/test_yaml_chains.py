@@ -10,7 +10,7 @@ from jazz_select import FlowRegistry, load_flows
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing import CHOOSE, GuidedDecisionPoint
-from jazz_select.routing.run_context import chain_of
+from jazz_select.routing.executor import chain_of
 
 FLOW = """
 name: return_order

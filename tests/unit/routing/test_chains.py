@@ -14,7 +14,7 @@ from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.loading import load_flows
 from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Toolbox
-from jazz_select.routing.run_context import chain_of
+from jazz_select.routing.executor import chain_of
 from jazz_select.values import Tier
 
 PACK = Path(__file__).parents[3] / "flows"

@@ -10,9 +10,8 @@ from tenacity import AsyncRetrying, stop_after_attempt, wait_none
 from jazz_select.errors import DecisionCallbackError, ModelError, ToolError
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.executor import FlowExecutor
+from jazz_select.routing.executor import CHOOSE, FlowExecutor
 from jazz_select.routing.records import promotions
-from jazz_select.routing.run_context import CHOOSE
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel

@@ -14,7 +14,7 @@ from jazz_select import FlowRegistry
 from jazz_select.errors import FlowLoadError
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
-from jazz_select.routing.run_context import CHOOSE
+from jazz_select.routing.executor import CHOOSE
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.agents import ServedAgents
