@@ -51,7 +51,8 @@ class Texts:
                 _check(f"{name}.{key}", key, text)
             missing = [] if name in self._tables else [key for key in english if key not in own]
             if missing:
-                msg = f"texts[{name!r}]: a language that is new has to come whole; missing: {', '.join(missing)}"
+                whole = "a new language needs every sentence of [en] in jazz_select/texts.toml"
+                msg = f"texts[{name!r}]: {whole}; missing: {', '.join(missing)}"
                 raise ConfigError(msg)
             self._tables[name] = {**self._tables.get(name, {}), **own}
 

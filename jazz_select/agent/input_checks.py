@@ -75,7 +75,7 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> _V
     if said is None or said is True:
         return _Verdict()
     if said is False:
-        own = declared.problem.replace("{value}", shown)
+        own = declared.problem.format(value=shown)
         return _Verdict(own or say("wrong_value", value=shown, input=declared.words))
     if isinstance(said, str) and said.strip():
         return _Verdict(said)

@@ -62,6 +62,18 @@ class Input:
             raise ConfigError(f"choices of the input {self.name!r:.80} are texts and numbers")
         if self.check is not None and not isinstance(self.check, str) and not callable(self.check):
             raise ConfigError(f"check of the input {self.name!r:.80} is a function of the value, or the name of a tool")
+        if values and self.example and self.example not in map(str, values):
+            raise ConfigError(f"example of the input {self.name!r:.80} is one of its choices, not {self.example!r:.80}")
+        try:
+            named = {name for _, name, _, _ in Formatter().parse(self.problem)} - {None, "value"}
+        except ValueError as error:
+            raise ConfigError(
+                f"problem of the input {self.name!r:.80}: {error}; write {{{{ and }}}} for braces of its own"
+            ) from error
+        if named:
+            raise ConfigError(
+                f"problem of the input {self.name!r:.80} knows {{value}}, and no {sorted(map(str, named))}"
+            )
         object.__setattr__(self, "choices", tuple(values))
 
     @property

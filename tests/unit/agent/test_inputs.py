@@ -540,6 +540,9 @@ NO_INPUTS: list[tuple[Any, str]] = [
     ({"name": "day", "choices": [{}]}, "are texts and numbers"),
     ({"name": "day", "check": 5}, "check of the input 'day' is a function"),
     ({"name": "day", "question": 5}, "question is a text"),
+    ({"name": "day", "choices": ["Monday"], "example": "Tuesday"}, "is one of its choices, not 'Tuesday'"),
+    ({"name": "day", "problem": "{day} is no day"}, "knows {value}, and no ['day']"),
+    ({"name": "day", "problem": "{value is no day"}, "write {{ and }} for braces of its own"),
 ]
 
 

@@ -86,7 +86,7 @@ async def test_sentences_are_replaced_singly_by_language_and_whole() -> None:
         ({"de": {"done": "{title} {name}"}}, "de.done: nothing fills {name}"),
         ({"done": "{title"}, "done cannot be filled"),
         ({"done": 5}, "done is a sentence, not 5"),
-        ({"nl": {"done": "{title}"}}, "has to come whole; missing: failed"),
+        ({"nl": {"done": "{title}"}}, "needs every sentence of [en] in jazz_select/texts.toml; missing: failed"),
         ([("done", "x")], "texts maps keys to sentences"),
     ],
 )
