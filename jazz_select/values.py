@@ -343,6 +343,8 @@ class Decision(JsonData):
     """What the message gives for the inputs of flows, by flow id, as the model says; None for what is taken back."""
     unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Likewise, several values for one input, of which nothing tells which is meant."""
+    answer: str = ""
+    """What to tell the user, where the message of a conversation is for no flow and the model that read it knows."""
     candidates: tuple[Candidate, ...] = ()
     """All that was offered, best first."""
 

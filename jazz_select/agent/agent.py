@@ -239,6 +239,7 @@ class Agent:
             self._titles,
             shift_above=shift_above,
             model=chat,
+            speaks=system,
             decider=decides,
         )
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=model_timeout_s)

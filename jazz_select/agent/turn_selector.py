@@ -91,13 +91,15 @@ class TurnSelector:
         *,
         shift_above: float,
         model: ChatClient | None = None,
+        speaks: str = "",
         decider: Decider | None = None,
     ) -> None:
         """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be.
 
         With a model of the agent's own, a message that no flow fits is answered, whatever is under way; and it reads
-        messages, where the selector has none to do it. What is told at once is told in titles.
+        messages, where the selector has none to do it; `speaks` says who it is. What is told at once is told in titles.
         """
+        self._speaks = speaks if model is not None else ""
         self._titles = titles
         self._selector, self._running = selector, running
         self._gate = gate
@@ -338,7 +340,8 @@ class TurnSelector:
         begun = begun if self._reads else await self._with_things(begun, found.names)
         if not asks or _was_read(found, begun.request.message):
             begun = await self._read_for(begun, found.names)
-            return replace(begun, way="run", stack=_with(begun, found.names, pending))
+            unread = self._has_model and found.decision.raw_reply is None
+            return replace(begun, way="run", stack=_with(begun, found.names, pending), hears_first=unread)
         stack = _with(begun, found.names[:1], pending)
         top = stack.top
         if top is not None and top.status == "queued":
@@ -524,7 +527,7 @@ class TurnSelector:
         if situation is None:
             return begun
         given = [candidate_of(each).as_metadata() for each in takes]
-        situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never)
+        situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never, speaks="")
         said = begun.request.message
         read = await run_within_budget(self._of_one.select(said, given, situation=situation), what="its inputs")
         return await self._with_said(begun, read.decision)
@@ -540,7 +543,7 @@ class TurnSelector:
             return () if flow is None else shown_inputs(self._inputs(begun, flow.name))
 
         begins = self._begins(begun, message)
-        return replace(view.situation(), begins=begins, inputs=inputs, reader=self._model)
+        return replace(view.situation(), begins=begins, inputs=inputs, reader=self._model, speaks=self._speaks)
 
     async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool

@@ -117,7 +117,7 @@ def judge(
         confirms: Whether a question waits for a yes or a no.
     """
     if reading.status == "empty":
-        return Choice() if on_empty == "none" else top(candidates, live, Reason.FALLBACK_EMPTY)
+        return Choice(answer=reading.answer) if on_empty == "none" else top(candidates, live, Reason.FALLBACK_EMPTY)
     offered = {candidate.flow_id for candidate in candidates}
     runnable = tuple(each for each in reading.ids if each in offered and each in live)
     off = tuple(each for each in reading.off if each in begun)

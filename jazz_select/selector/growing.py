@@ -44,13 +44,10 @@ _MOST_EACH: Final = MOST_SHOWN // 2
 _EXAMPLES: Final = 1
 _BLOCK: Final = 4
 """What was said before a bound is left out by so many turns at once: one by one, each turn would begin elsewhere."""
-SYSTEM_PROMPT: Final = reading_rules(
-    given=(
-        "You are given XML: <conversation>, what was said earlier and, where each was first looked at, the flows; "
-        "<offered>, the flows of these that may be chosen now, with what holds of them now, such as a state or the "
-        "inputs that they take; <confirm>, if a question of yours waits for a yes or a no; and <request>, the message."
-    ),
-    offered="<offered>",
+_GIVEN: Final = (
+    "You are given XML: <conversation>, what was said earlier and, where each was first looked at, the flows; "
+    "<offered>, the flows of these that may be chosen now, with what holds of them now, such as a state or the "
+    "inputs that they take; <confirm>, if a question of yours waits for a yes or a no; and <request>, the message."
 )
 
 
@@ -176,7 +173,7 @@ def growing_prompt(
     ET.SubElement(root, "request").text = clean(shortened(request, REQUEST_LIMIT, "the request", notes))
     ET.indent(root, space="")
     messages = (
-        Message(role="system", content=SYSTEM_PROMPT),
+        Message(role="system", content=reading_rules(given=_GIVEN, offered="<offered>", speaks=situation.speaks)),
         Message(role="user", content=ET.tostring(root, encoding="unicode")),
     )
     ids = [called[each.flow_id] for each in candidates if each.flow_id in called]

@@ -82,6 +82,13 @@ leave it out.
 """
 
 
+_ANSWERS: Final = """\
+- answer: what to tell the user, only where all other parts are empty and <conversation> and <facts> say all that it \
+needs: thanks, small talk, a question about what was said. {speaks} Never say that something was done which was not \
+told, nor that it will be. Leave it out if anything has to be looked up, or the user wants something done.
+"""
+
+
 def reading_rules(
     *,
     given: str = _FRESH,
@@ -89,6 +96,7 @@ def reading_rules(
     begun: bool = True,
     inputs: bool = True,
     confirms: bool = True,
+    speaks: str = "",
 ) -> str:
     """What a model is told that reads a message of a conversation.
 
@@ -98,8 +106,10 @@ def reading_rules(
         begun: Whether the conversation has begun flows.
         inputs: Whether flows are shown with inputs.
         confirms: Whether a question waits for a yes or a no.
+        speaks: Who answers, where the reply may say so at once.
     """
     parts = (_BEGUN if begun else "") + (_INPUTS if inputs else "") + (_CONFIRMS if confirms else "")
+    parts += _ANSWERS.format(speaks=speaks) if speaks else ""
     example = ', "values": {"order_number": 60112}' if inputs else ""
     return _READS.format(given=given, offered=offered, example=example, parts=parts, data=_DATA)
 
@@ -176,6 +186,7 @@ class Situation:
         begins: Whether a flow may be begun without the chat model's word, by its id, P(it is right) as recall knows it
             and P(some flow is right): one that recall or a decision model is sure of, and that may not, is the chat
             model's to choose. None where each may.
+        speaks: Who the assistant is, where whoever reads the message may answer it at once.
     """
 
     said: Sequence[Message] = ()
@@ -188,6 +199,7 @@ class Situation:
     inputs: Callable[[str], Sequence[str]] | None = None
     reader: ChatClient | None = None
     begins: Callable[[str, float | None, float | None], bool] | None = None
+    speaks: str = ""
 
 
 WITHIN: Final = Situation()
@@ -474,7 +486,10 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     rules = SYSTEM_PROMPT + (_AS_OBJECT if structured else "")
     if situation is not None:
         rules = reading_rules(
-            begun=bool(begun), inputs=any(card.inputs for card in cards), confirms=bool(situation.confirms)
+            begun=bool(begun),
+            inputs=any(card.inputs for card in cards),
+            confirms=bool(situation.confirms),
+            speaks=situation.speaks,
         )
     messages = (
         Message(role="system", content=rules),

@@ -9,7 +9,7 @@ reply raises.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -139,6 +139,7 @@ class Reading:
         unclear: Likewise, several values of which nothing tells which is meant.
         confirm: What it says to the question that waits for a yes or a no.
         quote: The sentence by which it does.
+        answer: What to tell the user, where the message is for no flow.
     """
 
     status: Literal["ids", "empty", "unreadable"]
@@ -148,8 +149,10 @@ class Reading:
     unclear: Mapping[str, Any] = field(default_factory=dict[str, Any])
     confirm: Literal["", "yes", "no"] = ""
     quote: str = ""
+    answer: str = ""
 
 
+_LONGEST_ANSWER: Final = 8_000
 _PARTS: Final = frozenset({"flows", "off", "values", "unclear", "confirm"})
 """The members of the object that reads a message of a conversation."""
 _EMPTY = Reading(status="empty")
@@ -169,7 +172,7 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     said = before_thoughts(after_thoughts(_both_ends(reply)))  # a thought without an end is no answer
     text, value = unquoted(_FENCE.sub("\n", said).strip())
     offered = Mentions(candidates)
-    if of_message and (parts := _parts(text, value)) is not None:
+    if of_message and (parts := _parts(text, value, offered)) is not None:
         return _read_parts(parts, offered)
     if value is not BROKEN:
         return _read(value, offered).reading
@@ -185,12 +188,19 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     return mended.reading if prose is _UNREADABLE and mended.reading.ids else prose
 
 
-def _parts(text: str, value: Any) -> dict[str, Any] | None:
-    """The object of several parts that a reply is or holds; None where there is none."""
+def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
+    """The object of several parts that a reply is or holds; None where there is none.
+
+    One of an `answer` alone answers the message, but where that is what a flow is called.
+    """
     values = [value] if value is not BROKEN else [*_last_first(embedded(text), text), repaired(text)]
     for each in values:
-        if isinstance(each, dict) and (each == {} or _PARTS & each.keys()):
-            return cast("dict[str, Any]", each)
+        if not isinstance(each, dict):
+            continue
+        parts = cast("dict[str, Any]", each)
+        answer = parts.get("answer")
+        if not parts or _PARTS & parts.keys() or (isinstance(answer, str) and not offered.find(answer)):
+            return parts
     return None
 
 
@@ -204,7 +214,12 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
     said, quote = str(told.get("is")).strip().casefold(), told.get("quote")
     answer: Literal["", "yes", "no"] = "yes" if said == "yes" else "no" if said == "no" else ""
     if not (chosen or off or values or unclear or answer):
-        return _EMPTY
+        told_at_once = parts.get("answer")
+        return (
+            replace(_EMPTY, answer=beginning(told_at_once, _LONGEST_ANSWER))
+            if isinstance(told_at_once, str)
+            else _EMPTY
+        )
     return Reading(
         status="ids",
         ids=chosen,

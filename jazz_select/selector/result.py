@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, cast
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.definition import render
 from jazz_select.flow.travelling import flow_data, flow_of, live_flows
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import page_html
@@ -283,15 +284,20 @@ def note_recall(span: Span, found: list[Mapping[str, Any]], reader: str = "") ->
     span.note({"candidates": {str(each.get("flow_name")): round(each.get("score") or 0.0, 4) for each in found}})
 
 
-async def prompt_of(flow: BaseFlow) -> str:
+async def prompt_of(flow: BaseFlow, *, chosen: bool = False) -> str:
     """`flow.build_prompt(verbose=False)`; an author's own, which may block, in a thread.
+
+    Args:
+        flow: The flow.
+        chosen: Whether a model that is to follow it sees it, with its tools beside it: then its own condition and
+            the names of its tools say nothing more.
 
     Raises:
         TimeoutError: An author's own is not ready within the time of the turn.
     """
     build = partial(flow.build_prompt, verbose=False)
     if type(flow).build_prompt is BaseFlow.build_prompt and "build_prompt" not in vars(flow):
-        return build()
+        return render(replace(flow.definition(), condition="", tools=())) if chosen else build()
     return cast("str", await run_with_timeout(build, limit_s=None, name="jazz-select-build_prompt"))
 
 

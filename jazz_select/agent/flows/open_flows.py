@@ -140,7 +140,7 @@ class OpenFlows:
             messages = open_flow_messages(
                 view,
                 system=self._system,
-                procedure=await prompt_of(flow) if flow is not None else "",
+                procedure=await prompt_of(flow, chosen=True) if flow is not None else "",
                 missing=missing,
                 lost=run.lost,
                 within=within,
@@ -229,7 +229,7 @@ class OpenFlows:
         """The prompts of the flows whose procedures were shown, as far as they are live, and of this one."""
         flows = {each.name: self._find(each.name) for each in shown if each.what == "procedure"}
         flows |= {flow.name: flow} if flow is not None else {}
-        return {name: await prompt_of(each) for name, each in flows.items() if each is not None}
+        return {name: await prompt_of(each, chosen=True) for name, each in flows.items() if each is not None}
 
     def _options_for(self, run: FlowRun, not_now: frozenset[str]) -> ChainOptions:
         """The options; where something could not be kept, no call that destroys may leave it out.

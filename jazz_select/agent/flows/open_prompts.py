@@ -26,14 +26,15 @@ ANOTHER_WISH = "another_wish"
 """The tool by which it hands a message back that is for another procedure, or calls this one off."""
 SYSTEM: Final = "You are a helpful agent."
 _PROCEDURE: Final = (
-    "Follow {which} for the user, step by step, and call tools where it says so. Never say that something "
-    "was done which no tool has done. Names of tools and procedures are internal: do not mention them{title}.\n"
+    "Follow {which} for the user, step by step, with the tools. Never say that something was done which no tool has "
+    "done. Names of tools and procedures are internal: do not mention them{title}.\n"
     "The user is asked for a yes by itself when you call what cannot be undone: do not ask for it first, even where a "
     'step says so. In its JSON say, as "text" beside "tool_calls", what it would do, with item and amount: that is '
     "shown with the question."
 )
 _ENDING: Final = (
-    f'When the procedure is complete, call {FINISHED}, with what to tell the user as "text" beside "tool_calls". If '
+    f'When the procedure is complete, call {FINISHED}, with what to tell the user as "text" beside "tool_calls": in '
+    "the same JSON as the last call, where you need not see its result for that. If "
     f"it cannot be completed, because a tool is missing or refuses, or the rules forbid it, call {BLOCKED} with the "
     "reason likewise, and tell the user why and where to turn. If you need something from the user, ask for it and "
     "call neither."

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles, left_open
-from jazz_select.agent.chain.transcript import FlowChosen, ToolRequest
+from jazz_select.agent.chain.transcript import ChainText, FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, placed
 from jazz_select.agent.flows.decided import flags_heard
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
@@ -278,6 +278,9 @@ class TurnFlows:
         """What was said beside a yes, and no flow is for, is answered; without a model it is said to be left open."""
         if self._loops is None:
             return replace(work, said=left_open(besides))
+        read = work.selected.selection
+        if read is not None and read.decision.answer:
+            return replace(work, said=await _said(read.decision.answer))
         request = replace(work.request, message=besides)
         view = ConversationView.of(request, work.stack, self._titles.flow, work.calls, agreed=True)
         talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
@@ -404,6 +407,10 @@ class TurnFlows:
         work = TurnWork.of(selected)
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
+        read = selected.selection
+        if read is not None and read.decision.answer and selected.granted is None and not selected.about:
+            said = await _said(read.decision.answer)
+            return replace(work, status=_standing(work), said="\n\n".join(filter(None, (work.said, said))))
         approval = self._approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
         view = ConversationView.of(work.request, work.stack, self._titles.flow)
         top = work.stack.top if selected.about else None
@@ -557,6 +564,12 @@ class TurnFlows:
         """The connected tools that a flow and its parts name, in their order."""
         tools = self._executor.tools
         yield from (tools[name] for name in tools_named(flow) if name in tools)
+
+
+async def _said(answer: str) -> str:
+    """What the model that read the message has answered at once, told to whoever listens."""
+    await tell_turn(ChainText(text=answer, closing=True))
+    return answer
 
 
 def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
