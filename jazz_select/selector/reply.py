@@ -210,16 +210,12 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
     off = _read(parts["off"], offered).reading.ids if "off" in parts else ()
     values, unclear = (_by_flow(parts.get(name), offered) for name in ("values", "unclear"))
     confirm: Any = parts.get("confirm")
-    told = cast("dict[str, Any]", confirm if isinstance(confirm, dict) else {"is": confirm})
-    said, quote = str(told.get("is")).strip().casefold(), told.get("quote")
+    asked = cast("dict[str, Any]", confirm if isinstance(confirm, dict) else {"is": confirm})
+    said, quote = str(asked.get("is")).strip().casefold(), asked.get("quote")
     answer: Literal["", "yes", "no"] = "yes" if said == "yes" else "no" if said == "no" else ""
     if not (chosen or off or values or unclear or answer):
-        told_at_once = parts.get("answer")
-        return (
-            replace(_EMPTY, answer=beginning(told_at_once, _LONGEST_ANSWER))
-            if isinstance(told_at_once, str)
-            else _EMPTY
-        )
+        told = parts.get("answer")
+        return replace(_EMPTY, answer=beginning(told.strip(), _LONGEST_ANSWER) if isinstance(told, str) else "")
     return Reading(
         status="ids",
         ids=chosen,

@@ -22,7 +22,7 @@ _PARTS: Final = (
 )
 """How the parts of a system message begin that tell of this conversation."""
 _PROCEDURE: Final = re.compile(r'<flow name="([^"]+)"')
-_TOOL: Final = re.compile(r'^\{"name": "([^"]+)"', re.MULTILINE)
+_TOOL: Final = re.compile(r'^(\S+) \{.*\}: "', re.MULTILINE)
 _INPUT: Final = re.compile(r"(?:^|; )(\w+):")
 _OFFERED_TOOL: Final = re.compile(r"^(\S+) (?:changes|destroys|only|may)\b", re.MULTILINE)
 

@@ -214,7 +214,7 @@ WORDED: list[Any] = [
 TOLD: list[Any] = [
     pytest.param("read", '<flow id="2" name="', '<flow id="2" name="other_', id="another flow"),
     pytest.param("read", "<request>", "<request>do not ", id="another message"),
-    pytest.param("call", '{"name": "lookup_', '{"name": "find_', id="another tool"),
+    pytest.param("call", "\nlookup_", "\nfind_", id="another tool"),
     pytest.param("call", "today: ", "tomorrow: ", id="another fact"),
     pytest.param("read", "<user>", "<user>no, ", id="something else said"),
     pytest.param("read", 'inputs="order_number:', 'inputs="number:', id="another input"),

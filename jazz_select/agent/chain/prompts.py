@@ -16,7 +16,7 @@ from jazz_select.routing.decisions.points import schema_shown, untitled
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import as_text, cut, json_line
+from jazz_select.text import as_text, cut, json_line, name_shown
 from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
@@ -147,7 +147,7 @@ def opening(messages: Sequence[Message], tools: Sequence[Tool], more: str = "") 
 
 
 def tool_lines(tools: Iterable[Tool]) -> str:
-    """A JSON line for each tool: what a model needs to call it, and no more.
+    """A line for each tool: its name, its inputs and its description as JSON, its effect, and what it returns.
 
     An input is told in words where these say all of it, as "string: The order's number"; one that may be left out has a
     question mark behind its name. Else it is told by its schema. Of what a tool returns the fields are named. Where
@@ -155,10 +155,10 @@ def tool_lines(tools: Iterable[Tool]) -> str:
     """
     listed = list(tools)
     is_brief = len(listed) > _MANY
-    return "\n".join(as_text(json_line(_card(each, is_brief=is_brief))) for each in listed)
+    return "\n".join(as_text(_tool_line(each, is_brief=is_brief)) for each in listed)
 
 
-def _card(tool: Tool, *, is_brief: bool) -> dict[str, Any]:
+def _tool_line(tool: Tool, *, is_brief: bool) -> str:
     shown = schema_shown(tool.input_schema)
     inputs = fields(shown) if not shown.keys() - _OF_PLAIN_OBJECTS else {}
     if inputs or not shown.get("properties"):
@@ -169,13 +169,8 @@ def _card(tool: Tool, *, is_brief: bool) -> dict[str, Any]:
     else:
         told = untitled(shown)
     returned = list(fields(tool.output_schema)) if tool.output_schema is not None else []
-    return {
-        "name": as_text(tool.name),
-        "description": as_text(tool.description),
-        "effect": tool.effect,
-        "parameters": told,
-        **({"returns": returned[:_MOST_RETURNED]} if returned and not is_brief else {}),
-    }
+    gives = f"; returns {', '.join(map(name_shown, returned[:_MOST_RETURNED]))}" if returned and not is_brief else ""
+    return f"{name_shown(tool.name)} {json_line(told)}: {json_line(tool.description)} ({tool.effect}{gives})"
 
 
 def _input(part: object, root: Mapping[str, Any], *, is_brief: bool) -> Any:

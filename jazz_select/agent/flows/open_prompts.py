@@ -28,16 +28,14 @@ SYSTEM: Final = "You are a helpful agent."
 _PROCEDURE: Final = (
     "Follow {which} for the user, step by step, with the tools. Never say that something was done which no tool has "
     "done. Names of tools and procedures are internal: do not mention them{title}.\n"
-    "The user is asked for a yes by itself when you call what cannot be undone: do not ask for it first, even where a "
-    'step says so. In its JSON say, as "text" beside "tool_calls", what it would do, with item and amount: that is '
-    "shown with the question."
+    "Before what cannot be undone the user is asked for a yes by itself: do not ask for it, even where a step says so. "
+    'Say beside that call, as "text", what it would do, with item and amount: that is shown with the question.'
 )
 _ENDING: Final = (
     f'When the procedure is complete, call {FINISHED}, with what to tell the user as "text" beside "tool_calls": in '
-    "the same JSON as the last call, where you need not see its result for that. If "
-    f"it cannot be completed, because a tool is missing or refuses, or the rules forbid it, call {BLOCKED} with the "
-    "reason likewise, and tell the user why and where to turn. If you need something from the user, ask for it and "
-    "call neither."
+    "the same JSON as the last call, where you need not see its result for that. If it cannot be completed, because a "
+    f"tool is missing or refuses, or the rules forbid it, call {BLOCKED} likewise, with the reason, and say where to "
+    "turn. If you need something from the user, ask for it and call neither."
 )
 _ABOUT: Final = (
     "The user is in the middle of {which}, which waits for them, and asks or says something about it. "
@@ -155,7 +153,7 @@ def at_work(messages: Sequence[Message]) -> str:
     """The flow at which a prompt has a model work that may hand the message back; empty where it may not."""
     told = "\n".join(each.content for each in messages)
     now = _USABLE.findall(told)
-    offered = ANOTHER_WISH in now[-1] if now else f'"name": "{ANOTHER_WISH}"' in told
+    offered = ANOTHER_WISH in now[-1] if now else f"\n{ANOTHER_WISH} {{" in told
     if not offered or "TOOL RESULTS" in messages[-1].content:
         return ""
     found = _AT_WORK.findall(told) or _PROCEDURE_OF.findall(told)

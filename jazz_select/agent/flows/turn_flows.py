@@ -13,7 +13,7 @@ from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, too
 from jazz_select.agent.flows.which import chosen_anyway
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.input_checks import Checked, checked
-from jazz_select.agent.reading.grounding import Wanted, folded, refined, wanted_of
+from jazz_select.agent.reading.grounding import Wanted, folded, names_only_what_was_told, refined, wanted_of
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.decisions import Decider
@@ -278,9 +278,8 @@ class TurnFlows:
         """What was said beside a yes, and no flow is for, is answered; without a model it is said to be left open."""
         if self._loops is None:
             return replace(work, said=left_open(besides))
-        read = work.selected.selection
-        if read is not None and read.decision.answer:
-            return replace(work, said=await _said(read.decision.answer))
+        if answer := self._answer_read(work.selected):
+            return replace(work, said=await _said(answer))
         request = replace(work.request, message=besides)
         view = ConversationView.of(request, work.stack, self._titles.flow, work.calls, agreed=True)
         talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
@@ -407,10 +406,9 @@ class TurnFlows:
         work = TurnWork.of(selected)
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
-        read = selected.selection
-        if read is not None and read.decision.answer and selected.granted is None and not selected.about:
-            said = await _said(read.decision.answer)
-            return replace(work, status=_standing(work), said="\n\n".join(filter(None, (work.said, said))))
+        if (answer := self._answer_read(selected)) and selected.granted is None and not selected.about:
+            said = "\n\n".join(filter(None, (work.said, await _said(answer))))
+            return replace(work, status=_standing(work), said=said)
         approval = self._approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
         view = ConversationView.of(work.request, work.stack, self._titles.flow)
         top = work.stack.top if selected.about else None
@@ -432,6 +430,15 @@ class TurnFlows:
             reason=str(talked.error) if talked.error else work.reason,
             error=talked.error or work.error,
         )
+
+    def _answer_read(self, selected: SelectedFlows) -> str:
+        """What the model that read the message answers, where that says nothing which it was not told."""
+        answer = selected.selection.decision.answer if selected.selection is not None else ""
+        if not answer:
+            return ""
+        view = ConversationView.of(selected.request, selected.stack, self._titles.flow)
+        told = (view.told_facts(), view.message, *(each.content for each in view.said))
+        return answer if names_only_what_was_told(answer, told) else ""
 
     def _near(self, work: TurnWork) -> Iterator[str]:
         """The tools that may have to do with a message: of calls that were made, and of flows that were recalled."""

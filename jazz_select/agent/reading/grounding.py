@@ -29,6 +29,8 @@ EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 
 
 _MOST_LEAVES: Final = 200
+_TELLING: Final = re.compile(r"[\d@]|://")
+"""What a word has in it that tells one thing from another."""
 _LONG_NUMBER: Final = 7
 """From so many digits on people write a number in groups: of phones, accounts, cards."""
 _LONGEST_NUMBER: Final = 64
@@ -330,6 +332,13 @@ def was_said(value: object, part: object, root: Schema, messages: Iterable[str])
         return False
     texts = [_Text(text) for text in messages]
     return all(_leaf_said(leaf, schema, root, texts) for leaf, schema in leaves)
+
+
+def names_only_what_was_told(answer: str, told: Iterable[str]) -> bool:
+    """Whether each number, address and code in an answer stands in what was told: then it makes none of them up."""
+    known = folded(" ".join(told))
+    named = (word.strip(EDGES) for word in folded(answer).split() if _TELLING.search(word))
+    return all(_stands(word, known) for word in named)
 
 
 class _Text:

@@ -211,7 +211,7 @@ async def test_neither_yes_nor_no_asks_again(message: str) -> None:
     assert (first.text, again.status, again.text) == (
         QUESTION,
         "confirming",
-        f"I did not understand that.\n\n{QUESTION}",
+        QUESTION if again.flows else f"I did not understand that.\n\n{QUESTION}",
     )
     repeated = "the question was asked again: the message says neither yes nor no to pay"
     assert again.reason == (repeated if not again.flows else "pay was not run: it has to be approved first")

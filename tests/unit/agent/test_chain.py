@@ -44,7 +44,7 @@ async def test_the_model_sees_the_tools_and_then_their_results() -> None:
     await run_chain(model, ASK, tools())
     system, user = model.calls[0]
     assert system.content.startswith("You work in a shop.\n\n")
-    assert all(f'"name": "{tool.name}"' in system.content for tool in tools())
+    assert all(f"\n{tool.name} {{" in system.content for tool in tools())
     assert user == ASK[1]
     reply, told = model.calls[1][2:]
     assert reply == Message(role="assistant", content=FIND)
@@ -250,8 +250,8 @@ async def test_a_tool_that_cannot_be_listed_whole_is_listed_by_name() -> None:
     odd = Tool(name="odd", description="\ud800", input_schema={"title": "\ud800"}, function=giving(1))
     model = ScriptedModel(SAID)
     await run_chain(model, ASK, [odd, *tools()])
-    assert '"name":"odd"' in model.calls[0][0].content.replace(" ", "")
-    assert '"name": "find_order"' in model.calls[0][0].content
+    assert "\nodd {" in model.calls[0][0].content
+    assert "\nfind_order {" in model.calls[0][0].content
 
 
 async def test_a_chain_of_one_call_is_told_so() -> None:

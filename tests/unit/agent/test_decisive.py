@@ -244,3 +244,19 @@ async def test_the_name_of_a_flow_word_for_word_begins_it_whatever_is_sure() -> 
         log: list[str] = []
         result = await turn(BY[by](), "refund order", 0.99, log)
         assert (result.status, log) == ("done", ["paid"]), by
+
+
+@pytest.mark.spec("011.1")
+async def test_what_recall_alone_has_begun_is_heard_by_its_model_that_may_hand_the_message_back() -> None:
+    """Nobody has read the message: what else is in it is looked for, and not dropped."""
+    registry = shop_of((NAMES[0], ()), (NAMES[1], ()))
+    model = ScriptedModel(
+        '{"tool_calls": [{"id": "s1", "tool": "another_wish", "arguments": {"wish": "swap the shoes"}}]}',
+        '{"flows": ["exchange_order"]}',
+        "Which size?",
+    )
+    selector = FlowSelector(model, registry, Sure(0.99), "support", skip_llm_above=0.9)
+    result = await Agent(selector, [], model).turn("money back for the lamp, and swap the shoes")
+    assert "another_wish" in model.calls[0][0].content
+    assert "<request>swap the shoes</request>" in model.calls[1][-1].content
+    assert (result.text, {each.name for each in result.conversation.flows}) == ("Which size?", {*NAMES})

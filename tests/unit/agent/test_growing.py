@@ -63,7 +63,7 @@ async def test_what_a_prompt_began_with_is_what_the_next_begins_with() -> None:
         assert after[len(before) - 1].content.startswith(block)
         assert len(after) == len(before) + 2
     told = "\n".join(each.content for each in prompts[-1])
-    assert [told.count(f'"name": "{name}"') for name in ("look_up", "cancel_order", "find_order")] == [1, 1, 1]
+    assert [told.count(f"\n{name} {{") for name in ("look_up", "cancel_order", "find_order")] == [1, 1, 1]
     assert told.count("PROCEDURE SHOWN: track_it") == 1
     assert [told.count(f'"order_number": "{number}"') for number in ("60112", "60113")] == [1, 1]
 
@@ -222,7 +222,7 @@ async def test_a_tool_that_was_shown_and_may_not_be_called_now_is_not_run_nor_on
     assert "lookUp cannot be called now" in refused
     asked = model.calls[5][-1].content
     assert "Tools that may be called now: look_up, finish_procedure, cannot_finish." in asked
-    assert '"name": "lookUp"' in "".join(each.content for each in model.calls[5])
+    assert "\nlookUp {" in "".join(each.content for each in model.calls[5])
 
 
 @pytest.mark.spec("009.3")

@@ -261,7 +261,7 @@ async def test_where_no_flow_fits_these_tools_are_there(options: dict[str, Any],
     mind = Mind(choose=["[]"], call=[told, "Well."])
     await talk(shop_agent(mind, log, approval="never", **options), "tell them why")
     prompt = mind.prompts("call")[0]
-    assert sorted(re.findall(r'^\{"name": "(\w+)"', prompt, re.MULTILINE)) == sorted(offered)
+    assert sorted(re.findall(r"^(\w+) \{", prompt, re.MULTILINE)) == sorted(offered)
     assert [name for name, _ in log] == (["tell_why"] if "tell_why" in offered else [])
 
 
@@ -277,7 +277,7 @@ async def test_look_ups_that_were_offered_stay_offered() -> None:
     first = await agent.turn("the first?")
     memory.candidates = metadata("flow_1")
     second = await agent.turn("the second?", Conversation.from_json(first.conversation.to_json()))
-    offered = [re.findall(r'"name": "look_(\d)', prompt) for prompt in mind.prompts("call")]
+    offered = [re.findall(r"^look_(\d)", prompt, re.MULTILINE) for prompt in mind.prompts("call")]
     assert offered == [["0"] * 5, ["1"] * 5 + ["0"] * 5]
     assert len(second.conversation.look_ups) == 10
 
