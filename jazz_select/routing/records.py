@@ -242,12 +242,10 @@ def note_step(span: Span, record: StepRecord) -> None:
             "status": record.status,
             "candidates": {each.name: round(each.compatibility_score, 4) for each in record.candidates},
             "attempts": record.attempts,
-            **({"dropped": record.dropped} if record.dropped else {}),
-            **({"fault": record.fault} if record.fault else {}),
-            **({"missing": list(record.missing)} if record.missing else {}),
-            **({"probability": record.probability} if record.probability is not None else {}),
         }
     )
+    beside = {each: getattr(record, each) for each in ("dropped", "fault", "missing", "probability")}
+    span.note({name: value for name, value in beside.items() if value not in (0, "", (), None)})
     if record.notes:
         span.hold({"notes": list(record.notes)})
     if record.error:

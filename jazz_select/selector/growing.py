@@ -15,15 +15,14 @@ from xml.etree import ElementTree as ET
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.prompt import (
     PROMPT_TOKENS,
-    REQUEST_LIMIT,
     SHORT_LIMIT,
-    SUMMARY_LIMIT,
     CandidateCard,
     FirstShown,
     Growing,
     Prompt,
     Situation,
     add_text,
+    asked_last,
     fitted,
     flow_element,
     goes_by_number,
@@ -32,8 +31,8 @@ from jazz_select.selector.prompt import (
     state_fields,
 )
 from jazz_select.selector.retrieval import candidate_of
-from jazz_select.text import at_word, clean, estimate_tokens, shortened
-from jazz_select.values import Candidate, Message, flow_id
+from jazz_select.text import at_word, estimate_tokens
+from jazz_select.values import Candidate, flow_id
 
 TIMES: Final = 4
 """How many times what the candidates of one turn may take all that was shown may take; beyond, it is shown afresh."""
@@ -168,14 +167,8 @@ def growing_prompt(
     add_text(root, "facts", situation.facts)
     root.append(_told(kept, situation, growing))
     root.append(_offered(candidates, kept, situation, examples or {}))
-    if situation.confirms:
-        add_text(root, "confirm", shortened(situation.confirms, SUMMARY_LIMIT, "the question", notes))
-    ET.SubElement(root, "request").text = clean(shortened(request, REQUEST_LIMIT, "the request", notes))
-    ET.indent(root, space="")
-    messages = (
-        Message(role="system", content=reading_rules(given=_GIVEN, offered="<offered>", speaks=situation.speaks)),
-        Message(role="user", content=ET.tostring(root, encoding="unicode")),
-    )
+    rules = reading_rules(given=_GIVEN, offered="<offered>", speaks=situation.speaks)
+    messages = asked_last(rules, root, situation.confirms, request, notes)
     ids = [called[each.flow_id] for each in candidates if each.flow_id in called]
     order = tuple(map(candidate_of, kept.flows))
     return Prompt(messages, tuple(ids), tuple(notes), order, kept.shown, reads=True)

@@ -296,12 +296,12 @@ def fitted(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> lis
     """
     count = cache(estimate_tokens)  # each text once: the same conditions are counted after each step
     kept = _exemplified(_numbered(list(cards)), tokens, count)
-    for note, step in _STEPS:
+    for what in _GIVING_WAY:
         if _total(kept, count) <= tokens:
             break
-        before, kept = kept, step(kept, tokens, count)
+        before, kept = kept, _trimmed(kept, tokens, count, what)
         if kept != before:
-            notes.append(f"{note}, so that the candidates take about {tokens} tokens in the prompt")
+            notes.append(f"{what} were shortened, so that the candidates take about {tokens} tokens in the prompt")
     return kept
 
 
@@ -339,25 +339,24 @@ def numbered(number: int, *, taken: bool) -> str:
     return f"option {number}" if taken else str(number)
 
 
-def _trimmed(
-    cards: list[CandidateCard],
-    tokens: int,
-    count: Count,
-    text_of: Callable[[CandidateCard], str],
-    with_text: Callable[[CandidateCard, str], CandidateCard],
-) -> list[CandidateCard]:
+_GIVING_WAY: Final = ("descriptions", "desired effects")
+"""What is shortened, in this order. Conditions never are."""
+
+
+def _trimmed(cards: list[CandidateCard], tokens: int, count: Count, what: str) -> list[CandidateCard]:
     """The long texts trimmed to one length, so that all fits; the short ones stay."""
-    taken = [count(text_of(card)) for card in cards]
-    room = tokens - (_total(cards, count) - sum(taken))
-    most = _common_limit(taken, room)
-    return [
-        with_text(
-            card, at_word_with_parameters(text_of(card), max(_SHORTEST, (most - _MARK) * len(text_of(card)) // took))
-        )
-        if took > most
-        else card
-        for card, took in zip(cards, taken, strict=True)
-    ]
+    is_effects = what != _GIVING_WAY[0]
+    texts = ["; ".join(card.effects) if is_effects else card.description for card in cards]
+    taken = [count(text) for text in texts]
+    most = _common_limit(taken, tokens - (_total(cards, count) - sum(taken)))
+    found: list[CandidateCard] = []
+    for card, text, took in zip(cards, texts, taken, strict=True):
+        if took <= most:
+            found.append(card)
+            continue
+        shorter = at_word_with_parameters(text, max(_SHORTEST, (most - _MARK) * len(text) // took))
+        found.append(replace(card, **({"effects": (shorter,)} if is_effects else {"description": shorter})))
+    return found
 
 
 def _common_limit(taken: Sequence[int], room: int) -> int:
@@ -369,29 +368,6 @@ def _common_limit(taken: Sequence[int], room: int) -> int:
             return max(most, 0)
         left -= took
     return max(taken, default=0)
-
-
-def _described(card: CandidateCard, text: str) -> CandidateCard:
-    return replace(card, description=text)
-
-
-def _with_effects(card: CandidateCard, text: str) -> CandidateCard:
-    return replace(card, effects=(text,))
-
-
-_STEPS: tuple[tuple[str, Callable[[list[CandidateCard], int, Count], list[CandidateCard]]], ...] = (
-    (
-        "descriptions were shortened",
-        lambda cards, tokens, count: _trimmed(cards, tokens, count, lambda card: card.description, _described),
-    ),
-    (
-        "desired effects were shortened",
-        lambda cards, tokens, count: _trimmed(
-            cards, tokens, count, lambda card: "; ".join(card.effects), _with_effects
-        ),
-    ),
-)
-"""What gives way, in this order. Conditions never do."""
 
 
 class Prompt(NamedTuple):
@@ -452,60 +428,51 @@ def build_prompt(  # noqa: PLR0913 - options with a name
             the place of the summaries.
     """
     notes: list[str] = []
-    begun = {each.flow_id: each for each in situation.under_way} if situation is not None else {}
-    inputs = situation.inputs if situation is not None else None
-    cards = fitted(
-        [
-            CandidateCard.of(
-                each,
-                (examples or {}).get(each.flow_id, ()),
-                notes,
-                inputs=() if inputs is None else inputs(each.flow_id),
-                under_way=begun.get(each.flow_id),
-            )
-            for each in candidates
-        ],
-        tokens,
-        notes,
-    )
+    told = WITHIN if situation is None else situation
+    begun = {each.flow_id: each for each in told.under_way}
+    given = [
+        CandidateCard.of(
+            each,
+            (examples or {}).get(each.flow_id, ()),
+            notes,
+            inputs=() if told.inputs is None else told.inputs(each.flow_id),
+            under_way=begun.get(each.flow_id),
+        )
+        for each in candidates
+    ]
+    cards = fitted(given, tokens, notes)
     root = ET.Element("selection")
-    if situation is not None and situation.facts:
-        ET.SubElement(root, "facts").text = clean(situation.facts)
+    add_text(root, "facts", told.facts)
     offered = ET.SubElement(root, "candidates")
     offered.extend(card.element() for card in cards)
-    if situation is not None and situation.said:
-        _add_said(root, situation)
-    elif summaries:
+    if told.said or summaries:
         conversation = ET.SubElement(root, "conversation")
-        for summary in at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
+        if told.said and told.left_out:
+            conversation.set("left_out", f"{told.left_out} earlier messages")
+        for each in told.said:
+            add_text(conversation, "user" if each.role == "user" else "assistant", each.content)
+        for summary in () if told.said else at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
             add_text(conversation, "summary", shortened(summary, SUMMARY_LIMIT, "a summary", notes))
-    if situation is not None and situation.confirms:
-        ET.SubElement(root, "confirm").text = clean(shortened(situation.confirms, SUMMARY_LIMIT, "the question", notes))
-    ET.SubElement(root, "request").text = clean(shortened(request, REQUEST_LIMIT, "the request", notes))
-    ET.indent(root, space="")
     rules = SYSTEM_PROMPT + (_AS_OBJECT if structured else "")
     if situation is not None:
         rules = reading_rules(
             begun=bool(begun),
             inputs=any(card.inputs for card in cards),
-            confirms=bool(situation.confirms),
-            speaks=situation.speaks,
+            confirms=bool(told.confirms),
+            speaks=told.speaks,
         )
-    messages = (
-        Message(role="system", content=rules),
-        Message(role="user", content=ET.tostring(root, encoding="unicode")),
-    )
+    messages = asked_last(rules, root, told.confirms, request, notes)
     ids = tuple(card.id for card in cards)
     return Prompt(messages, ids, tuple(notes), tuple(candidates), reads=situation is not None)
 
 
-def _add_said(root: ET.Element, situation: Situation) -> None:
-    """What was said, in turn."""
-    conversation = ET.SubElement(root, "conversation")
-    if situation.left_out:
-        conversation.set("left_out", f"{situation.left_out} earlier messages")
-    for each in situation.said:
-        add_text(conversation, "user" if each.role == "user" else "assistant", each.content)
+def asked_last(rules: str, root: ET.Element, confirms: str, request: str, notes: list[str]) -> tuple[Message, ...]:
+    """The messages: the rules, and the XML with the question that waits and the request at its end."""
+    add_text(root, "confirm", shortened(confirms, SUMMARY_LIMIT, "the question", notes))
+    ET.SubElement(root, "request").text = clean(shortened(request, REQUEST_LIMIT, "the request", notes))
+    ET.indent(root, space="")
+    content = ET.tostring(root, encoding="unicode")
+    return Message(role="system", content=rules), Message(role="user", content=content)
 
 
 def add_text(parent: ET.Element, tag: str, text: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import islice
+from types import SimpleNamespace
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from jazz_select.errors import ConfigError, ToolError
@@ -100,13 +101,6 @@ Decide = Callable[[dict[str, Any], list[ToolCandidate], str], "Awaitable[Chosen]
 """What a `DecisionCallback` does, as a function by itself, sync or async."""
 
 
-class _Deciding:
-    """A function in the place of an object with a `decide`."""
-
-    def __init__(self, decide: Decide) -> None:
-        self.decide = decide
-
-
 def as_callback(given: DecisionCallback | Decide | None) -> DecisionCallback | None:
     """Who chooses, of whatever a caller has as that: an object with a `decide`, or a function that does what it does.
 
@@ -118,7 +112,7 @@ def as_callback(given: DecisionCallback | Decide | None) -> DecisionCallback | N
     if not isinstance(given, type) and callable(getattr(given, "decide", None)):
         return cast("DecisionCallback", given)
     if callable(given) and not isinstance(given, type) and _takes_three(given):
-        return cast("DecisionCallback", _Deciding(given))
+        return cast("DecisionCallback", SimpleNamespace(decide=given))
     raise ConfigError(
         "decision_callback is an object with `decide(context, candidates, prompt)`, "
         f"or a function of these three, not {given!r:.80}"
