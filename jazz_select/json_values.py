@@ -36,6 +36,9 @@ _LARGEST_FACT: Final = 100_000
 _MOST_FACTS: Final = 100
 _FEWER: Final = (10, 5, 3, 2)
 """How many entries of a list are told, where all are too much."""
+_NO_MARKS: Final = bytes({*range(256)} - {*b',:[{"'})
+_LETTERS_A_VALUE: Final = 40
+"""Of what is kept between two turns, at least, where it is as long as it may be."""
 _BUDGET: Final = 150_000
 """Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
 
@@ -78,16 +81,14 @@ def has_more_values(text: bytes | bytearray, most: int) -> bool:
 
     Each but the first follows a comma, a colon or a bracket. A text that is no JSON may have any number.
     """
-    if _marks(text) < most:
+    if len(text) < most:
         return False
-    bare = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if bare.count(b'"') > 2 * most + 1:
-        return True
-    return _marks(b"".join(bare.split(b'"')[::2])) >= most
-
-
-def _marks(text: bytes | bytearray) -> int:
-    return sum(map(text.count, (b",", b":", b"[", b"{")))
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = text.translate(None, _NO_MARKS)
+    if len(marks) < most:
+        return False
+    return marks.count(b'"') > 2 * most + 1 or sum(map(len, marks.split(b'"')[::2])) >= most
 
 
 def as_json(value: object, *, errors: Literal["strict", "replace"] = "strict") -> Any:
@@ -219,6 +220,9 @@ def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: in
         raise SnapshotError(f"the text: it is {type(given).__name__}, and no text")
     if len(text) > longest:
         raise SnapshotError(f"it is longer than {longest} characters, which no {kind} is")
+    values = longest // _LETTERS_A_VALUE
+    if has_more_values(text.encode(errors="replace") if isinstance(text, str) else text, values):
+        raise SnapshotError(f"it holds more than {values} values, which no {kind} does")
     marked = _SIGNATURE in text if isinstance(text, str) else _SIGNATURE.encode() in text
     if secret is None and not marked:
         return text

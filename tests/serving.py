@@ -5,6 +5,7 @@
 - Clients send what is no request, stop in the middle, send without end, read nothing, and hang up, while others ask as
   they should: these are answered, nothing fails on the service's side, no connection stays, and memory does not grow.
 - Whatever its own OpenAPI document lets one think of is sent, and more: it is answered or refused, and never fails.
+- It, and the library in a process, get each attack of `tests.held_up`: nobody else waits, and memory does not grow.
 - All of that by one agent's key; the other's flows are never in what comes back.
 """
 
@@ -17,7 +18,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -28,10 +28,10 @@ import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.cli.shop import INVOICE, REFUND, TRACK, write_flows
+from tests import held_up
+from tests.held_up import KEY, OTHER
 from tests.unit.service.processes import Process, running
 
-KEY, OTHER = "the-key-of-the-shop", "the-key-of-the-office"
 MINE: Final = {"authorization": f"Bearer {KEY}"}
 SECRET: Final = b"invoice_copy"
 """What only the other agent has."""
@@ -41,16 +41,8 @@ _FLOWS: Final = ["close_account", "refund_order", "track_order"]
 
 
 def prepared(folder: Path) -> list[str]:
-    """Two agents, and the options that serve them."""
-    write_flows(folder / "flows", REFUND, TRACK)
-    write_flows(folder / "office", INVOICE)
-    entry = "  {}: {{flows: {}, key_sha256: {}}}\n"
-    agents = (
-        (name, where, sha256(key.encode()).hexdigest())
-        for name, where, key in (("shop", "flows", KEY), ("office", "office", OTHER))
-    )
-    (folder / "agents.yaml").write_text("agents:\n" + "".join(entry.format(*each) for each in agents))
-    return ["--port", "0", "--agents", str(folder / "agents.yaml"), "--no-access-log", "--max-in-flight", "64"]
+    """Two agents, and the options that serve them with few places."""
+    return [*held_up.prepared(folder), "--max-in-flight", "64"]
 
 
 def memory_kb(up: Process) -> int:
@@ -378,6 +370,7 @@ def main() -> int:
         said = (folder / "stderr").read_text()
         if "Traceback" in said:
             faults.append(f"the service's log: {said[said.index('Traceback') :][:2_000]}")
+    faults += held_up.attacked()
     for fault in faults[:20]:
         say(fault)
     say(f"{len(faults)} faults" if faults else "no fault")

@@ -62,6 +62,11 @@ class ServedAgents(dict[str, RunningCatalogue]):
             raise ConfigError(msg)
         self.is_open = is_open
 
+    @property
+    def keys_known(self) -> int:
+        """How many keys there are; an agent without one counts as one."""
+        return max(1, len(self._keys))
+
     def of_key(self, key: str | None) -> RunningCatalogue | None:
         """What a key opens, in a time that says nothing of the key; None where it opens nothing."""
         if self.is_open:

@@ -16,8 +16,13 @@ class ServeOptions:
 
     Attributes:
         max_body: Bytes of a request's body; more is refused with 413.
-        max_in_flight: Requests that are worked on at once. One more is refused with 503; where there are several
-            agents, one that has three quarters of the places for itself is refused with 429.
+        max_values: Values of JSON and names of fields in a body; more is refused with 413.
+        max_in_flight: Requests that are answered at once. One more is refused with 503, but for that of a key which
+            has fewer than its part of them; where there are several keys, one that has three quarters of the places
+            for itself is refused with 429.
+        max_connections: Connections that are open at once. One more takes the place of the oldest by which nobody came
+            who was let in; where there is none, it is refused with 503.
+        max_connections_of_one: Likewise of one address.
         max_streams: Streams that are held open at once beside these, such as a client of MCP that listens.
         max_sessions: Sessions of MCP that each agent may have at once; one more is refused with 503.
         session_idle_s: Seconds without a request after which such a session is over; its client begins a new one.
@@ -34,7 +39,10 @@ class ServeOptions:
     """
 
     max_body: Positive = 1 << 20
+    max_values: Positive = 20_000
     max_in_flight: Positive = 256
+    max_connections: Positive = 2_000
+    max_connections_of_one: Positive = 1_000
     max_streams: Positive = 256
     max_sessions: Positive = 1_000
     session_idle_s: Seconds = 1_800.0

@@ -7,6 +7,8 @@ import socket
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -17,13 +19,13 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.http.limits import Lifecycle
+from jazz_select.service.http.limits import CONNECTION, Lifecycle
+from jazz_select.service.http.shares import Connection, Connections
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import problem
 from jazz_select.text import describe_error
+from jazz_select.travel import NO_ROOM
 
-TRANSPORT: Final = "transport"
-"""Where a request's state has its connection."""
 LARGEST_HEAD: Final = 64 << 10
 """Bytes of all lines and headers before a body; and of all that comes after it, until it is answered."""
 _MOST_AHEAD: Final = 8
@@ -37,21 +39,28 @@ class PatientProtocol(HttpToolsProtocol):
     sent before the one ahead of it is answered: then it never hears that the client has left.
     """
 
-    head_timeout_s = 10.0
+    options = ServeOptions()
+    kept = Connections(options)
+    own: Connection | None = None
     _late: asyncio.TimerHandle | None = None
     _begun: RequestResponseCycle | None = None
     _read = 0
     """Bytes since a request was begun, or a piece of its body came."""
 
     @classmethod
-    def within(cls, head_timeout_s: float) -> type[asyncio.Protocol]:
-        """This protocol, where a head has to be there in so many seconds."""
-        return type(cls.__name__, (cls,), {"head_timeout_s": head_timeout_s})
+    def within(cls, options: ServeOptions) -> type[asyncio.Protocol]:
+        """This protocol, within the limits of one service."""
+        return type(cls.__name__, (cls,), {"options": options, "kept": Connections(options)})
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Wait for a head."""
+        """Wait for a head, where there is room."""
         super().connection_made(transport)
-        self.app_state = {**self.app_state, TRANSPORT: transport}
+        made = Connection.of(transport)
+        if not self.kept.take(made):
+            self._say(503, "there is no room for one more connection: come again in a moment", NO_ROOM)
+            return
+        self.own = made
+        self.app_state = {**self.app_state, CONNECTION: made}
         self._wait()
 
     def data_received(self, data: bytes) -> None:
@@ -97,6 +106,8 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any more."""
         self._forget()
+        if self.own is not None:
+            self.kept.drop(self.own)
         super().connection_lost(exc)
         for each in self._unanswered():  # uvicorn itself tells only the last of them
             each.disconnected = True
@@ -115,9 +126,13 @@ class PatientProtocol(HttpToolsProtocol):
         if len(waiting) > 1 or any(each.response_started for each in waiting):
             self.transport.close()
             return
-        body = bytes(problem(400, msg, code="not_http").body)
+        self._say(400, msg, "not_http")
+
+    def _say(self, status: int, detail: str, code: str) -> None:
+        """Say what is wrong, before there is a request; and close."""
+        body = bytes(problem(status, detail, code=code).body)
         head = (
-            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/problem+json\r\n"
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/problem+json\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
@@ -136,7 +151,7 @@ class PatientProtocol(HttpToolsProtocol):
         return bool(self._unanswered())
 
     def _wait(self) -> None:
-        self._late = self.loop.call_later(self.head_timeout_s, self._hang_up)
+        self._late = self.loop.call_later(self.options.head_timeout_s, self._hang_up)
 
     def _forget(self) -> None:
         if self._late is not None:
@@ -153,6 +168,8 @@ _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
 """Longer than clients and proxies keep a connection that nobody uses: so it is they who close it."""
 _AFTERWARDS_S: Final = 2.0
+_OWN_FILES: Final = 256
+"""Files that a service may have open beside its connections."""
 _OWN_AND_GROUP: Final = 0o660
 
 
@@ -238,7 +255,7 @@ async def serve(
     """
     config = uvicorn.Config(
         app,
-        http=PatientProtocol.within(options.head_timeout_s),
+        http=PatientProtocol.within(replace(options, max_connections=_most_connections(options.max_connections))),
         loop="none",
         ws="none",
         lifespan="on",
@@ -254,6 +271,23 @@ async def serve(
     await server.serve(sockets=[listening])
     if server.server_state.tasks:  # cancelled: they end before what they use is closed
         await asyncio.wait(server.server_state.tasks, timeout=_AFTERWARDS_S)
+
+
+def _most_connections(wanted: int) -> int:
+    """So many, or as many as this process may have files open beside those that it needs itself."""
+    try:
+        import resource
+    except ImportError:  # on Windows nothing bounds them
+        return wanted
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OWN_FILES
+    if now != resource.RLIM_INFINITY and now < needed:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(
+                resource.RLIMIT_NOFILE, (needed if most == resource.RLIM_INFINITY else min(needed, most), most)
+            )
+        now = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return wanted if now == resource.RLIM_INFINITY else max(1, min(wanted, now - _OWN_FILES))
 
 
 def run(main: Callable[[], Any]) -> None:

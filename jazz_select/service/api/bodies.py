@@ -6,6 +6,7 @@ import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 
+from jazz_select.json_values import has_more_values
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.service.problems import refused
 from jazz_select.stages import UserQuestion
@@ -168,15 +169,20 @@ async def read_body(request: Request, kind: type[_Body]) -> _Body:
     """The body of a request.
 
     Raises:
-        HTTPException: It is no JSON.
+        HTTPException: It is no JSON, or has too many values.
         ValidationError: It is not what is asked for.
     """
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         detail = "the body is JSON: say so, with the header `Content-Type: application/json`"
         raise refused(415, detail)
+    body = await request.body()
+    most: int = request.app.state.options.max_values
+    if has_more_values(body, most):
+        detail = f"the body holds more than {most} values: send fewer, or in several requests"
+        raise refused(413, detail)
     try:
-        value = orjson.loads(await request.body())
+        value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         detail = f"the body is no JSON: {str(error)[:200]}"
         raise refused(400, detail, code="not_json") from error

@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import lru_cache
 from time import monotonic
 from typing import Any, Final
@@ -14,6 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.service.agents import ServedAgents, digest_of
+from jazz_select.service.http.shares import Shares
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import Rest, problem_of, refused
 from jazz_select.service.running import RunningCatalogue
@@ -26,19 +27,19 @@ class Lifecycle:
     Attributes:
         is_stopping: Whether it will stop soon, and takes no new streams.
         is_over: Whether it stops now: nothing new is taken, and what is in flight is finished.
-        by_agent: How many requests are worked on for each agent.
+        by_key: How many requests are answered for each key.
         streams: What is held open until somebody hangs up.
     """
 
     def __init__(self) -> None:
         self.is_stopping = self.is_over = False
-        self.by_agent: Counter[str] = Counter()
+        self.by_key: Counter[str] = Counter()
         self.streams: set[asyncio.Task[Any]] = set()
 
     @property
     def in_flight(self) -> int:
-        """Requests that are worked on."""
-        return self.by_agent.total()
+        """Requests that are answered."""
+        return self.by_key.total()
 
     def stop(self) -> None:
         """Say that it is about to stop: whoever holds a stream open is to come again, elsewhere."""
@@ -54,26 +55,30 @@ class Lifecycle:
 
 _PASSED_OVER: Final = 16 << 20
 """Bytes of a refused body that are still read: whoever sends it hears why, and not that the connection broke."""
+_QUICKLY_READ: Final = 32 << 10
+"""Bytes of a body that are read as they come: of a larger one, when it is its key's turn."""
+_PASSED_OVER_OF_STRANGERS: Final = 1 << 20
 _PATIENCE_S: Final = 2.0
 
 
 async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer what is refused before its body was read."""
     response = problem_of(error, scope)
-    rest: Rest = getattr(error, "rest", "skip") if _has_body(scope) else "none"
+    rest: Rest = getattr(error, "rest", "skip") if has_body(scope) else "none"
     if rest == "skip" and any(name == b"expect" for name, _ in scope["headers"]):
         rest = "close"  # it waits to be told to go on
-    if rest == "close" or (rest == "skip" and not await _passed_over(receive)):
+    most = _PASSED_OVER if _WHOSE in scope.get("state", {}) else _PASSED_OVER_OF_STRANGERS
+    if rest == "close" or (rest == "skip" and not await _passed_over(receive, most)):
         response.headers["Connection"] = "close"
     await response(scope, receive, send)
 
 
-async def _passed_over(receive: Receive) -> bool:
+async def _passed_over(receive: Receive, most: int) -> bool:
     """Whether the rest of the body could be read and thrown away, quickly."""
     size = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE_S):
-            while size <= _PASSED_OVER:
+            while size <= most:
                 message = await receive()
                 size += len(message.get("body", b""))
                 if not message.get("more_body", False):
@@ -81,7 +86,8 @@ async def _passed_over(receive: Receive) -> bool:
     return False
 
 
-def _has_body(scope: Scope) -> bool:
+def has_body(scope: Scope) -> bool:
+    """Whether a body was announced."""
     return any(
         name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
         for name, value in scope["headers"]
@@ -89,9 +95,7 @@ def _has_body(scope: Scope) -> bool:
 
 
 _MOST_BUCKETS: Final = 10_000
-_SHARE: Final = 0.75
-"""Of the places that one agent among several may have for itself."""
-_UNLIMITED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+_METRICS: Final = "/metrics"
 """What is asked to find out how it is has to be answered when all is taken, too."""
 
 
@@ -131,8 +135,8 @@ class Door:
             life: Counts what is worked on.
         """
         self._app, self._served, self._life = app, served, life
-        self._options, most = options, options.max_in_flight
-        self._most_of_one = most if len(served) == 1 else max(1, int(most * _SHARE))
+        self._options, self._shares = options, Shares(options, served.keys_known)
+        life.by_key = self._shares.by_key
         rate = options.rate or 0.0
         burst = options.burst or max(1.0, 2 * rate)
 
@@ -152,45 +156,27 @@ class Door:
             return
         try:
             enter(scope, self._served)
-            if scope["path"] in _UNLIMITED:
-                await self._passed(scope, receive, send)
+            if is_public(scope["path"]) or scope["path"] == _METRICS:
+                await self._app(scope, _after(b"", receive), _closing(send) if has_body(scope) else send)
             else:
                 await self._limited(scope, receive, send)
         except HTTPException as error:  # of what is checked here: the app answers its own
             await refuse(error, scope, receive, send)
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        caller = scope.get("state", {}).get("catalogue")
-        agent_id = "" if caller is None else caller.agent_id
-        if caller is not None and self._options.rate is not None:
-            self._check_rate(scope, self._options.rate)
+        whose: str = scope["state"][_WHOSE]  # not what was sent: one key can be written in many ways
+        if self._options.rate is not None:
+            self._check_rate(whose, self._options.rate)
         if is_stream(scope):
             await self._held_open(scope, receive, send)
             return
-        self._check_room(agent_id)
-        self._life.by_agent[agent_id] += 1
-        try:
-            await self._passed(scope, receive, send)
-        finally:
-            self._life.by_agent[agent_id] -= 1
-
-    async def _passed(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not _has_body(scope):
-            await self._app(scope, receive, send)
-            return
-        body = await self._read(scope, receive)
-        if body is None:
-            return  # whoever asked is gone
-        left: Message | None = {"type": "http.request", "body": body, "more_body": False}
-
-        async def once() -> Message:
-            nonlocal left
-            if left is None:
-                return await receive()
-            message, left = left, None
-            return message
-
-        await self._app(scope, once, send)
+        async with self._shares.place(whose):
+            reading = self._shares.at_work(whose) if _is_large(scope) else nullcontext()
+            async with reading:
+                body = await self._read(scope, receive) if has_body(scope) else b""
+            if body is not None:  # else whoever asked is gone
+                async with self._shares.at_work(whose):
+                    await self._app(scope, _after(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """All of a body; None where the client has left.
@@ -219,21 +205,11 @@ class Door:
             raise refused(408, detail, rest="close") from error
         return bytes(body)
 
-    def _check_rate(self, scope: Scope, rate: float) -> None:
-        whose: str = scope["state"].get("whose", "")  # not what was sent: one key can be written in many ways
+    def _check_rate(self, whose: str, rate: float) -> None:
         wait_s = self._bucket_of(whose).wait_s()
         if wait_s:
             detail = f"more than {rate:g} requests a second with this key: come again in {wait_s:.1f} s"
             raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
-
-    def _check_room(self, agent_id: str) -> None:
-        life, most = self._life, self._options.max_in_flight
-        if life.in_flight >= most:
-            detail = f"{most} requests are being answered already: come again in a moment"
-            raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
-        if agent_id and life.by_agent[agent_id] >= self._most_of_one:
-            detail = f"{self._most_of_one} requests of this agent are being answered already: come again in a moment"
-            raise refused(429, detail, headers={"Retry-After": "1"})
 
     async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A stream that ends when its client leaves, or the service stops."""
@@ -241,7 +217,7 @@ class Door:
         if life.is_stopping or len(life.streams) >= self._options.max_streams:
             detail = "no more streams are held open here now: come again in a moment"
             raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
-        held: asyncio.Task[Any] = asyncio.ensure_future(self._passed(scope, receive, send))
+        held: asyncio.Task[Any] = asyncio.ensure_future(self._app(scope, _after(b"", receive), send))
         life.streams.add(held)
         try:
             await held
@@ -251,6 +227,37 @@ class Door:
                 raise
         finally:
             life.streams.discard(held)
+
+
+def _is_large(scope: Scope) -> bool:
+    """Whether a body was announced that takes time to be read."""
+    size = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    return has_body(scope) and not (size.isdigit() and int(size[:20]) <= _QUICKLY_READ)
+
+
+def _after(body: bytes, receive: Receive) -> Receive:
+    """Gives a body that is whole, and then what else is heard of a client."""
+    left: Message | None = {"type": "http.request", "body": body, "more_body": False}
+
+    async def once() -> Message:
+        nonlocal left
+        if left is None:
+            return await receive()
+        message, left = left, None
+        return message
+
+    return once
+
+
+def _closing(send: Send) -> Send:
+    """Answers, and closes: what was announced and is not read is never taken for another request."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
+        await send(message)
+
+    return told
 
 
 def _too_large(most: int, rest: Rest = "skip") -> HTTPException:
@@ -270,8 +277,8 @@ _PUBLIC: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs"
 _PUBLIC_BELOW: Final = ("/panel/", "/docs/")
 """Pages, the same for everybody: what they show is asked for below `/v1`, with a key."""
 _BEARER: Final = "bearer "
-_CATALOGUE, _WHOSE = "catalogue", "whose"
-"""Where the state of a request has its agent, and who was let in: the same for one key, however it was written."""
+_CATALOGUE, _WHOSE, CONNECTION = "catalogue", "whose", "connection"
+"""Where the state of a request has its agent; who was let in, the same for one key, however it was written; and how."""
 
 
 def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
@@ -313,7 +320,10 @@ def enter(scope: Scope, served: ServedAgents) -> None:
         raise _no_key(given=b"authorization" in headers)
     # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
     whose = "" if served.is_open else digest_of(given)
-    scope.setdefault("state", {}).update({_CATALOGUE: found, _WHOSE: whose})
+    state = scope.setdefault("state", {})
+    state.update({_CATALOGUE: found, _WHOSE: whose})
+    if CONNECTION in state:
+        state[CONNECTION].is_known = True
 
 
 def _no_key(*, given: bool) -> HTTPException:

@@ -21,10 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.http.limits import Lifecycle
+from jazz_select.service.http.limits import CONNECTION, Lifecycle
 from jazz_select.service.problems import problem_of
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.service.server import TRANSPORT
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -208,8 +207,8 @@ class Watched:
             async with asyncio.timeout(self._send_timeout_s):
                 await send(message)
         except TimeoutError:
-            if (connection := scope["state"].get(TRANSPORT)) is not None:
-                connection.abort()
+            if (connection := scope["state"].get(CONNECTION)) is not None:
+                connection.transport.abort()
                 await asyncio.sleep(0)  # lets the server see it
             raise ClientDisconnect from None
 
@@ -236,5 +235,5 @@ class Watched:
 
 def _is_gone(scope: Scope) -> bool:
     """Whether there is nobody any more who could be answered: writing fails then, in some event loops."""
-    connection = scope["state"].get(TRANSPORT)
-    return connection is not None and connection.is_closing()
+    connection = scope["state"].get(CONNECTION)
+    return connection is not None and connection.transport.is_closing()

@@ -1,0 +1,467 @@
+"""What would hold a service or a turn up: each attack once, what it cost everybody else, and whether that is too much.
+
+`make serving` runs all of them, `python -m tests.held_up NAME …` some.
+"""
+
+import argparse
+import asyncio
+import os
+import resource
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import anyio
+import httpx
+import orjson
+
+from jazz_select import Agent, FlowRegistry, FlowSelector, tool_from_function
+from jazz_select.errors import JazzSelectError
+from jazz_select.flow.base import Flow
+from jazz_select.routing import Allow
+from jazz_select.routing.tool_call import call_tool
+from jazz_select.service.agents import load_agents
+from jazz_select.service.mcp.servers_file import ServerSpec
+from jazz_select.service.mcp.upstream import Upstream
+from jazz_select.settings import Settings
+from jazz_select.testing import ListMemory
+from tests.unit.cli.shop import INVOICE, REFUND, TRACK, write_flows
+from tests.unit.service.processes import Process, running
+
+KEY, OTHER = "the-key-of-the-shop", "the-key-of-the-office"
+LARGEST_MB, LONGEST_HELD_S = 64, 0.05
+_ASKED: Final = orjson.dumps({"request": "I want my money back"})
+_PATIENCE_S: Final = 20.0
+
+
+@dataclass
+class Found:
+    """What one attack came to: what is told of it, and what of that is too much."""
+
+    told: list[str] = field(default_factory=list[str])
+    faults: list[str] = field(default_factory=list[str])
+
+    def measured(self, what: str, value: float, most: float, unit: str) -> None:
+        """A figure, and the most that it may be."""
+        self.told.append(f"{what} {value:.3g} {unit}")
+        if value > most:
+            self.faults.append(f"{what}: {value:.3g} {unit}, and {most:.3g} is the most")
+
+
+def prepared(folder: Path) -> list[str]:
+    """Two agents, and the options that serve them."""
+    write_flows(folder / "flows", REFUND, TRACK)
+    write_flows(folder / "office", INVOICE)
+    entry = "  {}: {{flows: {}, key_sha256: {}}}\n"
+    agents = (("shop", "flows", KEY), ("office", "office", OTHER))
+    told = (entry.format(name, where, sha256(key.encode()).hexdigest()) for name, where, key in agents)
+    (folder / "agents.yaml").write_text("agents:\n" + "".join(told))
+    return ["--port", "0", "--agents", str(folder / "agents.yaml"), "--no-access-log"]
+
+
+def memory_mb(up: Process) -> float:
+    """What a process holds."""
+    told = Path(f"/proc/{up.popen.pid}/status").read_text()
+    return int(told.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def own_peak_mb() -> float:
+    """The most that this process ever held."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+# --- clients -------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def client(root: str, key: str = "") -> AsyncGenerator[httpx.AsyncClient]:
+    headers = {"content-type": "application/json", **({"authorization": f"Bearer {key}"} if key else {})}
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+    async with httpx.AsyncClient(base_url=root, headers=headers, timeout=_PATIENCE_S, limits=limits) as made:
+        yield made
+
+
+async def asked(root: str, times: int, *, key: str = KEY) -> tuple[list[float], Counter[int]]:
+    """How long a key holder waits for each of so many answers, one after the other, and how they are answered."""
+    took: list[float] = []
+    statuses: Counter[int] = Counter()
+    async with client(root, key) as mine:
+        for _ in range(times):
+            began = time.perf_counter()
+            answered = await mine.post("/v1/select", content=_ASKED)
+            took.append(time.perf_counter() - began)
+            statuses[answered.status_code] += 1
+            await asyncio.sleep(0.005)
+    return took, statuses
+
+
+async def held_s(root: str, attack: Callable[[httpx.AsyncClient], Awaitable[object]], times: int = 5) -> float:
+    """How long nobody else is answered while an attack is made: the median of the worst waits of so many times."""
+    worst: list[float] = []
+
+    async def wait() -> None:
+        async with client(root) as stranger:
+            while True:
+                began = time.perf_counter()
+                await stranger.get("/healthz")
+                worst[-1] = max(worst[-1], time.perf_counter() - began)
+                await asyncio.sleep(0.002)
+
+    async with client(root, KEY) as mine:
+        for _ in range(times):
+            worst.append(0.0)
+            waiting = asyncio.create_task(wait())
+            await asyncio.sleep(0.05)
+            await attack(mine)
+            await asyncio.sleep(0.02)
+            waiting.cancel()
+    return median(worst)
+
+
+async def slow(port: int, path: bytes, sent: bytes, *, key: str = "") -> Any:
+    """A connection on which a body was announced that never comes."""
+    _, writer = await asyncio.open_connection("127.0.0.1", port)
+    bearer = b"authorization: Bearer %s\r\n" % key.encode() if key else b""
+    writer.write(b"POST %s HTTP/1.1\r\nhost: x\r\n%scontent-length: 1048576\r\n\r\n" % (path, bearer) + sent)
+    return writer
+
+
+def besieged(root: str, kind: str, seconds: float) -> None:
+    """What others do meanwhile, in a process of their own that takes no time from who measures."""
+    os.nice(10)
+    asyncio.run(_besieged(root, kind, seconds))
+
+
+async def _besieged(root: str, kind: str, seconds: float) -> None:
+    port, until = int(root.rpartition(":")[2]), time.monotonic() + seconds
+    key = OTHER if kind in ("selects", "values") else ""
+    body = _ASKED if kind != "values" else orjson.dumps({"request": "x", "context": {"a": [0] * 490_000}})
+
+    async def ask(mine: httpx.AsyncClient) -> None:
+        while time.monotonic() < until:
+            if kind == "slow":
+                writers = [await slow(port, path, b"x") for path in (b"/docs", b"/healthz", b"/panel/", b"/v1/select")]
+                await asyncio.sleep(0.5)
+                for writer in writers:
+                    writer.transport.abort()
+            elif kind == "bodies":
+                writer = await slow(port, b"/healthz", b"x" * 1_000_000)
+                await asyncio.sleep(0.5)
+                writer.transport.abort()
+            else:
+                await mine.post("/v1/select", content=body)
+
+    many = {"slow": 128, "bodies": 200, "selects": 64, "values": 8}[kind]
+    async with client(root, key) as mine:
+        await asyncio.gather(*(ask(mine) for _ in range(many)), return_exceptions=True)
+
+
+async def beside(root: str, kind: str, seconds: float = 4.0) -> tuple[list[float], list[float], Counter[int]]:
+    """How long a key holder waits alone, and beside others; and how it is answered beside them."""
+    await asked(root, 20)
+    alone, _ = await asked(root, 150)
+    loop = asyncio.get_running_loop()
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as others:
+        siege = loop.run_in_executor(others, besieged, root, kind, seconds)
+        await asyncio.sleep(1.5)
+        then, statuses = await asked(root, 150)
+        await siege
+    return sorted(alone), sorted(then), statuses
+
+
+def p95(took: Sequence[float]) -> float:
+    """The wait that one in twenty exceeds."""
+    return took[int(len(took) * 0.95)]
+
+
+# --- attacks on a service --------------------------------------------------------------
+
+
+async def pattern(up: Process) -> Found:
+    """A schema whose pattern backtracks."""
+    found, schema = Found(), {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+    asked_for = {"message": "a" * 61 + "!", "timeout_s": 1, "schema": {**schema, "required": ["x"]}}
+
+    async def attack(mine: httpx.AsyncClient) -> None:
+        await mine.post("/v1/turn", content=orjson.dumps(asked_for))
+
+    found.measured("others wait", 1000 * await held_s(up.root, attack), 1000 * LONGEST_HELD_S, "ms")
+    return found
+
+
+async def values(up: Process) -> Found:
+    """A megabyte of numbers as a context, and as a conversation."""
+    found = Found()
+    for kind, body in (
+        ("context", {"request": "x", "context": {"a": [0] * 490_000}}),
+        ("history", {"message": "x", "history": orjson.dumps({"signature": "0", "a": [0] * 490_000}).decode()}),
+    ):
+        path = "/v1/turn" if kind == "history" else "/v1/select"
+
+        async def attack(mine: httpx.AsyncClient, path: str = path, content: bytes = orjson.dumps(body)) -> None:
+            await mine.post(path, content=content)
+
+        held = await held_s(up.root, attack)
+        found.measured(f"{kind}: others wait", 1000 * held, 1000 * LONGEST_HELD_S, "ms")
+    return found
+
+
+async def strangers(up: Process) -> Found:
+    """Hundreds of slow requests without a key, at public paths and others."""
+    return await _flooded(up, "slow")
+
+
+async def bodies(up: Process) -> Found:
+    """Hundreds of megabytes without a key, at a public path."""
+    return await _flooded(up, "bodies")
+
+
+async def _flooded(up: Process, kind: str) -> Found:
+    found, before = Found(), memory_mb(up)
+    alone, then, statuses = await beside(up.root, kind)
+    found.measured("memory grows by", memory_mb(up) - before, LARGEST_MB, "MB")
+    found.told.append(f"median wait {1000 * median(alone):.1f} → {1000 * median(then):.1f} ms")
+    found.measured("key holders refused", 150 - statuses[200], 0, "of 150")
+    return found
+
+
+async def tenants(up: Process) -> Found:
+    """Another key that asks as much as it may."""
+    return await _shared(up, "selects")
+
+
+async def contexts(up: Process) -> Found:
+    """Another key that sends contexts of a megabyte without end."""
+    return await _shared(up, "values")
+
+
+async def _shared(up: Process, kind: str) -> Found:
+    """The best of three: what else the machine does makes it only worse."""
+    found, tried = Found(), list[tuple[float, float]]()
+    refused = 0
+    while len(tried) < 3 and (not tried or min(tried)[0] > 2):
+        alone, then, statuses = await beside(up.root, kind)
+        tried.append((p95(then) / p95(alone), p95(alone)))
+        refused += 150 - statuses[200]
+    grown, before = min(tried)
+    found.measured("p95 grows", grown, 2, f"times ({1000 * before:.1f} ms alone)")
+    found.measured("refused", refused, 0, "requests")
+    return found
+
+
+# --- attacks on a process ----------------------------------------------------------------
+
+_SERVER = """
+import gzip, json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+LARGE = %d
+
+
+def answer(message):
+    method, named = message["method"], message.get("params", {})
+    if method == "initialize":
+        told = {"capabilities": {"tools": {}}, "serverInfo": {"name": "x", "version": "1"}}
+        return {"protocolVersion": named["protocolVersion"], **told}
+    if method == "tools/list":
+        return {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
+    return {"content": [{"type": "text", "text": "y"}] * LARGE} if method == "tools/call" else None
+
+
+def answered(message):
+    result = answer(message)
+    told = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], **told}).encode()
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.send_response(405)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    do_DELETE = do_GET
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = gzip.compress(answered(message)) if "id" in message else b""
+        self.send_response(200 if body else 202)
+        for name, value in (("type", "application/json"), ("encoding", "gzip"), ("length", str(len(body)))):
+            self.send_header(f"content-{name}", value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+if "http" in sys.argv:
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        sys.stdout.write(answered(message).decode() + "\\n")
+        sys.stdout.flush()
+"""
+
+
+async def mcp_stdio() -> Found:
+    """An MCP server on a pipe that answers with 60 MB."""
+    with tempfile.TemporaryDirectory() as name:
+        program = Path(name) / "server.py"
+        program.write_text(_SERVER % 2_000_000)
+        return await _called(ServerSpec(name="x", command=sys.executable, args=[str(program)]))
+
+
+async def mcp_gzip() -> Found:
+    """An MCP server on HTTP whose answer of 0.2 MB is 62 MB without gzip."""
+    with tempfile.TemporaryDirectory() as name:
+        program = Path(name) / "server.py"
+        program.write_text(_SERVER % 2_000_000)
+        server = await asyncio.create_subprocess_exec(
+            sys.executable, str(program), "http", stdout=asyncio.subprocess.PIPE
+        )
+        assert server.stdout is not None
+        try:
+            port = int(await server.stdout.readline())
+            return await _called(ServerSpec(name="x", url=f"http://127.0.0.1:{port}/"))
+        finally:
+            server.kill()
+            await server.wait()
+
+
+async def _called(spec: ServerSpec) -> Found:
+    found, before, upstream, status = Found(), own_peak_mb(), Upstream(spec), ""
+    async with anyio.create_task_group() as group:
+        group.start_soon(upstream.run)
+        await upstream.tried.wait()
+        status = (await call_tool(upstream.tools[0], {}, door="executor", timeout_s=120)).status
+        group.cancel_scope.cancel()
+    found.told.append(f"the call is {status}")
+    found.measured("memory grows by", own_peak_mb() - before, LARGEST_MB, "MB")
+    return found
+
+
+def _agent(**options: Any) -> Agent:
+    def find_order(email: str) -> str:
+        """Find an order."""
+        return f"order of {email}"
+
+    registry = FlowRegistry(min_examples=0)
+    flow = Flow(name="find_it", description="Find it", examples=["find it"], tools=["find_order"], registry=registry)
+    vars(flow)["chain"] = ("find_order",)
+    memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
+    selector = FlowSelector(None, registry, memory, "a", on_empty="top1")
+    return Agent(selector, [tool_from_function(find_order)], **options)
+
+
+async def hooks() -> Found:
+    """A hundred turns with an `approve` that hangs."""
+    found, before, go_on = Found(), threading.active_count(), threading.Event()
+
+    def approve(_: object) -> Allow:
+        go_on.wait()
+        return Allow()
+
+    agent = _agent(timeout_s=0.02, approve=approve)
+    for _ in range(100):
+        await agent.turn("find it", context={"email": "ada@example.org"})
+    found.measured("threads left", threading.active_count() - before, 8, "")
+    go_on.set()
+    return found
+
+
+async def context() -> Found:
+    """A turn with two million values as its context, and half a second."""
+    found, began = Found(), time.perf_counter()
+    large = {"email": "ada@example.org", "rows": [{"n": number} for number in range(1_000_000)]}
+    began = time.perf_counter()
+    try:
+        told = (await _agent(timeout_s=0.5).turn("find it", context=large)).status
+    except JazzSelectError as error:
+        told = f"refused: {str(error)[:60]}"
+    found.measured("it took", time.perf_counter() - began, 0.55, "s")
+    found.told.append(told)
+    return found
+
+
+async def files() -> Found:
+    """A file of agents of a few lines that stand for billions of values."""
+    found, before = Found(), own_peak_mb()
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "agents.yaml"
+        lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+        lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+        merged = ["b0: &b0 {k: 1}", *(f"b{n}: &b{n} {{<<: [*b{n - 1}, *b{n - 1}]}}" for n in range(1, 22))]
+        began = time.perf_counter()
+        for text in (lines, merged, [f"n: {'1:' * 50_000}1"], [f"d: {'[' * 50_000}"]):
+            file.write_text("\n".join([*text, "agents: {a: {flows: x}}"]))
+            try:
+                load_agents(file, Settings())
+            except JazzSelectError:
+                continue
+            found.faults.append(f"it was read: {text[0][:60]}")
+    found.measured("it took", time.perf_counter() - began, 1, "s")
+    found.measured("memory grows by", own_peak_mb() - before, LARGEST_MB, "MB")
+    return found
+
+
+OF_A_SERVICE: Final = (pattern, values, strangers, bodies, tenants, contexts)
+OF_A_PROCESS: Final = (mcp_stdio, mcp_gzip, hooks, context, files)
+
+
+def alone(number: int) -> Found:
+    """One attack of a process, in a process of its own."""
+    return asyncio.run(OF_A_PROCESS[number]())
+
+
+def tell(name: str, attack: Callable[..., object], found: Found) -> list[str]:
+    """A line of the report, and what is wrong."""
+    sys.stdout.write(f"{name}: {attack.__doc__} {'; '.join(found.told)}\n")
+    sys.stdout.flush()
+    return [f"{name}: {each}" for each in found.faults]
+
+
+def attacked(names: Sequence[str] = ()) -> list[str]:
+    """Make all attacks, or those of these names; what is wrong afterwards."""
+    faults: list[str] = []
+    wanted = [each for each in OF_A_SERVICE if not names or each.__name__ in names]
+    if wanted:
+        with tempfile.TemporaryDirectory() as name, running(Path(name), *prepared(Path(name))) as up:
+            for attack in wanted:
+                faults += tell(attack.__name__, attack, asyncio.run(attack(up)))
+            if up.popen.poll() is not None:
+                faults.append(f"the service ended with {up.popen.poll()}")
+    for number, attack in enumerate(OF_A_PROCESS):
+        if not names or attack.__name__ in names:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+                faults += tell(attack.__name__, attack, apart.submit(alone, number).result())
+    return faults
+
+
+def main() -> int:
+    """Make them; 1 where anything is too much."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[*(each.__name__ for each in (*OF_A_SERVICE, *OF_A_PROCESS)), []])
+    faults = attacked(parser.parse_args().names)
+    sys.stdout.write("".join(f"{each}\n" for each in faults) or "no fault\n")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
