@@ -219,7 +219,7 @@ class Agent:
                 offers=lambda: titles_of(selector.flow_registry.values()),
             )
         gate = DestructionGate(executor.tools)
-        asks = AgentApproval(approval, approve, claims, executor.tools)
+        asks = AgentApproval(approval, approve, claims)
         self._running = TurnFlows(
             selector,
             executor=executor,

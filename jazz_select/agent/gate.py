@@ -4,30 +4,37 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any
 
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.runner import FlowRun, steps_left
-from jazz_select.agent.pending_call import Before, PendingCall
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.arguments import check_argument
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Allow, ApprovalPolicy, Approve, Ask, Claims, Deny, Verdict, needs_yes
+from jazz_select.routing.approval import (
+    Allow,
+    ApprovalPolicy,
+    Approve,
+    Ask,
+    Claims,
+    Deny,
+    Verdict,
+    needs_yes,
+    verdict_of,
+)
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.executor import Step, chain_of
+from jazz_select.routing.question import Before
 from jazz_select.routing.records import Door, ToolCall
-from jazz_select.routing.tool_call import fingerprint, verdict_of, withdrawn
+from jazz_select.routing.tool_call import fingerprint, withdrawn
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error, one_line
-from jazz_select.threads import run_with_timeout, self_bounded
+from jazz_select.threads import self_bounded
 
 _log = logging.getLogger(__name__)
-_CONFIRM_S: Final = 5.0
-_LONGEST_WORDS: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +163,6 @@ class AgentApproval:
         policy: ApprovalPolicy,
         hook: Approve | None,
         claims: ClaimStore | None = None,
-        tools: Mapping[str, Tool] | None = None,
     ) -> None:
         """Take both, and where calls are claimed that two processes might make.
 
@@ -165,7 +171,7 @@ class AgentApproval:
         """
         check_argument("claims", claims, Claims | None)
         check_argument("approval", policy, ApprovalPolicy)
-        self._tools = tools or {}
+        self._policy: ApprovalPolicy = policy
         self._asks = {destructive: needs_yes(policy, destructive=destructive) for destructive in (True, False)}
         self._hook = hook
         self.claims = claims
@@ -183,27 +189,17 @@ class AgentApproval:
         """
         return self._hook is not None or (self._asks[True] and not self._asks[False])
 
-    async def words(self, call: ToolCall) -> str:
-        """What a call would do, as its tool says; nothing where it says nothing, or fails to."""
-        tool = self._tools.get(call.tool)
-        if tool is None or tool.confirm is None:
-            return ""
-        try:
-            saying = partial(tool.confirm, **call.arguments)
-            said = await run_with_timeout(saying, limit_s=_CONFIRM_S, name="jazz-select-confirm")
-        except Exception as error:  # noqa: BLE001 - the question is asked all the same, with the arguments alone
-            _log.warning("tool=<%s>, error=<%s> | its confirm failed", call.tool, describe_error(error))
-            return ""
-        if not isinstance(said, str | None):
-            _log.warning("tool=<%s>, given=<%s> | its confirm gave no text", call.tool, type(said).__name__)
-        return one_line(beginning(said, _LONGEST_WORDS)) if isinstance(said, str) else ""
-
     async def withdraw(self, pending: PendingCall) -> Before:
         """See that a call that was called off is made by no other process; what became of it where one has begun it."""
         if self.claims is None or not pending.destructive:
             return ""
         call = ToolCall(
-            id=pending.id, tool=pending.tool, arguments=pending.arguments, destructive=True, door=pending.door
+            id=pending.id,
+            tool=pending.tool,
+            arguments=pending.arguments,
+            destructive=True,
+            door=pending.door,
+            identity=pending.identity,
         )
         return await withdrawn(self.claims, call)
 
@@ -216,9 +212,7 @@ class AgentApproval:
 
     async def verdict(self, call: ToolCall) -> Verdict:
         """What is said of a call before the user is asked."""
-        if self._hook is not None:
-            return await verdict_of(self._hook, call)
-        return Ask() if self._asks[call.destructive] else Allow()
+        return await verdict_of(self._hook, call, self._policy)
 
 
 class TurnApproval:
@@ -309,9 +303,13 @@ class TurnApproval:
         passes = isinstance(verdict, Allow) and not before
         if isinstance(verdict, Deny) or (passes and self._left is None):
             return verdict
-        if isinstance(verdict, Allow):
+        if isinstance(verdict, Allow) and before:
+            verdict = await verdict_of(None, call, "always")
+            if isinstance(verdict, Deny):
+                return verdict
             verdict = Ask("the same call was made before in this flow")
-        wanted = PendingCall.of(call, flow=flow, path=path, reason=verdict.reason, before=before)
+        reason = verdict.reason if isinstance(verdict, Ask) else ""
+        wanted = PendingCall.of(call, flow=flow, path=path, reason=reason, before=before)
         if self._left is not None and self._left.is_same(wanted):
             self._left = None
             return Allow()
@@ -319,9 +317,6 @@ class TurnApproval:
             return Allow()
         if self.pending is None:
             self.pending = wanted
-            words = await self._approval.words(call)
-            if words and self.pending is wanted:
-                self.pending = wanted.model_copy(update={"words": words})
         return verdict
 
 

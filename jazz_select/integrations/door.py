@@ -25,10 +25,12 @@ from jazz_select.routing.approval import (
     Claims,
     Verdict,
     needs_yes,
+    verdict_of,
 )
 from jazz_select.routing.claims import RecentClaims
+from jazz_select.routing.question import question
 from jazz_select.routing.records import StepError, ToolCall
-from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, made_once, verdict_of
+from jazz_select.routing.tool_call import CallOutcome, call_of, call_tool, made_once
 from jazz_select.routing.tools.showing import OpenTools, selected_tools, shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
@@ -43,6 +45,8 @@ from jazz_select.travel import value_of
 from jazz_select.values import Decision, Reason
 
 _MOST_SUMMARIES: Final = 3
+_MOST_KNOWN: Final = 1_000
+"""Calls that somebody was asked about, of which is known what was asked."""
 _LONGEST: Final = 1_000
 OPEN: Final = "flow_question"
 """By which name an adapter keeps the question that is open, wherever its framework keeps things."""
@@ -82,6 +86,24 @@ class Shown:
         """
         question = self.result.decision.question
         return self.result.combined_prompt or (f"{_ASK}\n{question.text}" if question else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall:
+    """A call as somebody may be asked about it.
+
+    Attributes:
+        call: The call, with its identity: what a yes is for.
+        verdict: Whether somebody has to be asked first.
+    """
+
+    call: ToolCall
+    verdict: Verdict
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What to keep of it and to show: its title, the question to ask, the reason, and what a yes is for."""
+        return asked_about(self.call, self.verdict.reason if isinstance(self.verdict, Ask) else "")
 
 
 class FlowDoor:
@@ -137,6 +159,7 @@ class FlowDoor:
         self._claims: ClaimStore = RecentClaims() if claims is None else claims
         self._open_tools: OpenTools = open_tools
         self._timeout_s = timeout_s
+        self._shown: dict[str, str] = {}
         self.tools: Mapping[str, Tool] = shown_names(self._connected.values())
         self._names = {tool.name: name for name, tool in self.tools.items()}
 
@@ -210,19 +233,39 @@ class FlowDoor:
         if not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
             msg = f"arguments are a mapping of names to values, not {arguments!r:.80}; call() takes JSON too"
             raise ConfigError(msg)
-        known = {"id": call_id} if call_id else {}
-        call = ToolCall(
-            tool=tool.name,
-            arguments=copied(arguments),
-            destructive=tool.destructive,
-            door="framework",
-            title=tool.display_name,
-            **known,
-        )
-        return await self._said_of(call)
+        return (await self.asked(tool, arguments, call_id)).verdict
+
+    async def asked(self, tool: Tool, arguments: Mapping[str, Any], call_id: str = "") -> AskedCall:
+        """A call as somebody may be asked about it: whether that has to be, in which words, and what a yes is for."""
+        call = await call_of(tool, arguments, door="framework", call_id=call_id)
+        if call_id not in self._shown:  # one that was asked about before stays what it was
+            self.is_agreed(call_id, call, agreed=False)
+        return AskedCall(call=call, verdict=await verdict_of(self._approve, call, self._policy))
+
+    def is_agreed(self, call_id: str, call: ToolCall, *, agreed: bool, identity: str = "") -> bool:
+        """Whether a yes is one to this very call, as far as is known what was asked by this id.
+
+        Args:
+            call_id: What the framework knows the call by.
+            call: The call as it would be made now.
+            agreed: Whether the framework says that somebody agreed.
+            identity: What was agreed to, where the framework has kept it.
+        """
+        asked_for = identity or self._shown.get(call_id, call.identity)
+        if call_id:
+            self._shown[call_id] = call.identity
+            while len(self._shown) > _MOST_KNOWN:
+                self._shown.pop(next(iter(self._shown)))
+        return agreed and asked_for == call.identity
 
     async def call(
-        self, tool: Tool, arguments: Mapping[str, Any] | str, *, call_id: str = "", agreed: bool = False
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any] | str,
+        *,
+        call_id: str = "",
+        agreed: bool = False,
+        identity: str = "",
     ) -> CallOutcome:
         """Call a tool, if that may be. One with the status `asked` was not called: somebody has to say yes first.
 
@@ -232,6 +275,7 @@ class FlowDoor:
             call_id: What the call is known by, the same wherever the same call may be made again: one that destroys
                 something is made once by it.
             agreed: Whether somebody was asked about this very call, and said yes.
+            identity: What was agreed to (`asked`), where the framework has kept it: another call is asked about anew.
 
         Raises:
             ConfigError: Tool, id or `agreed` is of the wrong kind. What a model may have written as arguments is no
@@ -248,8 +292,9 @@ class FlowDoor:
 
         @self_bounded
         async def approve(call: ToolCall) -> Verdict:
-            verdict = await self._said_of(call)
-            return Allow() if agreed and isinstance(verdict, Ask) else verdict
+            verdict = await verdict_of(self._approve, call, self._policy)
+            passes = isinstance(verdict, Ask) and self.is_agreed(call_id, call, agreed=agreed, identity=identity)
+            return Allow() if passes else verdict
 
         return await call_tool(
             tool,
@@ -272,9 +317,7 @@ class FlowDoor:
             call_id: What the call is known by.
             make: Makes it. What it returns is the output, as it is; what it raises is raised.
         """
-        call = ToolCall(
-            id=call_id, tool=tool.name, arguments=copied(arguments), destructive=tool.destructive, door="framework"
-        )
+        call = await call_of(tool, arguments, door="framework", call_id=call_id)
         return await made_once(tool, call, make, self._claims)
 
     def _check_tool(self, tool: object, call_id: object = "") -> None:
@@ -286,10 +329,11 @@ class FlowDoor:
             msg = f"call_id is a string, the same wherever the same call may be made again, not {call_id!r:.80}"
             raise ConfigError(msg)
 
-    async def _said_of(self, call: ToolCall) -> Verdict:
-        if self._approve is not None:
-            return await verdict_of(self._approve, call)
-        return Ask() if needs_yes(self._policy, destructive=call.destructive) else Allow()
+
+def asked_about(call: ToolCall, reason: str) -> dict[str, str]:
+    """What to keep of a call that has to be approved, and to show: in the words of every other door."""
+    asked = question(call.display_name, call.words, call.arguments)
+    return {"title": call.title, "question": asked, "reason": reason, "identity": call.identity}
 
 
 def _answered(kept: Mapping[str, Any], request: str) -> UserQuestion | None:

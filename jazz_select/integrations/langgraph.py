@@ -65,14 +65,14 @@ class FlowNodes:
         """The tools of a state, as `bind_tools` takes them for any provider."""
         return tool_schemas(self._shown(state))
 
-    async def call(self, state: FlowState, config: RunnableConfig) -> dict[str, Any]:
+    async def call(self, state: FlowState, config: RunnableConfig) -> dict[str, Any]:  # noqa: PLR0914 - one turn of a graph
         """The node that makes the calls of the last reply, one after the other.
 
-        Where some need a yes, it interrupts once, before any is made, with `calls`: for each its id, tool, title,
-        arguments and the reason. It is resumed with the ids of those that may be made; True will do where it is one. To
-        True for several it answers with the same calls once more, and the `problem`. The answer is about those calls,
-        whatever `approve` has come to say: what it asks about only then is not made. A call that LangChain could not
-        read (`invalid_tool_calls`) is told so.
+        Where some need a yes, it interrupts once, before any is made, with `calls`: for each its id, tool, title, the
+        question to ask, arguments and the reason. It is resumed with the ids of those that may be made; True will do
+        where it is one. To True for several it answers with the same calls once more, and the `problem`. The answer is
+        about those calls just as they were asked about, whatever the state or `approve` has come to say: another one is
+        not made. A call that LangChain could not read (`invalid_tool_calls`) is told so.
         """
         shown, last = self._shown(state), state["messages"][-1]
         calls, unread = (last.tool_calls, last.invalid_tool_calls) if isinstance(last, AIMessage) else ([], [])
@@ -83,13 +83,16 @@ class FlowNodes:
         if any(shown[call["name"]].destructive or self._door.may_ask(shown[call["name"]]) for call in sound):
             asks = await asked_about(asks)
         yes = _agreed(asks) if asks else dict[str, bool]()
+        asked_for = {str(each["id"]): str(each["identity"]) for each in asks}
         place = f"{config.get('configurable', {}).get('thread_id', '')}:{last.id}"
         made: list[ToolMessage] = []
         for call in calls:
             own, said, status = str(call["id"] or ""), _NO_TOOL, "error"
             if call in sound and yes.get(own, True):
                 known_as = f"{place}:{own}"
-                outcome = await self._door.call(shown[call["name"]], call["args"], call_id=known_as, agreed=own in yes)
+                agreed = asked_for.get(own, "")
+                made_of = shown[call["name"]], call["args"]
+                outcome = await self._door.call(*made_of, call_id=known_as, agreed=own in yes, identity=agreed)
                 said, status = told(outcome), "error" if outcome.error else "success"
             elif own in yes:
                 said = _REFUSED
@@ -101,11 +104,10 @@ class FlowNodes:
 
     async def _asks(self, call: ToolCall, tool: Tool) -> dict[str, Any] | None:
         """What somebody is asked about a call; None where nobody is."""
-        verdict = await self._door.verdict(tool, call["args"])
-        if not isinstance(verdict, Ask):
+        asked = await self._door.asked(tool, call["args"])
+        if not isinstance(asked.verdict, Ask):
             return None
-        known = {"id": call["id"], "tool": call["name"], "title": tool.display_name}
-        return {**known, "arguments": call["args"], "reason": verdict.reason}
+        return {"id": call["id"], "tool": call["name"], "arguments": call["args"], **asked.about}
 
 
 def _unread(call: InvalidToolCall) -> ToolMessage:

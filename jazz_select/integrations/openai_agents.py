@@ -90,13 +90,13 @@ class FlowAgentParts:
             run_in(ctx.context, begins=tool.destructive and ctx not in self._taken_up)  # before a state can be kept
             if ctx in self._taken_up and not ((shown := await self._shown(ctx)) and name in shown.tools):
                 return True  # it is there for what was asked about before, and goes with no flow of this run
-            return isinstance(await self._door.verdict(tool, arguments, call_id), Ask)
+            return isinstance((await self._door.asked(tool, arguments, _place(ctx, call_id))).verdict, Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
             agreed = ctx.is_tool_approved(name, ctx.tool_call_id) is True
-            run = run_in(ctx.context)
-            place = f"{mark_of(run, *_said(ctx))}:{ctx.tool_call_id}"  # not all ids that models give are unique
-            return told(await self._door.call(tool, arguments, call_id=place, agreed=agreed), own=bool(run))
+            place = _place(ctx, ctx.tool_call_id)
+            made = await self._door.call(tool, arguments, call_id=place, agreed=agreed)
+            return told(made, own=bool(run_in(ctx.context)))
 
         return FunctionTool(
             name=name,
@@ -107,6 +107,11 @@ class FlowAgentParts:
             is_enabled=enabled,
             needs_approval=asks,
         )
+
+
+def _place(ctx: RunContextWrapper[Any], call_id: str) -> str:
+    """What a call is known by: not all ids that models give are unique."""
+    return f"{mark_of(run_in(ctx.context), *_said(ctx))}:{call_id}"
 
 
 def _said(ctx: RunContextWrapper[Any]) -> list[str]:

@@ -9,7 +9,17 @@ from typing import Any, TypeAlias
 
 from pydantic_core import SchemaValidator, core_schema
 
-from jazz_select.integrations.door import OPEN, FlowDoor, Shown, check_door, kept_in, mark_of, text_in, told
+from jazz_select.integrations.door import (
+    OPEN,
+    FlowDoor,
+    Shown,
+    asked_about,
+    check_door,
+    kept_in,
+    mark_of,
+    text_in,
+    told,
+)
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.tool_call import CallOutcome
 from jazz_select.routing.tools.showing import input_schema
@@ -48,7 +58,7 @@ def keep(ctx: RunContext[Any], kept: Mapping[str, Any] | None) -> None:
 def returned(made: CallOutcome) -> Any:
     """What a call returned, or else raised, so that pydantic-ai hears what became of it."""
     if made.status == "asked":
-        raise ApprovalRequired({"title": made.call.title, "reason": made.reason})
+        raise ApprovalRequired(asked_about(made.call, made.reason))
     if made.error is None:
         return made.output
     raise ModelRetry(told(made)) if made.error.fault == "arguments" else ToolFailed(told(made))

@@ -75,11 +75,13 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
     ) -> Any:
         make = partial(super().call_tool, name, tool_args, ctx, tool)
         if own := self.door.tools.get(name):
-            verdict = await self.door.verdict(own, tool_args, call_id(ctx))
-            if isinstance(verdict, Deny):
-                raise ToolFailed(f"not run: {verdict.reason}")
-            if isinstance(verdict, Ask) and not ctx.tool_call_approved:
-                raise ApprovalRequired({"title": own.display_name, "reason": verdict.reason})
+            asked = await self.door.asked(own, tool_args)
+            if isinstance(asked.verdict, Deny):
+                raise ToolFailed(f"not run: {asked.verdict.reason}")
+            if isinstance(asked.verdict, Ask) and not self.door.is_agreed(
+                call_id(ctx), asked.call, agreed=ctx.tool_call_approved
+            ):
+                raise ApprovalRequired(asked.about)
             if ctx.tool_call_approved:  # an answer may come twice
                 return returned(await self.door.once(own, tool_args, call_id(ctx), make))
         return await make()

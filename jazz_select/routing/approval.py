@@ -1,12 +1,17 @@
 """Whether a call of a tool may be made: what is said of one, and the policy, with the same values at every door."""
 
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from jazz_select.arguments import Methods, check_argument
+from jazz_select.errors import ConfigError
 from jazz_select.ports import ClaimStore
+from jazz_select.routing.question import unshowable
 from jazz_select.routing.records import ToolCall
+from jazz_select.text import describe_error
+from jazz_select.threads import run_with_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,47 @@ def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
     return policy == "always" or (policy == "destructive" and destructive)
 
 
+async def verdict_of(approve: Approve | None, call: ToolCall, policy: ApprovalPolicy = "never") -> Verdict:
+    """Whether a call may be made: as the hook says, else by the policy. Every door asks here, and nowhere else.
+
+    Where who is asked fails, it may not be made. What cannot be shown to a person cannot be asked, and is denied.
+    """
+    if approve is None:
+        verdict: object = Ask() if needs_yes(policy, destructive=call.destructive) else Allow()
+    else:
+        try:
+            verdict = await run_with_timeout(approve, call, limit_s=None, name="jazz-select-approve")
+        except Exception as error:  # noqa: BLE001 - the caller's own code
+            return Deny(f"approve failed: {describe_error(error)}")
+    if isinstance(verdict, Ask) and (why := call.unshown or unshowable(call.words, call.arguments)):
+        return Deny(f"it has to be approved, and cannot be shown: {why}")
+    if isinstance(verdict, Allow | Deny | Ask):
+        return verdict
+    return Deny(f"approve said {type(verdict).__name__}, which is neither Allow nor Deny nor Ask")
+
+
+def answered(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None) -> Approve:
+    """Who lets calls pass once somebody has answered: each that was asked about once, and just as it was.
+
+    Raises:
+        ConfigError: The answer is neither Allow nor Deny, or there is nothing to answer.
+    """
+    if not isinstance(answer, Allow | Deny):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
+        raise ConfigError(f"the answer is Allow() or Deny(reason), not {answer!r:.80}")
+    if not asked:
+        msg = "there is nothing to answer: give as `after` what ended since a call has to be approved: it has `asked`"
+        raise ConfigError(msg)
+    left = Counter(each.identity for each in asked if each.identity)
+
+    async def decide(call: ToolCall) -> Verdict:
+        if left[call.identity]:
+            left[call.identity] -= 1
+            return answer
+        return await verdict_of(approve, call)
+
+    return decide
+
+
 def engine_approver(approval: ApprovalPolicy, approve: Approve | None, *, by_model: bool = False) -> Approve | None:
     """Who is asked before each call of an engine that its caller runs directly; None where nobody is.
 
@@ -63,5 +109,5 @@ def engine_approver(approval: ApprovalPolicy, approve: Approve | None, *, by_mod
     check_argument("approval", approval, ApprovalPolicy)
     check_argument("approve", approve, Approve | None)
     if approve is None and (approval == "always" or (by_model and approval == "destructive")):
-        return lambda call: Ask() if needs_yes(approval, destructive=call.destructive) else Allow()
+        return lambda call: verdict_of(None, call, approval)
     return approve

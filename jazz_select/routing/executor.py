@@ -14,7 +14,7 @@ from jazz_select.errors import ConfigError, DecisionCallbackError, FlowValidatio
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, engine_approver
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, answered, engine_approver
 from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import (
     Decide,
@@ -29,7 +29,7 @@ from jazz_select.routing.records import RunResult, StepRecord, ToolCall, note_st
 from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
 from jazz_select.routing.schemas.fields import RESULT, Reading, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import verdicts
-from jazz_select.routing.tool_call import CallOutcome, answered, call_tool, may_repeat
+from jazz_select.routing.tool_call import CallOutcome, call_tool, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span

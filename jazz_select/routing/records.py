@@ -9,6 +9,7 @@ from uuid import uuid4
 from jazz_select.routing.decisions.points import ToolCandidate
 from jazz_select.routing.names.resolution import Stage
 from jazz_select.telemetry import Span
+from jazz_select.text import titled
 from jazz_select.travel import Read, error_of
 from jazz_select.values import Tier
 
@@ -32,6 +33,10 @@ class ToolCall:
         destructive: True where the tool destroys something.
         door: Who calls.
         title: What users are told that the tool is called; empty where it does not say.
+        words: What the call would do, as the tool says for whoever is asked (`Tool.confirm`).
+        unshown: Why it cannot be asked about, where what it would do cannot be told.
+        identity: A digest of the tool as it is connected, of the arguments and of the words. Two calls with the same
+            one are one call, to a person who agrees to it and to claims. Empty where nobody is asked.
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -40,6 +45,14 @@ class ToolCall:
     destructive: bool = False
     door: Door
     title: str = field(default="", compare=False)
+    words: str = field(default="", compare=False)
+    unshown: str = field(default="", compare=False)
+    identity: str = field(default="", compare=False)
+
+    @property
+    def display_name(self) -> str:
+        """What users are told that it is called."""
+        return self.title or titled(self.tool)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,7 @@ import asyncio
 import inspect
 import json
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,10 +16,10 @@ from hashlib import sha256
 from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
-from jazz_select.errors import ConfigError, HungError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
+from jazz_select.errors import HungError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Allow, Answer, Approve, Ask, Deny, Verdict
+from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID, Tool
@@ -38,6 +37,8 @@ from jazz_select.threads import (
 )
 from jazz_select.values import Claim
 
+_CONFIRM_S: Final = 5.0
+"""How long a tool's `confirm` may take."""
 _LARGE: Final = 200_000
 """Characters of a schema from which on reading it takes longer than a loop should wait."""
 _log = logging.getLogger(__name__)
@@ -108,7 +109,27 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     if earlier is not None:
         if not may_repeat(tool, earlier, vouched=vouched):
             return earlier
-        return _unbegun(earlier.call) or await _made(tool, earlier.call, arguments, timeout_s, claims)
+        return _unbegun(earlier.call) or await _made(tool, earlier.call, timeout_s, claims)
+    call = await call_of(tool, arguments, door=door, call_id=call_id, known=bool(approve or claims))
+    own = copied(call.arguments)  # whoever is asked may keep and change what it is shown
+    refused = _unbegun(call) or await _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
+    call = replace(call, arguments=own) if approve is not None else call
+    refused = refused or await _claimed(claims, tool, call)
+    return refused or await _made(tool, call, timeout_s, claims)
+
+
+async def call_of(
+    tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str = "", known: bool = True
+) -> ToolCall:
+    """A call that is about to be made, with copies of its arguments: what runs, and what is told of it, is that.
+
+    Args:
+        tool: What to call.
+        arguments: By name, references replaced.
+        door: Who calls.
+        call_id: What the call is known by; by default a new id.
+        known: Whether it has to be known again, since somebody may have to agree to it, or to claim it.
+    """
     call = ToolCall(
         id=call_id or uuid4().hex,
         tool=tool.name,
@@ -117,9 +138,26 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         door=door,
         title=tool.display_name,
     )
-    refused = _unbegun(call) or await _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
-    refused = refused or await _claimed(claims, tool, call)
-    return refused or await _made(tool, call, arguments, timeout_s, claims)
+    if not known:
+        return call
+    words, unshown = await _confirmed_in_words(tool, call)
+    identity = sha256(plain_bytes([tool.digest, call.arguments, words])).hexdigest()
+    return replace(call, words=words, unshown=unshown, identity=identity)
+
+
+async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
+    """What a call would do, as its tool says; or why that cannot be told."""
+    if tool.confirm is None:
+        return "", ""
+    try:
+        saying = partial(tool.confirm, **copied(call.arguments))
+        said = await run_with_timeout(saying, limit_s=_CONFIRM_S, name="jazz-select-confirm")
+    except Exception as error:  # noqa: BLE001 - an author's own, which may fail with whatever arguments a model made up
+        _log.warning("tool=<%s>, error=<%s> | its confirm failed", call.tool, describe_error(error))
+        return "", f"the `confirm` of {call.tool} failed: {describe_error(error)}"
+    if said is None or isinstance(said, str):
+        return " ".join(as_text(said or "").split()), ""
+    return "", f"the `confirm` of {call.tool} gave {type(said).__name__}, and no text"
 
 
 async def made_once(tool: Tool, call: ToolCall, make: Callable[[], Awaitable[Any]], claims: ClaimStore) -> CallOutcome:
@@ -222,19 +260,6 @@ async def _problem(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> s
 # --- approve -------------------------------------------------------------------
 
 
-async def verdict_of(approve: Approve | None, call: ToolCall) -> Verdict:
-    """Whether a call may be made. Where who is asked fails, it may not."""
-    if approve is None:
-        return Allow()
-    try:
-        verdict = await run_with_timeout(approve, call, limit_s=None, name="jazz-select-approve")
-    except Exception as error:  # noqa: BLE001 - the caller's own code
-        return Deny(f"approve failed: {describe_error(error)}")
-    if isinstance(verdict, Allow | Deny | Ask):
-        return verdict
-    return Deny(f"approve said {type(verdict).__name__}, which is neither Allow nor Deny nor Ask")
-
-
 async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | None:
     """The outcome of a call that may not be made, or not yet."""
     verdict = await verdict_of(approve, call)
@@ -268,8 +293,8 @@ _CLAIMS: Final = "jazz-select-claims"
 
 async def _claim(claims: ClaimStore, call: ToolCall) -> Claim | None:
     """Claim a call: None where it is this caller's, else what is known of it. Raises whatever the store fails with."""
-    own = fingerprint(call.tool, call.arguments)
-    return cast("Claim | None", await run_with_timeout(claims.claim, call.id, own, limit_s=_CLAIM_S, name=_CLAIMS))
+    claiming = run_with_timeout(claims.claim, call.id, call.identity, limit_s=_CLAIM_S, name=_CLAIMS)
+    return cast("Claim | None", await claiming)
 
 
 async def _claimed(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> CallOutcome | None:
@@ -282,8 +307,8 @@ async def _claimed(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> Cal
         return _failed(call, "claim", f"{call.tool} was not run: it could not be claimed: {describe_error(error)}")
     if claim is None:
         return None
-    if claim.fingerprint != fingerprint(call.tool, call.arguments):
-        problem = f"{call.tool} was not run: in its place it was called before with other arguments, in another process"
+    if claim.fingerprint != call.identity:
+        problem = f"{call.tool} was not run: in its place another call was made before, in another process"
         return _failed(call, "claim", problem)
     if claim.outcome is None and tool.idempotent:
         return None
@@ -351,18 +376,17 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
 async def _made(
     tool: Tool,
     call: ToolCall,
-    arguments: Mapping[str, Any],
     timeout_s: float | None,
     claims: ClaimStore | None,
 ) -> CallOutcome:
     function = cast("Callable[..., object]", tool.function)
-    given = copied(arguments)
+    given = copied(call.arguments)
     if _wants_id(tool, function):
         given[CALL_ID] = call.id
     with span(tool.name, "tool") as traced:
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
-            traced.hold({"arguments": dict(arguments)})
+            traced.hold({"arguments": dict(call.arguments)})
         outcome = await _within(call, partial(function, **given), timeout_s)
         await _settled(claims, outcome)
         if traced is not None:
@@ -442,27 +466,3 @@ def _failed(
 ) -> CallOutcome:
     error = StepError(fault=fault, message=message, cause=cause, unknown=unknown)
     return CallOutcome(call=call, status="unknown" if unknown else "failed", error=error, called=unknown)
-
-
-def answered(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None) -> Approve:
-    """Who lets calls pass once somebody has answered: each that was asked about once, and just as it was.
-
-    Raises:
-        ConfigError: The answer is neither Allow nor Deny, or there is nothing to answer.
-    """
-    if not isinstance(answer, Allow | Deny):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-        msg = f"the answer is Allow() or Deny(reason), not {answer!r:.80}"
-        raise ConfigError(msg)
-    if not asked:
-        msg = "there is nothing to answer: give as `after` what ended since a call has to be approved: it has `asked`"
-        raise ConfigError(msg)
-    left = Counter(fingerprint(each.tool, each.arguments) for each in asked)
-
-    async def decide(call: ToolCall) -> Verdict:
-        own = fingerprint(call.tool, call.arguments)
-        if left[own]:
-            left[own] -= 1
-            return answer
-        return await verdict_of(approve, call)
-
-    return decide

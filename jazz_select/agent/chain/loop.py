@@ -37,12 +37,11 @@ from jazz_select.chat.json_reader import BROKEN, decoded, embedded
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
 from jazz_select.routing.plans.replies import ToolReply, folded_key, read_tool_reply
 from jazz_select.routing.records import ToolCall
-from jazz_select.routing.tool_call import answered
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.telemetry import span
@@ -266,7 +265,9 @@ async def run_chain(  # noqa: PLR0913 - options with a name
 def _by(options: ChainOptions, after: Chain, answer: Answer | None) -> Approve | None:
     """Who lets calls pass in a chain that is gone on with."""
     approve = engine_approver(options.approval, options.approve, by_model=True)
-    asked = [ToolCall(tool=each.tool, arguments=each.arguments, door="chain") for each in after.asked]
+    asked = [
+        ToolCall(tool=each.tool, arguments=each.arguments, door="chain", identity=each.identity) for each in after.asked
+    ]
     return approve if answer is None else answered(asked, answer, approve)
 
 

@@ -9,12 +9,12 @@ from typing import Any, Final, Literal
 from jazz_select.agent.chain.transcript import OnEvent, ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
 from jazz_select.json_values import as_json, storable, storable_text
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Allow, Approve, Deny, Verdict
+from jazz_select.routing.approval import Allow, Approve, Deny, Verdict, verdict_of
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.runner import in_order
 from jazz_select.routing.records import Fault, ToolCall
-from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, fingerprint_once, verdict_of
+from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, fingerprint_once
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
 from jazz_select.threads import run_with_timeout, self_bounded
@@ -141,6 +141,7 @@ class ToolRunner:
             self.made[once] = outcome
         if own and outcome.called:
             self.unheard[own] = outcome.call.id if outcome.status == "unknown" else ""
+        call = replace(call, identity=outcome.call.identity) if outcome.status == "asked" else call
         if outcome.error is None:
             output = storable(outcome.output)
             return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output, called=True)

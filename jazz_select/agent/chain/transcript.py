@@ -41,6 +41,7 @@ class ToolRequest:
         tool: The tool that is run; where none was found, the name that the model gave.
         requested: The name that the model gave.
         arguments: JSON values; references to other calls are replaced where they lead somewhere.
+        identity: What a yes to it is for, where it has to be approved first (`ToolCall.identity`).
     """
 
     id: str
@@ -48,6 +49,7 @@ class ToolRequest:
     tool: str
     requested: str = ""
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    identity: str = ""
     kind: Literal["call"] = "call"
 
 

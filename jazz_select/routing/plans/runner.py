@@ -11,14 +11,14 @@ from typing import Any, Final, cast
 
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.errors import ConfigError
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, engine_approver
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered, engine_approver
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
 from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
-from jazz_select.routing.tool_call import answered, call_tool, copied, left_out
+from jazz_select.routing.tool_call import call_tool, copied, left_out
 from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.options import TimeLimit

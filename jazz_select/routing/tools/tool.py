@@ -5,10 +5,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from textwrap import dedent
 from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
+from jazz_select.json_values import plain_bytes
 from jazz_select.text import titled
 from jazz_select.words import ACTING, LOOKING, READING, stems, words
 
@@ -103,6 +105,13 @@ class Tool:
         named = stems(self.name)
         verb = next((word for word in named if word in LOOKING | ACTING), "")
         return verb in READING and not _JOINING.intersection(named)
+
+    @property
+    def digest(self) -> str:
+        """A digest of what it is: its name, title, schema, description and effects. Another tool has another one."""
+        effects = [self.destructive, self.idempotent, self.read_only]
+        what = [self.name, self.title, self.id, self.description, self.input_schema, effects]
+        return sha256(plain_bytes(what)).hexdigest()
 
     @property
     def effect(self) -> str:

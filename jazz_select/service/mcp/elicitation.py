@@ -15,19 +15,16 @@ import orjson
 from mcp import types
 from mcp.server.context import ServerRequestContext
 
-from jazz_select.json_values import storable_text
-from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, needs_yes
+from jazz_select.routing.approval import Allow, Answer, ApprovalPolicy, Approve, Ask, Deny, Verdict, verdict_of
+from jazz_select.routing.question import question, visible
 from jazz_select.routing.records import ToolCall
-from jazz_select.routing.tool_call import fingerprint, verdict_of
-from jazz_select.service.mcp.untrusted_text import plain_text
-from jazz_select.text import beginning, cut, in_one_line, json_line, name_shown
+from jazz_select.text import beginning, json_line
 
 ANSWER: Final = "approval"
 """What the question is called among the inputs that a call requires."""
 _FIELD: Final = "run_it"
 _SECONDS: Final = 600.0
 """How long a person may think."""
-_MOST_SHOWN: Final = 2_000
 _LONGEST_REASON: Final = 300
 _MOST_ANSWERED: Final = 10_000
 _SCHEMA: Final[dict[str, Any]] = {
@@ -70,7 +67,7 @@ class Asking:
         """
 
         async def decide(call: ToolCall) -> Verdict:
-            verdict = await self._verdict(call)
+            verdict = await verdict_of(self.hook, call, self.policy)
             if not isinstance(verdict, Ask):
                 return verdict
             if params.request_state is not None:
@@ -80,14 +77,9 @@ class Asking:
                 return Deny(f"{why}, and this client cannot ask anybody (it has no elicitation): let a person run it")
             if not context.session.can_send_request:
                 return verdict  # the answer to this request says what is to be asked
-            return await _asked(context, question(call, server, verdict.reason))
+            return await _asked(context, question_of(call, server, verdict.reason))
 
         return decide
-
-    async def _verdict(self, call: ToolCall) -> Verdict:
-        if self.hook is not None:
-            return await verdict_of(self.hook, call)
-        return Ask() if needs_yes(self.policy, destructive=call.destructive) else Allow()
 
     def _said(self, call: ToolCall, state: str, responses: types.InputResponses | None) -> Verdict:
         """What was answered to the question that this state is of: no answer, and one to something else, is no yes."""
@@ -95,7 +87,7 @@ class Asking:
             call_id, asked_for = cast("list[object]", orjson.loads(state))
         except (orjson.JSONDecodeError, TypeError, ValueError):
             return Deny("what the client sent back of the question cannot be read; call again without requestState")
-        if asked_for != fingerprint(call.tool, call.arguments):
+        if asked_for != call.identity:
             return Deny("the answer is for another call; call again without requestState")
         said = (responses or {}).get(ANSWER)
         if not isinstance(said, types.ElicitResult):
@@ -116,20 +108,21 @@ def can_ask(context: Context) -> bool:
     return asks is not None and (asks.form is not None or asks.url is None)
 
 
-def question(call: ToolCall, server: str, reason: str) -> str:
-    """What a person is asked, in our words; names, arguments and reasons are quoted."""
-    whose = f" of the MCP server {json_line(server)}" if server else ""
-    why = f" ({beginning(in_one_line(plain_text(reason)), _LONGEST_REASON)})" if reason else ""
-    shown = cut(plain_text(in_one_line(storable_text(dict(call.arguments)))), _MOST_SHOWN)
+def question_of(call: ToolCall, server: str, reason: str) -> str:
+    """What a person is asked, in the words of every other door, and whose tool it is; reasons are quoted."""
+    whose = f"It is a tool of the MCP server {visible(json_line(server))}." if server else ""
     does = "It may destroy something" if call.destructive else "Every call is asked for"
-    return f"Run {name_shown(call.tool)}{whose}? {does}{why}. Arguments: {shown}"
+    why = f" ({visible(beginning(reason, _LONGEST_REASON))})" if reason else ""
+    return question(
+        call.display_name, call.words, call.arguments, about=" ".join(filter(None, (whose, f"{does}{why}.")))
+    )
 
 
 def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequiredResult:
     """The answer that has the client ask, and call again with what it was told."""
-    text = question(call, server, reason)
+    text = question_of(call, server, reason)
     asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=text, requested_schema=_SCHEMA))
-    kept = orjson.dumps([call.id, fingerprint(call.tool, call.arguments)]).decode()
+    kept = orjson.dumps([call.id, call.identity]).decode()
     return types.InputRequiredResult(input_requests={ANSWER: asked}, request_state=kept)
 
 

@@ -397,11 +397,10 @@ async def test_what_was_prepared_is_not_done_again_and_a_flow_that_is_gone_is_as
 
 
 def test_nothing_in_a_question_turns_or_forges_what_is_shown() -> None:
-    call: dict[str, Any] = {"tool": "pay", "title": "Pay\u202e", "words": "129 EUR\u202e\x1b[2J\nto Ada" + "x" * 9_000}
+    call: dict[str, Any] = {"tool": "pay", "title": "Pay\u202e", "words": "129 EUR\u202e\x1b[2J\nto Ada"}
     asked = PendingCall(**call, arguments={"to\u2066": "A1", "to: B2), (or": 1}).question()
     assert not {"\u202e", "\u2066", "\x1b", "\n"} & set(asked)
     assert '"to: B2), (or": 1). Shall I go on' in asked
-    assert len(asked) < 500
 
 
 @pytest.mark.parametrize(
@@ -411,9 +410,11 @@ def test_nothing_in_a_question_turns_or_forges_what_is_shown() -> None:
         (True, "true"),
         (["x", {"y": 1}], '["x", {"y": 1}]'),
         (None, "null"),
-        ("z" * 2_000, "characters cut"),
+        ("z" * 1_900, "z" * 1_900),
+        ("A1\u200b\u2060\U000e0041\u3164\u00ad", r'"A1\u200b\u2060\U000e0041\u3164\u00ad"'),
+        ("می\u200cخواهم", "می\u200cخواهم"),
     ],
-    ids=["lines", "a boolean", "nested", "nothing", "long"],
+    ids=["lines", "a boolean", "nested", "nothing", "long", "what cannot be seen", "a joiner between letters"],
 )
 async def test_every_argument_is_shown_in_one_line(value: Any, shown: str) -> None:
     log: list[Any] = []
@@ -481,9 +482,6 @@ async def test_an_error_writes_one_line_of_the_log(caplog: pytest.LogCaptureFixt
     [
         pytest.param(says, "Cancel: the cut on Friday (no. A-17)", id="in one line"),
         pytest.param(says_later, "Cancel: the cut on Friday", id="async"),
-        pytest.param(says_much, f"Cancel: {'x' * 100}", id="long"),
-        pytest.param(falls, "Cancel", id="it fails"),
-        pytest.param(int, "Cancel", id="it takes something else"),
         pytest.param(None, "Cancel", id="none"),
     ],
 )
@@ -499,3 +497,37 @@ async def test_a_question_has_the_words_of_the_tool(confirm: Any, said: str) -> 
     again = Conversation.from_json(asked.conversation.to_json())
     done = await agent.turn("yes", again, context={"number": "A-17"})
     assert (done.status, log) == ("done", ["cancel A-17"])
+
+
+@pytest.mark.spec("012.3")
+@pytest.mark.parametrize(
+    ("confirm", "why"),
+    [
+        pytest.param(says_much, "has 100000 characters, and at most 2000 can be shown", id="long"),
+        pytest.param(falls, "the `confirm` of cancel failed: LookupError", id="it fails"),
+        pytest.param(lambda number: 5, "the `confirm` of cancel gave int, and no text", id="no text"),
+    ],
+)
+async def test_what_cannot_be_shown_is_not_asked_and_not_done(confirm: Any, why: str) -> None:
+    log: list[str] = []
+    tool = replace(destroyer("cancel", log, number="string"), confirm=confirm)
+    agent = agent_of(shop_of(("off", ("cancel",))), [tool], "off", approval="destructive")
+    refused = await agent.turn("off", context={"number": "A-17"})
+    done = await agent.turn("yes", refused.conversation, context={"number": "A-17"})
+    assert (refused.status, refused.conversation.pending, log) == ("failed", None, [])
+    assert why in refused.reason
+    assert done.status != "done"
+
+
+@pytest.mark.spec("012.3")
+async def test_arguments_too_long_to_be_shown_need_words_of_the_tool() -> None:
+    log: list[str] = []
+    tool, long = destroyer("cancel", log, number="string"), {"number": "A-17 " * 1_000}
+    agent = agent_of(shop_of(("off", ("cancel",))), [tool], "off", approval="destructive")
+    refused = await agent.turn("off", context=long)
+    assert (refused.status, log) == ("failed", [])
+    assert "its argument 'number' takes 5008 characters, and at most 2000 can be shown" in refused.reason
+    worded = replace(tool, confirm=lambda number: f"{len(number)} letters")
+    agent = agent_of(shop_of(("off", ("cancel",))), [worded], "off", approval="destructive")
+    asked = await agent.turn("off", context=long)
+    assert asked.text == "This would be done next: Cancel: 5000 letters. Shall I go on, yes or no?"

@@ -159,7 +159,7 @@ async def test_in_the_place_of_a_call_no_other_one_is_made(shared: Callable[[], 
         last = await agent.turn("pays", saved, context={"amount": amount})
     assert till.paid == [5]
     told = last.reason if steps else last.chain.entries[1].error  # type: ignore[union-attr]
-    assert "was called before with other arguments, in another process" in told
+    assert "in its place another call was made before, in another process" in told
 
 
 @pytest.mark.spec("005.4")

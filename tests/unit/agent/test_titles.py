@@ -199,14 +199,9 @@ async def in_words_later(day: date, **others: int) -> str:
     return in_words(day, **others)
 
 
-def in_no_words(day: date, people: int = 2) -> Any:
-    return (day, people)
-
-
 CONFIRMS: list[Any] = [
     pytest.param(in_words, "Book: the room on 04 May for 3 (day", id="typed as the function is"),
     pytest.param(in_words_later, "Book: the room on 04 May for 3 (day", id="async"),
-    pytest.param(in_no_words, "Book (day", id="no text"),
     pytest.param(None, "Book (day", id="none"),
 ]
 

@@ -108,16 +108,15 @@ async def test_what_destroys_interrupts_and_is_done_once_agreed() -> None:
     made = graph(desk, fake(calls(("look_up", {"order_id": "A1"}), ("shop_pay_back", {"order_id": "A1"}))))
     state = await asked(made)
     (interrupted,) = state["__interrupt__"]
-    assert interrupted.value == {
-        "calls": [
-            {
-                "id": "c2",
-                "tool": "shop_pay_back",
-                "title": "Refund of an order",
-                "arguments": {"order_id": "A1"},
-                "reason": "",
-            }
-        ]
+    (call,) = interrupted.value["calls"]
+    assert call.pop("identity")
+    assert call == {
+        "id": "c2",
+        "tool": "shop_pay_back",
+        "title": "Refund of an order",
+        "question": "This would be done next: Refund of an order (order id: A1). Shall I go on, yes or no?",
+        "arguments": {"order_id": "A1"},
+        "reason": "",
     }
     assert desk.done == [], "nothing of the reply is done before the answer, so that nothing is done twice"
     await made.ainvoke(Command(resume=["c2"]), THREAD)

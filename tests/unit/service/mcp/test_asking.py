@@ -27,7 +27,8 @@ async def test_a_yes_lets_the_call_pass_once(mode: str) -> None:
     ):
         assert data(await client.call_tool("call_tool", CANCEL)) == {"cancelled": "60112"}
     assert calls == CANCELLED
-    assert person.questions == ['Run cancel_order? It may destroy something. Arguments: {"order":"60112"}']
+    asked = "This would be done next: Cancel order (order: 60112). It may destroy something. Shall I go on, yes or no?"
+    assert person.questions == [asked]
 
 
 NO = {
@@ -115,13 +116,12 @@ async def test_what_stands_in_a_question_cannot_pass_for_the_question() -> None:
         served(AgentServer(running), elicitation_callback=person) as client,
     ):
         await client.call_tool("call_tool", {"name": "cancel_order", "arguments": {"order": hostile}})
-        await client.call_tool("call_tool", {"name": "cancel_order", "arguments": {"order": "x" * 50_000}})
-    quoted, long = person.questions
+        long = await client.call_tool("call_tool", {"name": "cancel_order", "arguments": {"order": "x" * 50_000}})
+    (quoted,) = person.questions
     assert quoted.splitlines() == [quoted]
     assert "\u202e" not in quoted
-    assert quoted.startswith('Run cancel_order? It may destroy something. Arguments: {"order":"7')
-    assert "characters cut" in long
-    assert len(long) < 3_000
+    assert quoted.startswith('This would be done next: Cancel order (order: "7')
+    assert "and at most 2000 can be shown" in str(long.content)
 
 
 # --- since 2026-07-28: a question is an answer, and the call comes again ----------

@@ -1,0 +1,125 @@
+"""What a person is asked before a call is made, the same at every door. What cannot be shown is not asked."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+from unicodedata import category
+
+from jazz_select.json_values import DEEPEST
+from jazz_select.text import in_one_line, in_words, json_line
+from jazz_select.texts import say
+
+Before = Literal["", "done", "unknown"]
+"""What became of the same call before: nothing, or it was done, or it failed and may have been."""
+LONGEST_ARGUMENT: Final = 2_000
+LONGEST_WORDS: Final = 2_000
+LONGEST_TOGETHER: Final = 6_000
+"""Characters of an argument, of what a tool says by itself, and of all arguments, that a person is shown."""
+_ASKED: Final = {"": "next", "done": "once_more", "unknown": "tried_again"}
+"""The sentence by which a call is asked about, by what became of the same call before."""
+_WORD: Final = re.compile(r"[\w@.+:/-]{1,100}")
+_NAME: Final = re.compile(r"[\w ./@$-]{1,100}")
+_UNSEEN: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Characters that are no format characters by their category and show nothing all the same."""
+_SELECTORS: Final = frozenset((*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
+"""Variants of a character: a text may be hidden in a row of them."""
+_JOINERS: Final = "\u200c\u200d"
+"""Scripts need them between letters."""
+
+
+def question(title: str, words: str, arguments: Mapping[str, Any], *, before: Before = "", about: str = "") -> str:
+    """What a person is asked: what would be done, in the tool's own words or with its arguments, and what is known.
+
+    Args:
+        title: What the tool is called.
+        words: What the call would do, as the tool says (`Tool.confirm`); empty where it says nothing.
+        arguments: What it would get, as JSON values.
+        before: What became of the same call before.
+        about: What else there is to know, in words that are shown already.
+    """
+    call = described(title, words, arguments)
+    asked = " ".join(filter(None, (say(_ASKED[before], call=call), about, say("yes_or_no"))))
+    return in_one_line(asked)
+
+
+def described(title: str, words: str, arguments: Mapping[str, Any]) -> str:
+    """A call in words: its title, what it would do as the tool says, and its arguments where there is room for them."""
+    said = f": {visible(' '.join(words.split()))}" if words else ""
+    if words and _too_long(arguments):
+        return f"{visible(title)}{said}"
+    given = ", ".join(f"{_named(name)}: {_shown(value)}" for name, value in arguments.items())
+    return f"{visible(title)}{said}{f' ({given})' if given else ''}"
+
+
+def unshowable(words: str, arguments: Mapping[str, Any]) -> str:
+    """Why a call cannot be shown to a person as a whole, and so cannot be asked about; empty where it can."""
+    if len(words) > LONGEST_WORDS:
+        return f"what its `confirm` says has {len(words)} characters, and at most {LONGEST_WORDS} can be shown"
+    if _is_too_deep(arguments):
+        return f"its arguments are nested deeper than {DEEPEST} levels"
+    if not words and (problem := _too_long(arguments)):
+        return f"{problem}; a `confirm` of the tool can say in words what it would do"
+    return ""
+
+
+def visible(text: str) -> str:
+    """A text in one line, with what a reader cannot see written out as JSON writes it."""
+    text = in_one_line(text)
+    if text.isascii():
+        return text
+    return "".join(
+        char if _is_seen(char, text[at - 1 : at], text[at + 1 : at + 2]) else _written(char)
+        for at, char in enumerate(text)
+    )
+
+
+def _is_seen(char: str, before: str, after: str) -> bool:
+    if char.isascii():
+        return True
+    if char in _JOINERS:
+        return bool(before and after) and not (before.isascii() or after.isascii())
+    return category(char) not in _UNSEEN and char not in _BLANK and ord(char) not in _SELECTORS
+
+
+def _written(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 0x10000 else f"\\U{ord(char):08x}"  # noqa: PLR2004 - the first plane
+
+
+def _too_long(arguments: Mapping[str, Any]) -> str:
+    together = 0
+    for name, value in arguments.items():
+        length = len(_named(name)) + len(_shown(value))
+        together += length
+        if length > LONGEST_ARGUMENT:
+            return f"its argument {name!r:.80} takes {length} characters, and at most {LONGEST_ARGUMENT} can be shown"
+    if together > LONGEST_TOGETHER:
+        return f"its arguments take {together} characters, and at most {LONGEST_TOGETHER} can be shown"
+    return ""
+
+
+def _is_too_deep(value: object) -> bool:
+    level: list[object] = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, Mapping | list | tuple)
+            for inner in (each.values() if isinstance(each, Mapping) else each)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _named(name: str) -> str:
+    """The name of an argument in words; in quotes where something in it could pass for what stands around it."""
+    words = in_words(name)
+    return words if _NAME.fullmatch(words) else visible(json_line(words))
+
+
+def _shown(value: object) -> str:
+    """A value in one line; a text of several words in quotes, which nothing in it ends."""
+    if isinstance(value, str) and _WORD.fullmatch(value):
+        return visible(value)
+    return visible(json_line(value))
