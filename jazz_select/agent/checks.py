@@ -30,46 +30,34 @@ Facts = Mapping[str, object | Callable[[], object]]
 def check_agent_parts(
     selector: object, tools: Iterable[str], guards: object, approve: object, shift_above: object
 ) -> None:
-    """See that parts are of their kind.
-
-    Raises:
-        ConfigError: One is not.
-    """
+    """See that parts are of their kind."""
     if not callable(getattr(selector, "select", None)) or not isinstance(
         getattr(selector, "flow_registry", None), Mapping
     ):
-        msg = f"selector is a FlowSelector(llm or None, registry, memory, agent_id), not {selector!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"selector is a FlowSelector(llm or None, registry, memory, agent_id), not {selector!r:.80}")
     check_argument("approve", approve, Approve | None)
     if not is_number(shift_above) or math.isnan(shift_above):
         msg = f"shift_above is a number from 0 to 1, or math.inf to begin nothing by recall, not {shift_above!r:.80}"
         raise ConfigError(msg)
     if not isinstance(guards, Sequence):
-        msg = f"guards are a list of Guards, not {guards!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"guards are a list of Guards, not {guards!r:.80}")
     for name in tools:
         if folded_name(name) in {folded_name(FINISHED), folded_name(BLOCKED)}:
             msg = f"a tool is called {name!r}, which is what an agent's model calls to end a procedure; rename it"
             raise ConfigError(msg)
     for each in cast("Sequence[object]", guards):
         if not isinstance(each, Guard):
-            msg = f"guards are Guards (make one of a function with @guard), not {each!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"guards are Guards (make one of a function with @guard), not {each!r:.80}")
         if is_async(getattr(cast("object", each), "check", None)):
             msg = f"guard {each.name} is async, and nothing waits for a guard: make its check a plain function"
             raise ConfigError(msg)
 
 
 def checked_facts(facts: object) -> Facts:
-    """What holds in every conversation.
-
-    Raises:
-        ConfigError: It is no mapping of names.
-    """
+    """What holds in every conversation."""
     given: object = {} if facts is None else facts
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
-        msg = f"facts are a mapping of names to values or to functions that give them, not {facts!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"facts are a mapping of names to values or to functions that give them, not {facts!r:.80}")
     return dict(cast("Facts", given))
 
 

@@ -307,14 +307,12 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         """
         given, text = text, unsigned(text, secret, "conversation", longest=LONGEST_STORED)
         if text.lstrip()[:1] in ("[", b"["):
-            problem = "the text: it is a list, and a conversation is an object"
-            raise SnapshotError(problem)
+            raise SnapshotError("the text: it is a list, and a conversation is an object")
         try:
             found = cls.model_validate_json(text)
         except ValidationError as error:
             if error.error_count() > _MOST_ERRORS:
-                problem = f"{error.error_count()} things in it are wrong, so it is no conversation"
-                raise SnapshotError(problem) from None
+                raise SnapshotError(f"{error.error_count()} things in it are wrong, so it is no conversation") from None
             errors = error.errors(include_url=False, include_context=False, include_input=False)
             missing = tuple(".".join(map(str, each["loc"])) for each in errors)
             problem = f"{missing[0] or 'the text'}: {errors[0]['msg']}"
@@ -357,11 +355,10 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             ConfigError: It has another, or is a list of messages, of which nothing tells one turn from another.
         """
         if conversation_id and self.messages and not self.id:
-            msg = (
+            raise ConfigError(
                 "conversation_id is for what begins, or goes on with a Conversation: a list of messages may be cut"
                 " anywhere, so that two of its turns look alike; keep the result's conversation instead"
             )
-            raise ConfigError(msg)
         if self.id and conversation_id and self.id != conversation_id:
             msg = f"the conversation is {self.id!r:.80}, not {conversation_id!r:.80}: leave conversation_id out"
             raise ConfigError(msg)

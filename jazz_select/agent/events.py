@@ -27,11 +27,7 @@ def event_name(event: Event) -> str:
 
 
 def event_data(event: Event, *, secret: Secret | None = None) -> dict[str, Any]:
-    """What it says, as plain JSON values; of the last event the result, with its conversation signed with the secret.
-
-    Raises:
-        ConfigError: A secret is empty, or none; or it is the last event of something else than a turn.
-    """
+    """It as plain JSON values; of the last event the result, with its conversation signed with the secret."""
     if not isinstance(event, Finished):
         return cast("dict[str, Any]", plain(event))
     if not isinstance(event.answer, TurnResult):
@@ -50,10 +46,6 @@ def event_of(
         data: Its `event_data`.
         registry: Where live flows are, as of `TurnResult.from_dict`.
         secret: What the conversation is signed with; likewise.
-
-    Raises:
-        ConfigError: The data are none of such an event.
-        SnapshotError: The conversation is not signed with this secret.
     """
     kind = _KINDS.get(name)
     if kind is None:

@@ -304,18 +304,12 @@ def _lost(flow: OpenFlow) -> str:
 
 
 def checked_input(message: object, context: object) -> dict[str, Any]:
-    """What is known of a context; what is None is not.
-
-    Raises:
-        ConfigError: The message is no text, the context no mapping, or it holds too much.
-    """
+    """What is known of a context; what is None is not."""
     if not isinstance(message, str):
-        msg = f"message is a text, not {type(message).__name__}"
-        raise ConfigError(msg)
+        raise ConfigError(f"message is a text, not {type(message).__name__}")
     given: object = {} if context is None else context
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
-        msg = f"context is a mapping of names to values, not {given!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"context is a mapping of names to values, not {given!r:.80}")
     if excess := too_much(dict(cast("Mapping[str, Any]", given))):
         msg = f"context holds {excess}: have a tool look up what is large, and give here what it needs for that"
         raise ConfigError(msg)

@@ -36,21 +36,13 @@ class Breaker:
         self._probing = False
 
     def check(self, model: str) -> None:
-        """Refuse a request that would be refused anyway, before it waits for its turn.
-
-        Raises:
-            ModelUnavailableError: The model has failed, and its pause is not over.
-        """
+        """Refuse a request that would be refused anyway, before it waits for its turn."""
         wait = self._closed_until - self._clock()
         if self._pause_s and (wait > 0 or self._probing):
             raise ModelUnavailableError(model, failures=self._failures, wait_s=max(wait, 0.0))
 
     def admit(self, model: str) -> None:
-        """Let a request through, as a probe where the pause has just ended; or refuse it.
-
-        Raises:
-            ModelUnavailableError: As `check`.
-        """
+        """Let a request through, as a probe where the pause has just ended; or refuse it."""
         self.check(model)
         self._probing = bool(self._pause_s)
 
@@ -110,13 +102,7 @@ class BoundedCalls(Generic[T]):
     """
 
     def __init__(self, name: str, *, max_retries: int, max_concurrency: int) -> None:
-        """Set the bounds.
-
-        Args:
-            name: What the model is called in errors and in the log.
-            max_retries: How often a call that failed for a passing reason is made again.
-            max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
-        """
+        """Set the bounds."""
         self.name = name
         self._max_retries = max_retries
         self._limiter = Limiter(max_concurrency)
@@ -215,11 +201,7 @@ class BoundedCalls(Generic[T]):
 
 
 async def _ended(call: Awaitable[T], model: str) -> T:
-    """What a call gives. What it raises and nobody could catch as an `Exception` is the model's failure like any other.
-
-    Raises:
-        ModelError: It raised such a thing, a GeneratorExit for one.
-    """
+    """What a call gives. What it raises that is no `Exception` is the model's failure like any other."""
     own = asyncio.current_task()
     try:
         return await call

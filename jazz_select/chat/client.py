@@ -21,13 +21,7 @@ _REPLY_LIMIT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a model is asked.
-
-    Attributes:
-        messages: What it is told, oldest first.
-        schema: The JSON schema of its answer, if it is to have one.
-        wanted: What the answer is to be, in words, for a model whose reply could not be used.
-    """
+    """What a model is asked."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
@@ -118,14 +112,7 @@ class ChatClient:
         max_concurrency: int = 64,
         owned: bool = False,
     ) -> None:
-        """Set the bounds.
-
-        Args:
-            model: Whom to ask.
-            max_retries: How often a call that failed for a passing reason is made again.
-            max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
-            owned: Whether nobody else has the model, so that `aclose` closes it.
-        """
+        """Set the bounds."""
         self.name = str(getattr(model, "name", "") or type(model).__name__)
         self._model = model
         self._calls: BoundedCalls[ChatReply] = BoundedCalls(
@@ -172,13 +159,6 @@ class ChatClient:
     ) -> tuple[ChatReply, T]:
         """Ask, read, and ask again while what was read is no use and there is time.
 
-        Args:
-            question: What to ask, made when its turn comes.
-            deadline: When all of it has to be done.
-            read: What a reply says; never raises.
-            problem: Why that cannot be used, as the model is told; empty where it can.
-            max_reasks: How often the model is told so.
-
         Returns:
             The last reply, with the tokens, calls and notes of all of them, and what was read from it. Where the
             model fails on being asked again, that is a note, and what was there before stands.
@@ -222,8 +202,7 @@ class ChatClient:
         """
         model = self._model
         if not streams(model):
-            msg = f"the model {self.name} has no method 'stream'"
-            raise ConfigError(msg)
+            raise ConfigError(f"the model {self.name} has no method 'stream'")
         async with self._calls.within(deadline) as call:
             task = asyncio.ensure_future(self._read(model, call, question, on_text))
             try:
@@ -285,11 +264,7 @@ def client_for(
     max_concurrency: int = 64,
     missing: str = "there is no model to ask: it is None",
 ) -> ChatClient:
-    """A client for whatever a caller has as a model; one that is a client already is itself, with its own bounds.
-
-    Raises:
-        ConfigError: It is no model; `missing` is what is said where there is none.
-    """
+    """A client for whatever a caller has as a model; one that is a client already is itself, with its own bounds."""
     if isinstance(model, ChatClient):
         return model
     adapted = as_chat_model(model, argument="model")

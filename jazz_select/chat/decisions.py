@@ -162,11 +162,7 @@ DeciderLike: TypeAlias = DecisionModelLike | DecisionClient
 def decision_client_for(
     decider: DeciderLike | None, *, argument: str = "decider", max_retries: int = 2, max_concurrency: int = 64
 ) -> DecisionClient | None:
-    """A client for whatever a caller has as a decision model, with these bounds; one that is a client keeps its own.
-
-    Raises:
-        ConfigError: It is no decision model; see `as_decision_model`.
-    """
+    """A client for whatever a caller has as a decision model, with these bounds; one that is a client keeps its own."""
     if isinstance(decider, DecisionClient):
         return decider
     model = as_decision_model(decider, argument=argument)

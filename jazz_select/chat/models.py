@@ -40,11 +40,7 @@ class CallableModel:
     """
 
     def __init__(self, function: ChatCallable) -> None:
-        """Keep the function; it is called at the first `complete`.
-
-        Raises:
-            ConfigError: It cannot be called with the messages alone.
-        """
+        """Keep the function; it is called at the first `complete`."""
         self.name = str(getattr(function, "__name__", type(function).__name__))
         self._function = function
         try:
@@ -54,27 +50,20 @@ class CallableModel:
         try:
             signature.bind(())
         except TypeError as error:
-            msg = (
+            raise ConfigError(
                 f"the model function {self.name}{signature} cannot be called with the messages alone ({error}): it has "
                 "to be `async def name(messages)`; functools.partial fills in other arguments"
-            )
-            raise ConfigError(msg) from error
+            ) from error
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
-        """Ask the function.
-
-        Raises:
-            ConfigError: The function is not async.
-            ModelError: It returned neither a text nor a `Reply`.
-        """
+        """Ask the function."""
         # Only what it returns tells: a lambda or a partial around an async function is no coroutine function.
         pending: object = self._function(messages)
         if not inspect.isawaitable(pending):
-            msg = (
+            raise ConfigError(
                 f"the model function {self.name!r} returned {type(pending).__name__} not an awaitable: declare it "
                 "with `async def`, or wrap a blocking one as `lambda messages: asyncio.to_thread(function, messages)`"
             )
-            raise ConfigError(msg)
         answer = cast("object", await pending)
         if isinstance(answer, Reply):
             return answer
@@ -115,11 +104,10 @@ def as_chat_model(llm: ModelLike | None, *, argument: str = "llm") -> ChatModel 
         return CallableModel(given)
     else:
         got = f"{given!r:.80}"
-    msg = (
+    raise ConfigError(
         f"{argument} cannot be {got}. It may be None, an object with `async complete(messages) -> Reply`, "
         'an async function `(messages) -> str`, a model string such as "openai:gpt-5-mini", or a pydantic-ai Model.'
     )
-    raise ConfigError(msg)
 
 
 def as_decision_model(decider: DecisionModelLike | None, *, argument: str = "decider") -> DecisionModel | None:
@@ -151,8 +139,7 @@ def as_decision_model(decider: DecisionModelLike | None, *, argument: str = "dec
         got = f"{given!r:.80}: it is a chat model, which writes text. Give it as llm="
     else:
         got = f"{given!r:.80}"
-    msg = (
+    raise ConfigError(
         f"{argument} cannot be {got}. It may be None, an object with `async decide(state, questions) -> DecisionReply` "
         'and `most_options`, a model string such as "system-one:clm-latest", or a pydantic-ai DecisionModel.'
     )
-    raise ConfigError(msg)

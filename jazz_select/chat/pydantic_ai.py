@@ -126,15 +126,9 @@ class ModelHomes:
     """
 
     def __init__(self, source: "str | Model", max_retries: int = 0) -> None:
-        """Find the provider and make its client; nothing is sent.
-
-        Raises:
-            ConfigError: The provider is unknown, or lacks its key.
-            MissingExtraError: pydantic-ai is not installed.
-        """
+        """Find the provider and make its client; nothing is sent."""
         if isinstance(source, str) and ":" not in source and source != "test":  # pydantic-ai's own double
-            msg = f"the model {source!r} cannot be used: it names no provider ({FORM})"
-            raise ConfigError(msg)
+            raise ConfigError(f"the model {source!r} cannot be used: it names no provider ({FORM})")
         if find_spec("pydantic_ai") is None:
             raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {source!r}")
         self._source = source
@@ -189,11 +183,7 @@ def names_decision_model(model: str) -> bool:
 
 
 def refuse_decision_model(model: object, *, argument: str) -> None:
-    """Refuse what answers typed questions, where a model is wanted that writes.
-
-    Raises:
-        ConfigError: It is a decision model, names one, or falls back on one.
-    """
+    """Refuse what answers typed questions, where a model is wanted that writes."""
     among: Sequence[object] = (model, *getattr(model, "models", ())) if is_pydantic_ai_model(model) else ()
     named = isinstance(model, str) and names_decision_model(model)
     found = [each for each in among if decision_model_in(each) is not None]

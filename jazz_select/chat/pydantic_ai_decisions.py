@@ -121,17 +121,12 @@ class PydanticAIDecisions:
 
 
 def refuse_chat_model(model: "str | Model", *, argument: str) -> None:
-    """Refuse what writes, where a model is wanted that answers typed questions.
-
-    Raises:
-        ConfigError: It is a chat model, names one, or falls back from one model to another.
-    """
+    """Refuse what writes, where a model is wanted that answers typed questions."""
     if isinstance(model, str):
         if ":" in model and not names_decision_model(model) and _names_chat_model(model):
             raise ConfigError(_not_for_decisions(repr(model), argument))
     elif getattr(model, "models", ()):
-        msg = f"{argument} cannot be a model that falls back from one to another: give one decision model"
-        raise ConfigError(msg)
+        raise ConfigError(f"{argument} cannot be a model that falls back from one to another: give one decision model")
     elif decision_model_in(model) is None:
         raise ConfigError(_not_for_decisions(repr(getattr(model, "model_name", type(model).__name__)), argument))
 

@@ -25,7 +25,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
-from jazz_select.arguments import Constraint, check_argument
+from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import (
     ConfigError,
     JazzSelectError,
@@ -73,24 +73,22 @@ class Connection:
         url: Its address, as messages show it.
     """
 
+    @checked
     def __init__(
         self,
-        url: str | None,
+        url: "str | None",
         *,
-        key: str | None = None,
+        key: "str | None" = None,
         agent_id: str = "",
-        timeout_s: float | None,
-        max_retries: int = 2,
-        uds: str | None = None,
+        timeout_s: TimeLimit,
+        max_retries: _Retries = 2,
+        uds: "str | None" = None,
     ) -> None:
         """Take where it is; nothing is opened before it is asked.
 
         Raises:
             ConfigError: An argument cannot work.
         """
-        check_argument("timeout_s", timeout_s, TimeLimit)
-        check_argument("max_retries", max_retries, _Retries)
-        check_argument("agent_id", agent_id, str)
         key = key.strip() if isinstance(key, str) else key  # a file that holds one ends with a line end
         if key is not None and not (isinstance(key, str) and _KEY.fullmatch(key)):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
             raise ConfigError("key is the one that the service was given for your agent: one word, without blanks")

@@ -280,14 +280,7 @@ class RemoteAgent:
     ) -> None:
         """Take where the service is; arguments are those of `RemoteSelector`.
 
-        Args:
-            url: Its address. None with `uds`.
-            key: Opens the agent.
-            agent_id: Which agent is meant, to be sure.
-            registry: The flows that live here.
-            timeout_s: The most that one turn is waited for; the service's agent has a limit of its own.
-            max_retries: How often a turn is asked for again that was not begun.
-            uds: The file of the service's socket.
+        The agent of the service has a limit of its own, beside `timeout_s`.
 
         Raises:
             ConfigError: An argument cannot work.

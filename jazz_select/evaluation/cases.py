@@ -62,15 +62,7 @@ class Entries:
 
 
 def read_entries(file: Path, what: str) -> object:
-    """What a file of the command's own holds, read within the bounds of a file of flows; None where it is empty.
-
-    Args:
-        file: In YAML.
-        what: What stands in it, in words.
-
-    Raises:
-        ConfigError: It cannot be read, or is no YAML that is read in a moment.
-    """
+    """What a file of the command's own holds, read within the bounds of a file of flows; None where it is empty."""
     document = _document(file, what)
     return document[0] if document else None
 
@@ -92,8 +84,7 @@ def entries_of(file: Path) -> Entries:
         case _:
             found = _nodes(file)
     if len(found.entries) > MOST_CASES:
-        msg = f"{file} holds more than {MOST_CASES:,} cases; split it into several files"
-        raise ConfigError(msg)
+        raise ConfigError(f"{file} holds more than {MOST_CASES:,} cases; split it into several files")
     return found
 
 
@@ -107,11 +98,9 @@ def _list(file: Path, given: object) -> list[object]:
     if isinstance(given, list):
         return cast("list[object]", given)
     if given is None:
-        msg = f"{file} holds no requests"
-        raise ConfigError(msg)
+        raise ConfigError(f"{file} holds no requests")
     what = "one mapping" if isinstance(given, dict) else beginning(describe_value(given), _LONGEST_NAME)
-    msg = f"{file} has to hold a list of cases, each with request: and expect:, and holds {what}"
-    raise ConfigError(msg)
+    raise ConfigError(f"{file} has to hold a list of cases, each with request: and expect:, and holds {what}")
 
 
 # --- YAML -----------------------------------------------------------------------
@@ -152,8 +141,7 @@ def _text(file: Path, what: str = "requests", largest: int = LARGEST) -> str:
     try:
         return read_text(file, largest)
     except FlowLoadError as error:
-        msg = f"cannot read the {what} in {file}: {error.problem}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"cannot read the {what} in {file}: {error.problem}") from error
 
 
 def _parsed(file: Path, text: str, *, line: int | None = None) -> object:
@@ -170,11 +158,7 @@ def _parsed(file: Path, text: str, *, line: int | None = None) -> object:
 
 
 def read_requests(files: Sequence[Path]) -> tuple[str, ...]:
-    """The requests of these files, one a line, as far as recall reads each; empty lines say nothing.
-
-    Raises:
-        ConfigError: A file cannot be read.
-    """
+    """The requests of these files, one a line, as far as recall reads each; empty lines say nothing."""
     lines = [line.strip() for file in files for line in _text(file).splitlines()]
     return tuple(line[:_LONGEST_REQUEST] for line in lines if line)
 
@@ -206,22 +190,16 @@ def _rows(file: Path) -> Entries:
 
 
 def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
-    """Columns that say nothing to anybody.
-
-    Raises:
-        ConfigError: One that has to be there is not, or is there twice.
-    """
+    """Columns that say nothing to anybody."""
     if not any(header):
-        msg = f"{file} holds no requests: its first line has to name the columns, such as request,expect"
-        raise ConfigError(msg)
+        raise ConfigError(f"{file} holds no requests: its first line has to name the columns, such as request,expect")
     for name in COLUMNS:
         if name in ("request", "expect") and name not in header:
             given = ", ".join(beginning(each, _LONGEST_NAME) for each in header[:10])
             msg = f"{file} has no column {name!r}: its first line names {given}; there are {', '.join(COLUMNS)}"
             raise ConfigError(msg)
         if header.count(name) > 1:
-            msg = f"{file} has two columns {name!r}; take one out"
-            raise ConfigError(msg)
+            raise ConfigError(f"{file} has two columns {name!r}; take one out")
     odd = [each for each in header if each and each not in COLUMNS]
     return tuple(
         f"column {beginning(each, _LONGEST_NAME)!r}: {unknown_field(each, sorted(COLUMNS), of='case')}" for each in odd
@@ -270,8 +248,7 @@ def _several(value: object) -> object:
 def _labels(value: object) -> object:
     """A name stands for a list of one, `none` for an empty list; a name that is repeated is meant once."""
     if value is None or value == "":
-        msg = "is empty; write the name of a flow, or none where no flow fits"
-        raise ValueError(msg)
+        raise ValueError("is empty; write the name of a flow, or none where no flow fits")
     if isinstance(value, str):
         return () if value.strip().casefold() in _NONE else (value.strip(),)
     if isinstance(value, list | tuple):
@@ -282,8 +259,7 @@ def _labels(value: object) -> object:
 
 def _said(text: str) -> str:
     if not text.strip():
-        msg = "is blank; write what a user would say"
-        raise ValueError(msg)
+        raise ValueError("is blank; write what a user would say")
     return text
 
 
@@ -404,8 +380,7 @@ def load_cases(
     if found.errors:
         more = len(found.errors) - 1
         others = f" (and {more} more problem{'s' if more > 1 else ''})" if more else ""
-        msg = f"{found.errors[0]}{others}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{found.errors[0]}{others}")
     return found.cases
 
 
@@ -437,8 +412,7 @@ def read_cases(file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flo
     found = Cases(cases=tuple(kept), problems=tuple(problems), file=name)
     if not found.cases:
         of = f" (the first of {len(found.errors)} problems)" if len(found.errors) > 1 else ""
-        msg = f"{found.errors[0]}{of}" if found.errors else f"{file} holds no requests"
-        raise ConfigError(msg)
+        raise ConfigError(f"{found.errors[0]}{of}" if found.errors else f"{file} holds no requests")
     return found
 
 

@@ -394,8 +394,7 @@ def load_conversations(
     cases = [case for file in files for case in _read(file, wrong)]
     _refuse(wrong)
     if not cases:
-        msg = f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows"
-        raise ConfigError(msg)
+        raise ConfigError(f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows")
     places: dict[str, str] = {}
     for case in cases:
         where = f"{case.file} ({case.name})"
@@ -479,11 +478,7 @@ def _named(case: ConversationCase) -> Iterator[tuple[str, str, str]]:
 
 
 def _refuse(wrong: list[tuple[str, str]]) -> None:
-    """What is wrong at several places in the same way is told once.
-
-    Raises:
-        ConfigError: Something is.
-    """
+    """What is wrong at several places in the same way is told once."""
     places: dict[str, list[str]] = {}
     for where, problem in wrong:
         places.setdefault(problem, []).append(where)

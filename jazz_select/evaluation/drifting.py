@@ -267,8 +267,7 @@ async def drift(
     """
     found = list(entries)
     if not found:
-        msg = "the log has no entries for this agent: FlowSelector(…, log=PATH) writes them"
-        raise ConfigError(msg)
+        raise ConfigError("the log has no entries for this agent: FlowSelector(…, log=PATH) writes them")
     end = until if until is not None else max(each.at for each in found) + 1.0
     length = days * DAY_S
     now = [each for each in found if end - length <= each.at < end]

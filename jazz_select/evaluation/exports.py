@@ -71,8 +71,7 @@ def write_pydantic_evals(cases: Sequence[Case], file: Path, *, name: str = "jazz
     try:
         file.write_text(text, "utf-8", errors="replace")
     except OSError as error:
-        msg = f"cannot write the data set to {file}: {error.strerror or error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"cannot write the data set to {file}: {error.strerror or error}") from error
 
 
 def names_of(cases: Sequence[Case]) -> list[str]:
@@ -98,11 +97,7 @@ def _entries(cases: Sequence[Case]) -> Iterable[dict[str, Any]]:
 
 @cache
 def flow_evaluator() -> type[Any]:
-    """The class `ChosenFlows`, an evaluator of pydantic-evals that compares chosen flows with expected ones.
-
-    Raises:
-        ConfigError: pydantic-evals is not installed.
-    """
+    """The class `ChosenFlows`, an evaluator of pydantic-evals that compares chosen flows with expected ones."""
     base: Any = _package("evaluators").Evaluator
 
     def evaluate(_: object, ctx: Any) -> Mapping[str, Any]:
@@ -131,5 +126,4 @@ def _package(part: str = "") -> Any:
         if (error.name or "").partition(".")[0] != _MODULE:
             raise
         # No extra of this package: each release of it goes with one release of pydantic-ai alone.
-        msg = "a data set of pydantic-evals needs that package: pip install pydantic-evals"
-        raise ConfigError(msg) from error
+        raise ConfigError("a data set of pydantic-evals needs that package: pip install pydantic-evals") from error

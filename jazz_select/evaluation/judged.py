@@ -203,16 +203,13 @@ def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Fl
     known = {name.casefold(): name for name in measures}
     found: list[Floor] = []
     if any(not text.strip(" ,") for text in texts):
-        msg = "a floor is empty, and would let everything through: write for example R@1=.8"
-        raise ConfigError(msg)
+        raise ConfigError("a floor is empty, and would let everything through: write for example R@1=.8")
     for text in (part.strip() for each in texts for part in each.split(",") if part.strip()):
         name, equals, number = (part.strip() for part in text.rpartition("="))
         if not equals or not name:
-            msg = f"{text[:_LONGEST]!r} is no floor under a measure: write for example R@1=.8"
-            raise ConfigError(msg)
+            raise ConfigError(f"{text[:_LONGEST]!r} is no floor under a measure: write for example R@1=.8")
         if name.casefold() not in known:
-            msg = f"there is no measure {meant(name, measures)}; there are {', '.join(measures)}"
-            raise ConfigError(msg)
+            raise ConfigError(f"there is no measure {meant(name, measures)}; there are {', '.join(measures)}")
         found.append(Floor(known[name.casefold()], _number(text, number)))
     return tuple(found)
 
@@ -237,6 +234,5 @@ def _number(text: str, number: str) -> float:
     except ValueError:
         value = float("nan")
     if not 0 <= value <= _MOST:
-        msg = f"{text[:_LONGEST]!r}: {number[:_LONGEST]!r} is no number such as .8 or 80%"
-        raise ConfigError(msg)
+        raise ConfigError(f"{text[:_LONGEST]!r}: {number[:_LONGEST]!r} is no number such as .8 or 80%")
     return value

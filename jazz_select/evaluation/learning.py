@@ -39,14 +39,7 @@ _NONE_LEFT: Final = "what is left after what does harm does not pass"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """An example that was learned.
-
-    Attributes:
-        flow: The flow that it is for.
-        text: The request.
-        before: The flow that it leads to without what is learned; empty where there is none.
-        ids: Of the log's entries that say so.
-    """
+    """An example that was learned."""
 
     flow: str
     text: str

@@ -22,11 +22,6 @@ def recall_at(ranking: Sequence[str], right: Collection[str], k: int) -> float:
     Several right flows cannot all stand first: where there are more of them than `k`, as many places are looked at as
     there are right flows. `recall_at(…, 1)` of n flows is R-precision (Manning, Raghavan and Schütze, Introduction to
     Information Retrieval, 2008, section 8.4), and 1 can always be reached.
-
-    Args:
-        ranking: Names, best first, each once.
-        right: At least one name.
-        k: From 1.
     """
     wanted = set(right)
     return len(wanted.intersection(ranking[: max(k, len(wanted))])) / len(wanted)
@@ -51,13 +46,7 @@ def mean(values: Iterable[float]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """How well "no flow fits" is told from the rest.
-
-    Attributes:
-        cases: How many cases expect that no flow fits.
-        said: How many cases were told so.
-        right: Of those, how many expected it.
-    """
+    """How well "no flow fits" is told from the rest."""
 
     cases: int
     said: int

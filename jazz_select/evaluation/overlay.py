@@ -139,8 +139,7 @@ class Overlay(_Frozen):
             ConfigError: There was none.
         """
         if not self.was_live:
-            msg = "no version was live before this one, so there is nothing to roll back to"
-            raise ConfigError(msg)
+            raise ConfigError("no version was live before this one, so there is nothing to roll back to")
         return self.model_copy(update={"live": self.was_live[-1], "was_live": self.was_live[:-1]})
 
     def save(self, file: Path) -> None:
@@ -159,8 +158,7 @@ class Overlay(_Frozen):
         try:
             write_whole(file, text.encode())
         except OSError as error:
-            msg = f"cannot write what was learned to {file}: {error.strerror or error}"
-            raise ConfigError(msg) from error
+            raise ConfigError(f"cannot write what was learned to {file}: {error.strerror or error}") from error
 
 
 def changed_overlay(file: Path, change: Callable[[Overlay], Overlay], *, must_exist: bool = False) -> Overlay:
@@ -195,12 +193,10 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
     overlay = read_as(Overlay, {} if entries is None else entries, str(file))
     numbers = [each.number for each in overlay.versions]
     if twice := [number for number in numbers if numbers.count(number) > 1]:
-        msg = f"{file}: versions: two of them have the number {twice[0]}: take one out"
-        raise ConfigError(msg)
+        raise ConfigError(f"{file}: versions: two of them have the number {twice[0]}: take one out")
     for name, told in (("live", (overlay.live,)), ("shadow", (overlay.shadow,)), ("was_live", overlay.was_live)):
         if gone := [number for number in told if number and number not in numbers]:
-            msg = f"{file}: {name}: there is no version {gone[0]} in it: take the number out; 0 is none"
-            raise ConfigError(msg)
+            raise ConfigError(f"{file}: {name}: there is no version {gone[0]} in it: take the number out; 0 is none")
     return overlay
 
 

@@ -382,11 +382,7 @@ class Script:
         self._not_offered: list[str] = []
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
-        """Give the next reply.
-
-        Raises:
-            ModelError: The turn has none left.
-        """
+        """Give the next reply."""
         asked = messages[-1].content if messages else ""
         if self._chooses is not None and asked.startswith(_CHOOSING):
             return Reply(text=self._choice(self._chooses, asked), model="script")
@@ -396,8 +392,7 @@ class Script:
             return Reply(text=json.dumps({"tool_calls": [wish]}), model="script")
         if not self._left:
             self._in_vain.append(one_line(asked))
-            msg = "the script of the turn has no reply to this"
-            raise ModelError("script", msg, retryable=False)
+            raise ModelError("script", "the script of the turn has no reply to this", retryable=False)
         self._given += 1
         return Reply(text=self._left.pop(0), model="script")
 

@@ -94,11 +94,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
-    """What each case is as a parameter.
-
-    Raises:
-        CollectError: The flows or the requests cannot be read; it says why, without a traceback.
-    """
+    """What each case is as a parameter."""
     from jazz_select.errors import JazzSelectError
     from jazz_select.evaluation.cases import load_cases
     from jazz_select.evaluation.conversations import slug
@@ -108,8 +104,7 @@ def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
         standing = _standing(metafunc.config, source, beside)
         cases = load_cases(_place(metafunc.config, file, beside), standing.registry, flows=source.flows)
     except JazzSelectError as error:
-        msg = f"jazz_cases: {error}"
-        raise pytest.Collector.CollectError(msg) from error
+        raise pytest.Collector.CollectError(f"jazz_cases: {error}") from error
     return [
         pytest.param(case, id=f"{number}-{slug(case.request)}", marks=_marks(case))
         for number, case in enumerate(cases, 1)
@@ -181,11 +176,7 @@ def _shown(case: "Case", route: "Route") -> str:
 
 
 def _told(mark: pytest.Mark) -> tuple[str, _Source]:
-    """What `jazz_cases` put into a mark.
-
-    Raises:
-        CollectError: The mark was not made by it.
-    """
+    """What `jazz_cases` put into a mark."""
     if len(mark.args) == 2 and isinstance(mark.args[1], _Source):  # noqa: PLR2004 - the file, and the flows
         return mark.args[0], mark.args[1]
     msg = "above the test put @jazz_cases(file, flows=…) of jazz_select.evaluation.plugin, not pytest.mark.jazz_cases"

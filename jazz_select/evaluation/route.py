@@ -237,8 +237,7 @@ class _Unasked:
     """Stands where a deployment has a model, so that the selector knows that there is one."""
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
-        msg = f"no model is asked for a route, and {len(messages)} messages came"
-        raise AssertionError(msg)
+        raise AssertionError(f"no model is asked for a route, and {len(messages)} messages came")
 
 
 class _Watched:
@@ -276,11 +275,6 @@ class Standing:
     """Gives routes over one catalogue; its index is opened by the first, and closed with this.
 
     All of it happens in a thread of its own, so that it works where an event loop runs as well.
-
-    Attributes:
-        registry: The flows.
-        policy: How the deployment selects; the recommended way where None.
-        index: How its index is made, as `indexed` is told.
     """
 
     registry: "FlowRegistry"
@@ -292,13 +286,7 @@ class Standing:
     _memory: "ProceduralMemory | None" = None
 
     def route(self, asked: Asked) -> Route:
-        """The route of a request.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-            ConfigError: There is no such embedder or language.
-            StoreError: The index failed.
-        """
+        """The route of a request."""
         return self._run(lambda: self._route(asked))
 
     async def _route(self, asked: Asked) -> Route:

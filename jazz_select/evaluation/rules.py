@@ -38,8 +38,7 @@ def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
         said: Any = tomllib.loads(read_text(file))
     except (FlowLoadError, tomllib.TOMLDecodeError, RecursionError) as error:
         told = error.problem if isinstance(error, FlowLoadError) else str(error)
-        msg = f"cannot read [tool.{NAME}] in {file}: {told}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"cannot read [tool.{NAME}] in {file}: {told}") from error
     for name in ("tool", NAME):
         said = said.get(name, {})
         check_argument(f"{name} of {file}", said, Table)
@@ -56,13 +55,11 @@ def table_as(kind: type[T], said: Mapping[str, Any], where: str) -> T:
     given = {name.replace("-", "_"): value for name, value in said.items()}
     for name in given:
         if name not in known:
-            msg = f"{where}: {beginning(name, _LONGEST)!r} {unknown_field(name, known, of='table')}"
-            raise ConfigError(msg)
+            raise ConfigError(f"{where}: {beginning(name, _LONGEST)!r} {unknown_field(name, known, of='table')}")
     try:
         return kind(**given)
     except ConfigError as error:
-        msg = f"{where}: {error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{where}: {error}") from error
 
 
 @checked
@@ -91,11 +88,7 @@ class Judging:
 
 
 def judging(settings: "Settings") -> Judging:
-    """What the settings and the project's file say of judging a catalogue.
-
-    Raises:
-        ConfigError: The file cannot be read, or says what is not known or cannot work.
-    """
+    """What the settings and the project's file say of judging a catalogue."""
     said = table_as(Judging, rules("check"), f"{FILE}, [tool.{NAME}.check]")
     told = "embedder" in settings.model_fields_set
     return replace(said, embedder=settings.embedder if told or not said.embedder else said.embedder)

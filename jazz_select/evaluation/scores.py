@@ -22,19 +22,7 @@ _ORDER: Final[tuple[StageName, ...]] = ("recall", "transformer", "decider", "cha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageMeasures:
-    """One stage, over all cases that were put to a cascade.
-
-    Attributes:
-        name: Which one.
-        cases: How many cases there are.
-        asked: How many came to it.
-        decided: How many it decided, "none fits" among them.
-        right: How many of those were exactly right.
-        failed: How often it could not answer, and was passed over.
-        input_tokens: Of all its calls.
-        output_tokens: Likewise.
-        took_s: How long it took in all, in seconds.
-    """
+    """One stage, over all cases that were put to a cascade."""
 
     name: StageName
     cases: int

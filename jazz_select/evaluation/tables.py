@@ -27,13 +27,7 @@ _MENTION = re.compile(r"(?<![A-Za-z0-9_])@|#(?=\d)")
 
 
 def html_table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table in HTML, every text escaped; numbers stand to the right, None is a dash.
-
-    Args:
-        headers: One for each column.
-        rows: Their cells; beyond `MOST_ROWS` a line says how many there are.
-        caption: What it shows.
-    """
+    """A table in HTML, every text escaped; numbers stand to the right, None is a dash."""
     kept, more = _bounded(rows)
     parts = ["<table>"]
     if caption:
@@ -46,12 +40,7 @@ def html_table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown as GitHub reads it, every text escaped; it ends with a line break.
-
-    Args:
-        headers: One for each column.
-        rows: Their cells; beyond `MOST_ROWS` a line below says how many there are.
-    """
+    """A table in Markdown as GitHub reads it, every text escaped; it ends with a line break."""
     kept, more = _bounded(rows)
     numbers = [bool(kept) and all(is_number(row[at]) or row[at] is None for row in kept) for at in range(len(headers))]
     lines = [
@@ -81,15 +70,7 @@ def _escaped(mark: str) -> str:
 
 
 def dataframe(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Any:
-    """A `pandas.DataFrame` of these rows.
-
-    Args:
-        rows: Column to value.
-        columns: Their names in order, which an empty table has as well; those of the first row where none are given.
-
-    Raises:
-        ConfigError: pandas is not installed.
-    """
+    """A `pandas.DataFrame` of these rows."""
     try:
         pandas = import_module("pandas")
     except ModuleNotFoundError as error:
@@ -108,7 +89,7 @@ class Framed:
     __slots__ = ()
 
     def to_dataframe(self) -> Any:
-        """A `pandas.DataFrame` of all it holds: its cases, findings, changes or whatever it is a result of, one a row.
+        """A `pandas.DataFrame` of all it holds: its cases, findings, changes or whatever it is a result of, by row.
 
         Raises:
             ConfigError: pandas is not installed.

@@ -246,12 +246,10 @@ async def compared(
     """
     version = overlay.version("shadow")
     if version is None:
-        msg = "no version is on trial: jazz-select learn LOG makes one where there is something to learn"
-        raise ConfigError(msg)
+        raise ConfigError("no version is on trial: jazz-select learn LOG makes one where there is something to learn")
     logged = [each for each in entries if each.request.strip()][-_MOST_REQUESTS:]
     if not logged:
-        msg = "the log has no requests to compare by: it is empty, or texts are not kept (text=False)"
-        raise ConfigError(msg)
+        raise ConfigError("the log has no requests to compare by: it is empty, or texts are not kept (text=False)")
     sides: list[list[Route]] = []
     notes: list[str] = []
     asked = [Asked(request=each.request) for each in logged]

@@ -25,9 +25,6 @@ def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
         file: Where it is to be; what is there is replaced.
         content: All of it.
         private: Whether nobody else on this machine may read it; else as the process makes its files.
-
-    Raises:
-        OSError: It cannot be written; what was there is as it was, and nothing is left beside it.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f".{file.name[:100]}.{uuid4().hex[:12]}")
@@ -44,11 +41,7 @@ def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
 
 @contextmanager
 def locked(file: Path) -> Generator[None]:
-    """While nobody else changes the file, in this process or another; a hidden lock stays beside it.
-
-    Raises:
-        ConfigError: Another one does not let go of it within ten seconds, or its folder cannot be written.
-    """
+    """While nobody else changes the file, in this process or another; a hidden lock stays beside it."""
     import portalocker
 
     flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
@@ -57,11 +50,9 @@ def locked(file: Path) -> Generator[None]:
         lock = portalocker.Lock(file.with_name(f".{file.name}.lock"), mode="a+", timeout=_PATIENCE_S, flags=flags)
         lock.acquire()
     except portalocker.exceptions.LockException as error:
-        msg = f"another process is changing {file}: try again when it is done"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"another process is changing {file}: try again when it is done") from error
     except OSError as error:
-        msg = f"cannot write {file}: {error.strerror or error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from error
     try:
         yield
     finally:

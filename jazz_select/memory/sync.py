@@ -334,8 +334,7 @@ class _LastRead:
 def _check(cards: Iterable[FlowCard], agent_id: str) -> None:
     for card in cards:
         if fault := fault_in(payload(card), agent_id):
-            msg = f"flow {card.name[:80]!r} cannot be indexed: {fault}"
-            raise ConfigError(msg)
+            raise ConfigError(f"flow {card.name[:80]!r} cannot be indexed: {fault}")
 
 
 def _name_in(stored: Mapping[str, Any]) -> str:

@@ -265,11 +265,7 @@ class _Place(BaseRoute):
         return (Match.FULL if below else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait for the part, have its routes in place of this one, and the request answered by them.
-
-        Raises:
-            Exception: It cannot be loaded.
-        """
+        """Wait for the part, have its routes in place of this one, and the request answered by them."""
         self._wanted.set()
         routes = await asyncio.shield(self._routes)
         router = scope["app"].router

@@ -70,8 +70,7 @@ async def opened(
                 if len(agents) == 1:
                     if each.told_in is None:
                         raise
-                    msg = f"{each.told_in}: agent {each.settings.agent_id}: {error}"
-                    raise ConfigError(msg) from error
+                    raise ConfigError(f"{each.told_in}: agent {each.settings.agent_id}: {error}") from error
                 running = RunningCatalogue(each.settings, memory, _unusable(error))
             made[each.settings.agent_id] = running
         served = ServedAgents(made, keys, is_open=not keys)
@@ -86,8 +85,7 @@ async def opened(
             for note in _notes(catalogue.settings, live, each.told_in):
                 said(f"agent {catalogue.agent_id}: {note}")
         if not any(each.is_ready for each in served.values()):
-            msg = "none of the agents can be served: mend what is said of each"
-            raise ConfigError(msg)
+            raise ConfigError("none of the agents can be served: mend what is said of each")
         yield served
 
 
@@ -136,26 +134,20 @@ def _unusable(error: JazzSelectError) -> Callable[[], Sources]:
     """What reads an agent whose model or log cannot be used: it says so, whoever asks."""
 
     def read() -> Sources:
-        msg = f"{error}; mend that, and start the service again"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{error}; mend that, and start the service again") from error
 
     return read
 
 
 def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:
-    """Which key opens whom.
-
-    Raises:
-        ConfigError: One opens two, or two agents share what is to be of one alone.
-    """
+    """Which key opens whom."""
     keys: dict[str, str] = {}
     logs: dict[Path, str] = {}
     names: set[str] = set()
     for each in agents:
         agent_id = each.settings.agent_id
         if agent_id in names:
-            msg = f"two agents are called {agent_id!r}: give one another name"
-            raise ConfigError(msg)
+            raise ConfigError(f"two agents are called {agent_id!r}: give one another name")
         names.add(agent_id)
         for key in each.keys:
             if keys.setdefault(key, agent_id) != agent_id:
@@ -165,17 +157,12 @@ def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:
             msg = f"agents {logs[each.log.absolute()]!r} and {agent_id!r} have one log, {each.log}: give each its own"
             raise ConfigError(msg)
         if not each.keys and len(agents) > 1:
-            msg = f"agent {agent_id!r} has no key, and several are served: give it key_file or key_sha256"
-            raise ConfigError(msg)
+            raise ConfigError(f"agent {agent_id!r} has no key, and several are served: give it key_file or key_sha256")
     return keys
 
 
 def state_folder(settings: Settings) -> Path:
-    """The one folder of all that a service keeps beside its index: `JAZZ_SERVE_STATE`, made where there is none.
-
-    Raises:
-        ConfigError: It cannot be made.
-    """
+    """The one folder of all that a service keeps beside its index: `JAZZ_SERVE_STATE`, made where there is none."""
     folder = settings.serve_state or settings.index.expanduser().parent / "serve"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -206,11 +193,7 @@ async def _pruned(claims: SqliteClaims) -> AsyncGenerator[None]:
 
 
 def _secret(settings: Settings) -> bytes:
-    """What conversations are signed with: the setting, else what an earlier start left, else a new one.
-
-    Raises:
-        ConfigError: It is too short, or cannot be kept.
-    """
+    """What conversations are signed with: the setting, else what an earlier start left, else a new one."""
     if settings.serve_secret is not None:
         given = settings.serve_secret.get_secret_value().encode()
         if len(given) < _SECRET_BYTES:

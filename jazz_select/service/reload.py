@@ -184,9 +184,6 @@ class ReadAnew:
         Where no file of Python changed since the last time, its modules stay with all that they hold, such as open
         connections. Where one did, all of them are run again. Where the block raises, what was imported before is
         there again.
-
-        Raises:
-            FlowLoadError: Another catalogue is being read, and does not come to its end.
         """
         with self._alone():
             places, written = roots(self.places), _digests(seen)

@@ -172,11 +172,7 @@ class RunningCatalogue:
             return made
 
     async def _found(self) -> Sources:
-        """What is written now, read in a thread of its own: a module there may never come back.
-
-        Raises:
-            FlowLoadError: It has not by now.
-        """
+        """What is written now, read in a thread of its own: a module there may never come back."""
         reading = asyncio.create_task(in_daemon_thread(self.read, name=_READS))
         try:
             done, _ = await asyncio.wait({reading}, timeout=self._patience_s)

@@ -117,17 +117,12 @@ async def finalize(  # noqa: PLR0913 - options with a name
 
 
 def as_chain(given: object) -> Chain:
-    """What is to be put into a schema: a chain, or one of nothing but what a user says.
-
-    Raises:
-        ConfigError: It is neither.
-    """
+    """What is to be put into a schema: a chain, or one of nothing but what a user says."""
     if isinstance(given, Chain):
         return given
     if isinstance(given, str):
         return Chain(messages=as_messages(given))
-    msg = f"chain is a Chain, as run_chain returns it, or a text, not {given!r:.80}"
-    raise ConfigError(msg)
+    raise ConfigError(f"chain is a Chain, as run_chain returns it, or a text, not {given!r:.80}")
 
 
 async def put_in_schema(
@@ -144,8 +139,7 @@ async def put_in_schema(
     options = replace(options, conversation_id=chain.conversation_id)
     messages = await formatting_messages_beside(chain, output, prompt=options.prompt, max_chars=options.max_chars)
     if chain.incomplete and options.on_limit == "raise":
-        problem = chain.notes[-1] if chain.notes else "it was cut short"
-        raise ChainError(chain, problem)
+        raise ChainError(chain, chain.notes[-1] if chain.notes else "it was cut short")
     if chain.final is not None and options.strategy != "deferred":
         read = output.read(chain.final)
         if not read.problem:
@@ -169,11 +163,7 @@ class Formatter:
     records: list[CallRecord] = field(default_factory=list[CallRecord])
 
     async def run(self, messages: Sequence[Message], purpose: Purpose) -> Formatted:
-        """Ask, read, and ask again.
-
-        Raises:
-            FormatError: Nothing valid came.
-        """
+        """Ask, read, and ask again."""
         context = tuple(messages)
         problem = ""
         with span(purpose, "node") as traced:

@@ -107,8 +107,7 @@ def formatting_messages(
     """
     output = schema if isinstance(schema, OutputSchema) else OutputSchema(schema)
     if max_chars < LEAST_CHARS:
-        msg = f"max_chars is at least {LEAST_CHARS}, not {max_chars!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"max_chars is at least {LEAST_CHARS}, not {max_chars!r}")
     lines = _lines(chain, max_chars // 4)
     needed = _size([line for line in lines if line.kind in {"request", "result"}])
     most = min(max(max_chars - needed, max_chars // 4), max_chars // 2)
@@ -137,11 +136,9 @@ def _prompted(prompt: FormattingPrompt | None, context: FormattingContext) -> st
         try:
             text: Any = prompt(context)
         except Exception as error:
-            msg = f"the formatting prompt failed: {describe_error(error)}"
-            raise ConfigError(msg) from error
+            raise ConfigError(f"the formatting prompt failed: {describe_error(error)}") from error
         if not isinstance(text, str):
-            msg = f"the formatting prompt is a text, not {type(text).__name__}"
-            raise ConfigError(msg)
+            raise ConfigError(f"the formatting prompt is a text, not {type(text).__name__}")
         return text
     template = PROMPT if prompt is None else prompt
     for name, label in (("schema", "JSON SCHEMA"), ("transcript", "TRANSCRIPT")):

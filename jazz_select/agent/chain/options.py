@@ -67,11 +67,7 @@ class ChainOptions:
     max_retries: int = 2
 
     def __post_init__(self) -> None:
-        """Check what can be checked before anything is asked.
-
-        Raises:
-            ConfigError: An option cannot work.
-        """
+        """Check what can be checked before anything is asked."""
         check_argument("approval", self.approval, ApprovalPolicy)
         for name, known in (("strategy", STRATEGIES), ("on_limit", ("format", "raise"))):
             if getattr(self, name) not in known:
@@ -90,8 +86,7 @@ class ChainOptions:
                 self._refuse(name, "a function, sync or async, or None")
 
     def _refuse(self, name: str, what: str) -> None:
-        msg = f"{name} is {what}, not {getattr(self, name)!r}"
-        raise ConfigError(msg)
+        raise ConfigError(f"{name} is {what}, not {getattr(self, name)!r}")
 
     def asker(self, model: ModelLike | ChatClient) -> Asker:
         """Who asks the model, within these bounds."""

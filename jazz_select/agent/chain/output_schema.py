@@ -41,11 +41,7 @@ class OutputSchema:
     """A JSON Schema or a pydantic class, ready to be sent, shown and held against replies."""
 
     def __init__(self, schema: SchemaLike) -> None:
-        """Take either.
-
-        Raises:
-            ConfigError: It is neither, or cannot be used.
-        """
+        """Take either."""
         self.model: type[BaseModel] | None = schema if _is_model(schema) else None
         self._checker = Checker(_of_model(self.model) if self.model else _of_mapping(schema))
 
@@ -109,11 +105,7 @@ class OutputSchema:
 
 
 async def output_schema(schema: SchemaLike) -> OutputSchema:
-    """`OutputSchema(schema)`, in a thread where it is so large that a loop would have to wait for it.
-
-    Raises:
-        ConfigError: It is no schema, or cannot be used.
-    """
+    """`OutputSchema(schema)`, in a thread where it is so large that a loop would have to wait for it."""
     if not too_much(schema, _LARGE):
         return OutputSchema(schema)
     return await in_daemon_thread(partial(_in_turn, schema), name="jazz-select-schemas")
@@ -139,12 +131,10 @@ def _of_model(model: "type[BaseModel]") -> Mapping[str, Any]:
     try:
         return model.model_json_schema()
     except Exception as error:
-        msg = f"{model.__name__} has no JSON Schema: {problem_of(error)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{model.__name__} has no JSON Schema: {problem_of(error)}") from error
 
 
 def _of_mapping(schema: object) -> Mapping[str, Any]:
     if not isinstance(schema, Mapping):
-        msg = f"schema is a JSON Schema as a mapping or a pydantic class, not {type(schema).__name__}"
-        raise ConfigError(msg)
+        raise ConfigError(f"schema is a JSON Schema as a mapping or a pydantic class, not {type(schema).__name__}")
     return cast("Mapping[str, Any]", schema)

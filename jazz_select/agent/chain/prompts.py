@@ -51,21 +51,15 @@ class RecordedReply:
 
 
 def as_messages(given: object) -> tuple[Message, ...]:
-    """What a model is asked, of whatever a caller has as that: a text is what the user says.
-
-    Raises:
-        ConfigError: It is neither a text nor a list of messages, or there is nothing in it.
-    """
+    """What a model is asked, of whatever a caller has as that: a text is what the user says."""
     if isinstance(given, str):
         given = (Message(role="user", content=given),) if given.strip() else ()
     if isinstance(given, Message):
         given = (given,)
     if not isinstance(given, Sequence) or not all(isinstance(each, Message) for each in cast("Sequence[Any]", given)):
-        msg = f"messages are a text, which is what the user says, or a list of Messages, not {given!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"messages are a text, which is what the user says, or a list of Messages, not {given!r:.80}")
     if not given:
-        msg = "messages is empty: there is no request"
-        raise ConfigError(msg)
+        raise ConfigError("messages is empty: there is no request")
     messages = cast("Sequence[Message]", given)
     return tuple(replace(each, content=as_text(each.content)) for each in messages)
 
@@ -103,19 +97,14 @@ class Asker:
         schema: Mapping[str, Any] | None,
         on_text: Callable[[str], Awaitable[object]],
     ) -> RecordedReply:
-        """Ask once and tell the text as it comes; what a model raises passes as it is.
-
-        Raises:
-            ModelError: The text is longer than any reply that is read; the rest is not waited for.
-        """
+        """Ask once and tell the text as it comes; what a model raises passes as it is."""
         length = 0
 
         async def hear(piece: str) -> None:
             nonlocal length
             length += len(piece)
             if length > LONGEST:
-                msg = f"the reply is longer than {LONGEST} characters"
-                raise ModelError(self.client.name, msg, retryable=False)
+                raise ModelError(self.client.name, f"the reply is longer than {LONGEST} characters", retryable=False)
             await on_text(piece)
 
         question = Question(tuple(messages), schema)

@@ -282,11 +282,7 @@ class OwnLoop:
         self._thread: Thread | None = None
 
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What this gives, run in the loop; several threads may do so at one time.
-
-        Raises:
-            ConfigError: A loop runs in this thread, which would wait for itself.
-        """
+        """What this gives, run in the loop; several threads may do so at one time."""
         _check_no_loop(name)
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
@@ -314,11 +310,7 @@ def _ended(loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
 
 
 def in_own_loop(function: Callable[P, Coroutine[Any, Any, T]], loop_of: Callable[[Any], OwnLoop]) -> Callable[P, T]:
-    """A method as one without async, that runs in a loop which its object keeps.
-
-    Raises:
-        ConfigError: When called where an event loop runs.
-    """
+    """A method as one without async, that runs in a loop which its object keeps."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -333,16 +325,11 @@ def _check_no_loop(name: str) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    msg = f"{name}_sync cannot run where an event loop runs already: use 'await {name}(…)' there"
-    raise ConfigError(msg)
+    raise ConfigError(f"{name}_sync cannot run where an event loop runs already: use 'await {name}(…)' there")
 
 
 def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """`function` as one that runs in an event loop of its own, and so must not be called in one.
-
-    Raises:
-        ConfigError: When called where an event loop runs.
-    """
+    """`function` as one that runs in an event loop of its own, and so must not be called in one."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

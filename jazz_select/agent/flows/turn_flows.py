@@ -514,8 +514,7 @@ class TurnFlows:
             spent = spent_budget()
             if spent is not None:  # what was found without its model is not to be kept
                 spent.stopped(f"before a branch of {conditional.name} was chosen")
-                msg = "no time was left to choose a branch"
-                raise TimeoutError(msg)
+                raise TimeoutError("no time was left to choose a branch")
             return place
 
         def decided(part: BaseFlow, made: Sequence[Ran]) -> DecisionCallback:
@@ -616,11 +615,7 @@ def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
 
 
 def _check_chains(flow: BaseFlow) -> None:
-    """See that every chain in it can be run, before any is.
-
-    Raises:
-        FlowError: One cannot.
-    """
+    """See that every chain in it can be run, before any is."""
     chain_of(flow)
     for part in flow.subflows:
         _check_chains(part)

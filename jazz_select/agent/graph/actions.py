@@ -72,14 +72,9 @@ def decided(decision: ActionDecision, known: Collection[str]) -> Route:
 
 
 def a_decision(found: object, tier: Tier) -> ActionDecision:
-    """What an author's function gave, as a decision of this tier.
-
-    Raises:
-        TypeError: It is none.
-    """
+    """What an author's function gave, as a decision of this tier."""
     if not isinstance(found, ActionDecision):
-        msg = f"it gave {type(found).__name__}, not an ActionDecision"
-        raise TypeError(msg)
+        raise TypeError(f"it gave {type(found).__name__}, not an ActionDecision")
     return found.model_copy(update={"tier": tier})
 
 

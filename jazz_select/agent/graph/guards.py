@@ -69,8 +69,7 @@ def guard(*tags: Any) -> Any:
         return Guard(_name_of(only), only, ())
     wrong = [each for each in tags if not isinstance(each, str)]
     if wrong:
-        msg = f"@guard takes the tags that the guard may answer with, as texts, not {wrong[0]!r:.80}"
-        raise ConfigError(msg)
+        raise ConfigError(f"@guard takes the tags that the guard may answer with, as texts, not {wrong[0]!r:.80}")
 
     def made(check: Callable[[GuardInputT], Route | None]) -> Guard[GuardInputT]:
         return Guard(_name_of(check), check, tags)

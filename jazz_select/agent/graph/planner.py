@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, cast
 import orjson
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
-from jazz_select.arguments import Count, check_argument
+from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for
 from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
@@ -33,15 +33,16 @@ class ModelPlanner(Generic[StateT]):
     One object may be used by many turns at once.
     """
 
+    @checked
     def __init__(
         self,
         model: ModelLike | ChatClient,
         prompt: Callable[[StateT], Sequence[Message]],
         actions: Mapping[str, str] | Collection[str],
         *,
-        timeout_s: float | None = 30.0,
-        max_retries: int = 0,
-        max_reasks: int = 0,
+        timeout_s: TimeLimit = 30.0,
+        max_retries: Count = 0,
+        max_reasks: Count = 0,
     ) -> None:
         """Take whom to ask, what, and what may be answered.
 
@@ -58,14 +59,10 @@ class ModelPlanner(Generic[StateT]):
         Raises:
             ConfigError: An argument cannot work.
         """
-        check_argument("timeout_s", timeout_s, TimeLimit)
-        check_argument("max_retries", max_retries, Count)
-        check_argument("max_reasks", max_reasks, Count)
         missing = "a planner needs a model; for a turn without one, let `acquire` decide on everything"
         self._client = client_for(model, max_retries=max_retries, missing=missing)
         if isinstance(actions, str):
-            msg = f"actions are a collection of names, not the one text {actions!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"actions are a collection of names, not the one text {actions!r:.80}")
         told: dict[str, str] = dict.fromkeys(actions, "")
         if isinstance(actions, Mapping):
             told |= cast("Mapping[str, str]", actions)
@@ -190,8 +187,7 @@ def _named(action: object, actions: Collection[str]) -> str:
         alike = [name for name in actions if _SEPARATORS.sub("", name).lower() == _SEPARATORS.sub("", action).lower()]
         if len(alike) == 1:
             return alike[0]
-    problem = f"{action!r:.80} is none of the actions {', '.join(actions)}"
-    raise PlanError(problem)
+    raise PlanError(f"{action!r:.80} is none of the actions {', '.join(actions)}")
 
 
 def _arguments(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,13 +196,11 @@ def _arguments(fields: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(given, str):
         given = decoded(given) if given.strip() else None
     if given is not None and not isinstance(given, dict):
-        problem = "its arguments are no JSON object"
-        raise PlanError(problem)
+        raise PlanError("its arguments are no JSON object")
     try:
         return orjson.loads(orjson.dumps(given or {}))
     except (TypeError, ValueError, RecursionError) as error:
-        problem = f"its arguments cannot be kept: {error}"
-        raise PlanError(problem) from error
+        raise PlanError(f"its arguments cannot be kept: {error}") from error
 
 
 def _reason(value: object) -> str:

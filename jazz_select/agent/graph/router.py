@@ -77,11 +77,7 @@ def called(function: object) -> str:
 
 
 def check_kinds(*, guards: object, routes: object, actions: object, functions: Mapping[str, object]) -> None:
-    """See that the parts of a router are of their kinds, as far as they are used late.
-
-    Raises:
-        RouterError: One is not.
-    """
+    """See that the parts of a router are of their kinds, as far as they are used late."""
     for each in cast("Sequence[object]", guards) if isinstance(guards, Sequence) else [guards]:
         if not isinstance(each, Guard) or each is guards:
             raise RouterError(f"guards are a list of Guards (make one of a function with @guard), not {each!r:.80}")
@@ -98,11 +94,7 @@ def check_kinds(*, guards: object, routes: object, actions: object, functions: M
 
 
 def check_sync(functions: Mapping[str, object]) -> None:
-    """See that what has to be pure is not async.
-
-    Raises:
-        RouterError: One is.
-    """
+    """See that what has to be pure is not async."""
     for name, function in functions.items():
         if is_async(function):
             raise RouterError(f"{name} is async, and waits for nothing: only plan and actions may")
@@ -277,16 +269,11 @@ class Router(Generic[StateT]):
         return await self._from(node, TurnProgress(state, snapshot.trace), most_nodes)
 
     def _led_to(self, node: str, last: NodeRecord | None, aliases: Mapping[str, str]) -> tuple[str, bool]:
-        """Where a snapshot goes on that says `node`, and whether that comes after guards that all let it pass.
-
-        Raises:
-            SnapshotError: What was passed last does not lead there.
-        """
+        """Where a snapshot goes on that says `node`, and whether that comes after guards that all let it pass."""
         if node == PRE_CHECK:
             return node, False
         if last is None:
-            problem = f"nothing was passed before {node!r}, and a turn begins at {PRE_CHECK}"
-            raise SnapshotError(problem)
+            raise SnapshotError(f"nothing was passed before {node!r}, and a turn begins at {PRE_CHECK}")
         between = (DECIDE, *self._validators)
         try:
             ways = self._topology.edges.get(last.node, {})
@@ -385,11 +372,7 @@ class Router(Generic[StateT]):
 
 
 def _check_count(node: str, route: Route, state: TurnState) -> None:
-    """The most rounds hold whatever an action answers.
-
-    Raises:
-        ValueError: It changes how many there were.
-    """
+    """The most rounds hold whatever an action answers."""
     if node != PRE_CHECK and route.updates.get("iterations", state.iterations) != state.iterations:
         raise ValueError(COUNTED)
 

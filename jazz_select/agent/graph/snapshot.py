@@ -22,8 +22,7 @@ class _Versioned(BaseModel):
 
     def check(self) -> None:
         if self.version != VERSION:
-            problem = f"it is of version {self.version}, and this is version {VERSION}"
-            raise SnapshotError(problem)
+            raise SnapshotError(f"it is of version {self.version}, and this is version {VERSION}")
 
 
 class Snapshot(BaseModel):
@@ -51,16 +50,14 @@ class Snapshot(BaseModel):
             SnapshotError: There is no node to go on with, or a field of the state does not go to JSON and back.
         """
         if not node:
-            problem = "the turn has ended"
-            raise SnapshotError(problem)
+            raise SnapshotError("the turn has ended")
         values: dict[str, Any] = {}
         for name in type(state).model_fields:
             try:
                 values |= state.model_dump(mode="json", include={name}, round_trip=True)
                 _ = TypeAdapter(Any).dump_json(values[name])
             except (PydanticSerializationError, ValueError, TypeError) as error:
-                problem = f"the field {name} does not go to JSON: {describe_error(error)}"
-                raise SnapshotError(problem) from error
+                raise SnapshotError(f"the field {name} does not go to JSON: {describe_error(error)}") from error
         found = cls(node=node, state=values, trace=trace)
         read = cls.from_json(found.to_json()).state_of(type(state))
         for name in type(state).model_fields:

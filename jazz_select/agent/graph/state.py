@@ -92,14 +92,8 @@ def changed(state: GuardInput, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def updated(state: GuardInputT, updates: Mapping[str, Any]) -> GuardInputT:
-    """The state with these fields, validated.
-
-    Raises:
-        LookupError: It has no such field.
-        ValueError: A value does not fit its field.
-    """
+    """The state with these fields, validated."""
     strange = updates.keys() - type(state).model_fields.keys()
     if strange:
-        msg = f"{type(state).__name__} has no field {', '.join(sorted(map(str, strange)))}"
-        raise LookupError(msg)
+        raise LookupError(f"{type(state).__name__} has no field {', '.join(sorted(map(str, strange)))}")
     return type(state).model_validate({**vars(state), **updates}) if updates else state

@@ -25,11 +25,7 @@ class Topology:
     edges: Edges
 
     def check(self, home: str) -> None:
-        """See that every edge leads somewhere, every node is reached from `home`, and every loop passes it.
-
-        Raises:
-            RouterError: One does not.
-        """
+        """See that every edge leads somewhere, every node is reached from `home`, and every loop passes it."""
         for name in (*self.nodes, *(tag for ways in self.edges.values() for tag in ways if tag)):
             if not _NAME.fullmatch(name):
                 raise RouterError(f"{name!r} is no name of a node or tag: letters, digits, _, - and . make one")
@@ -51,11 +47,7 @@ class Topology:
             raise RouterError(f"{told} is a loop that no guard sees; lead it back to {home}")
 
     def following(self, node: str, tag: str) -> str:
-        """The node that comes where this one is left by a tag; none where the graph ends with it.
-
-        Raises:
-            RouterError: The tag has no edge.
-        """
+        """The node that comes where this one is left by a tag; none where the graph ends with it."""
         ways = self.edges.get(node)
         if not ways:
             return ""
@@ -128,9 +120,6 @@ async def walk(
         value: What it is given.
         run: Passes one node.
         most_nodes: Stop after so many nodes.
-
-    Raises:
-        RouterError: A node was left by a tag that has no edge.
     """
     node, passed = start, 0
     while node and passed != most_nodes:

@@ -148,8 +148,7 @@ async def _snapshots(
         raise failed
     if not any(run.told.flows for run in runs):
         places = " and ".join(dict.fromkeys(f"{run.side.flows} of {run.side.label}" for run in runs))
-        msg = f"there are no flows at {places}: name them with --flows"
-        raise ConfigError(msg)
+        raise ConfigError(f"there are no flows at {places}: name them with --flows")
     asked = questions(cases, logged, *(run.told.flows for run in runs))
     counted = _counted(asked)
     if runs[0].told.digest and runs[0].told.digest == runs[1].told.digest:  # the same catalogue: once is enough

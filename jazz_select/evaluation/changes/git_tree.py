@@ -23,13 +23,7 @@ _MOST_REFS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A commit of a repository.
-
-    Attributes:
-        root: The top folder of the repository's working tree.
-        name: How it was asked for.
-        sha: Its full hash.
-    """
+    """A commit of a repository."""
 
     root: Path
     name: str
@@ -52,11 +46,7 @@ def repository_of(folder: Path) -> Path | None:
 
 
 def commit_of(name: str, folder: Path) -> Commit:
-    """The commit that a name means in the repository around `folder`; `A...B` is what both have in common.
-
-    Raises:
-        ConfigError: There is no repository, or no such commit in it.
-    """
+    """The commit that a name means in the repository around `folder`; `A...B` is what both have in common."""
     root = repository_of(folder)
     if root is None:
         msg = f"{name!r:.80} is no folder or file, and {folder} lies in no git repository, so it can be no commit"
@@ -68,8 +58,7 @@ def commit_of(name: str, folder: Path) -> Commit:
     try:
         common = _git(root, "merge-base", *shas).decode().strip()
     except ConfigError as error:
-        msg = f"{one or 'HEAD'} and {other or 'HEAD'} have no commit in common{_shallow(root)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{one or 'HEAD'} and {other or 'HEAD'} have no commit in common{_shallow(root)}") from error
     return Commit(root=root, name=name, sha=common)
 
 
@@ -84,13 +73,7 @@ def is_commit(name: str, folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A commit that changed something.
-
-    Attributes:
-        short: The beginning of its hash.
-        at: When it was committed, as ISO 8601.
-        subject: The first line of its message.
-    """
+    """A commit that changed something."""
 
     short: str
     at: str
@@ -119,8 +102,7 @@ def _resolved(name: str, root: Path) -> str:
         refs = _git(root, "for-each-ref", f"--count={_MOST_REFS}", "--format=%(refname:short)").decode(errors="replace")
         found = near(name, refs.split(), most=_NAMES_SHOWN, cutoff=0.5)
         asked = f"; did you mean {' or '.join(found)}?" if found else ""
-        msg = f"there is no commit, folder or file {name!r:.80} here{asked}{_shallow(root)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"there is no commit, folder or file {name!r:.80} here{asked}{_shallow(root)}") from error
     return found.decode().strip()
 
 
@@ -140,11 +122,7 @@ def object_at(commit: Commit, path: str) -> str:
 
 
 def paths_at(commit: Commit, path: str) -> tuple[str, ...]:
-    """The files at and below a path of the repository, empty for all of it.
-
-    Raises:
-        ConfigError: A path is none that git itself would write: it would lead out of the folder.
-    """
+    """The files at and below a path of the repository, empty for all of it."""
     below = ("--", f":(literal){path}") if path else ()
     listed = _git(commit.root, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit.sha, *below)
     found = listed.decode(errors="surrogateescape").split("\0")[:-1]
@@ -192,8 +170,7 @@ def write_files(commit: Commit, path: str, into: Path) -> None:
             _git(commit.root, "archive", "--format=tar", f"--output={archive}", commit.sha, *below)
         except ConfigError as error:
             what = "if they are not all there, run git fetch --refetch"
-            msg = f"git cannot give the files of {commit.label}; {what} ({error})"
-            raise ConfigError(msg) from error
+            raise ConfigError(f"git cannot give the files of {commit.label}; {what} ({error})") from error
         try:
             with tarfile.open(archive) as tar:
                 every = tar.getmembers()
@@ -202,8 +179,7 @@ def write_files(commit: Commit, path: str, into: Path) -> None:
                 links = [each for each in every if each.issym()]
                 tar.extractall(into, links, filter=_unless_outside)  # noqa: S202 - what `data` takes
         except (OSError, tarfile.TarError) as error:
-            msg = f"cannot write the files of {commit.label}: {error}"
-            raise ConfigError(msg) from error
+            raise ConfigError(f"cannot write the files of {commit.label}: {error}") from error
     made_links = [into / each.name for each in links]
     while outside := [each for each in made_links if each.is_symlink() and not _leads_inside(each, into)]:
         for each in outside:  # where one leads depends on others that it goes through
@@ -226,20 +202,14 @@ def _leads_inside(link: Path, into: Path) -> bool:
 
 
 def _git(folder: Path, *words: str) -> bytes:
-    """What git prints.
-
-    Raises:
-        ConfigError: It is not there, or says no.
-    """
+    """What git prints."""
     # Without locks: looking at a repository must not change its index, nor stop who works in it.
     command = ["git", "--no-optional-locks", "-C", str(folder), "-c", "core.quotePath=false", *words]
     try:
         done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - a list, no shell
     except OSError as error:
-        msg = f"git cannot be run ({error.strerror or error}): install it, or compare folders"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"git cannot be run ({error.strerror or error}): install it, or compare folders") from error
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
-        msg = f"git {words[0]}: {said}"
-        raise ConfigError(msg)
+        raise ConfigError(f"git {words[0]}: {said}")
     return done.stdout

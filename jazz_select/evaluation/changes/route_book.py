@@ -42,13 +42,7 @@ def _readable(fields: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What the flows of a source say.
-
-    Attributes:
-        flows: What each flow says, by its name.
-        digest: Of all of it; empty where that is not known.
-        notes: What could not be used of what was learned.
-    """
+    """What the flows of a source say."""
 
     flows: Mapping[str, Annotated[dict[str, Any], AfterValidator(_readable)]]
     digest: str
@@ -57,12 +51,7 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of one catalogue.
-
-    Attributes:
-        routes: By the key of the request.
-        tokens: Likewise.
-    """
+    """What is known of one catalogue."""
 
     routes: dict[str, Route] = field(default_factory=dict[str, Route])
     tokens: dict[str, int] = field(default_factory=dict[str, int])

@@ -129,11 +129,7 @@ async def _as_written(job: Job, answer: _Answer) -> None:
 
 
 def _check_homes(job: Job, registry: FlowRegistry) -> None:
-    """A package that is installed elsewhere would be the same for every version, and nothing would seem to change.
-
-    Raises:
-        FlowLoadError: A flow comes from outside the folder.
-    """
+    """A package that is installed elsewhere would be the same for every version, and nothing would seem to change."""
     for flow in registry.values():
         file = flow.origin.file
         if job.apart and file and not Path(file).resolve().is_relative_to(Path(job.root).resolve()):

@@ -72,12 +72,7 @@ class Job:
 
 
 class SideRun:
-    """One side, for as long as the stack stands: what its flows say, then where they lead what it is asked.
-
-    Attributes:
-        side: Which it is.
-        told: What its flows say; known after `open`.
-    """
+    """One side, for as long as the stack stands: what its flows say, then where they lead what it is asked."""
 
     def __init__(self, side: Side, book: RouteBook, job: Job, stack: AsyncExitStack) -> None:
         """Of this side, judged as the job says, wherever its files are; its process ends with the stack."""
@@ -89,11 +84,7 @@ class SideRun:
         self._process: _Process | None = None
 
     async def open(self) -> None:
-        """Find out what its flows say.
-
-        Raises:
-            FlowLoadError: They cannot be loaded; the message names the side and says why.
-        """
+        """Find out what its flows say."""
         source, learned = self.side.source, self._job.learned
         if source and learned is not None:
             source += f" and learned {hashlib.sha256(dumps(learned)).hexdigest()}"
@@ -105,11 +96,7 @@ class SideRun:
         self.told = told
 
     async def asked(self, questions: Sequence[Question], counted: Sequence[Question]) -> Snapshot:
-        """Where it leads these requests, and the tokens of the prompts for some of them.
-
-        Raises:
-            FlowLoadError: It can no longer be loaded.
-        """
+        """Where it leads these requests, and the tokens of the prompts for some of them."""
         known = self._book.routes(self.told.digest)
         unknown = {each.key: each for each in questions if each.key not in known.routes}
         uncounted = {each.key: each for each in counted if each.key not in known.tokens and self.side.index is None}
@@ -193,12 +180,7 @@ class _Process(asyncio.SubprocessProtocol):
         return process
 
     async def asked(self, message: object) -> dict[str, Any]:
-        """What it answers.
-
-        Raises:
-            FlowLoadError: It ended instead.
-            ConfigError: What it says is wrong.
-        """
+        """What it answers."""
         stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         stdin.write(dumps(message) + b"\n")
         line = await self._lines.get()
@@ -210,8 +192,7 @@ class _Process(asyncio.SubprocessProtocol):
             raise FlowLoadError(self._label, f"loading it ended the process: {why}")
         told = loads(line)
         if "error" in told:
-            msg = f"{self._label}: {told['error']}"
-            raise ConfigError(msg)
+            raise ConfigError(f"{self._label}: {told['error']}")
         return told
 
     async def end(self) -> None:

@@ -73,14 +73,10 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
         spec: The name.
         flows: Where the flows are, seen from the folder that is compared; `here`, for a commit.
         here: The working directory.
-
-    Raises:
-        ConfigError: There is nothing of that name.
     """
     if not spec.strip() or "\0" in spec:
         what = "has a NUL in its name" if spec.strip() else "is empty"
-        msg = f"a side of the comparison {what}; name a commit, a folder, a file or index:FOLDER"
-        raise ConfigError(msg)
+        raise ConfigError(f"a side of the comparison {what}; name a commit, a folder, a file or index:FOLDER")
     if spec.startswith(INDEX):
         return _index_side(spec, here)
     path = (here / Path(spec).expanduser()).absolute()
@@ -88,8 +84,7 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
     if path.exists() and (plainly_path or not is_commit(spec, here)):
         return _folder_side(spec, path, flows=flows)
     if plainly_path:
-        msg = f"there is no folder or file {spec!r:.200}"
-        raise ConfigError(msg)
+        raise ConfigError(f"there is no folder or file {spec!r:.200}")
     name, own = _named(spec, here)
     return _commit_side(commit_of(name, here), flows if own is None else own, here=here, from_top=own is not None)
 
@@ -109,8 +104,7 @@ def _named(spec: str, here: Path) -> tuple[str, str | None]:
 def _index_side(spec: str, here: Path) -> Side:
     folder = (here / Path(spec.removeprefix(INDEX)).expanduser()).absolute()
     if not folder.is_dir():
-        msg = f"there is no index {str(folder)!r:.200}: jazz-select sync makes one"
-        raise ConfigError(msg)
+        raise ConfigError(f"there is no index {str(folder)!r:.200}: jazz-select sync makes one")
     return Side(label=f"the index {spec.removeprefix(INDEX)}", root=here, index=folder)
 
 
@@ -139,8 +133,7 @@ def _commit_side(commit: Commit, flows: str, *, here: Path, from_top: bool) -> S
     if place.is_absolute() or ".." in place.parts:
         place = (here.resolve() / place).resolve()
         if not place.is_relative_to(top):
-            msg = f"the flows {flows!r:.200} lie outside the repository {top}, so no commit holds them"
-            raise ConfigError(msg)
+            raise ConfigError(f"the flows {flows!r:.200} lie outside the repository {top}, so no commit holds them")
         below, own = "", place.relative_to(top).as_posix()
     else:
         below = _joined("", start.relative_to(top).as_posix()) if start.is_relative_to(top) else ""

@@ -208,11 +208,7 @@ def dumps(value: object) -> bytes:
 
 
 def loads(line: bytes) -> Any:
-    """What `dumps` wrote.
-
-    Raises:
-        ValueError: It did not.
-    """
+    """What `dumps` wrote."""
     try:
         return orjson.loads(line)
     except ValueError:

@@ -292,6 +292,5 @@ def _accepting(given: str) -> tuple[str, frozenset[str]]:
 def _code(given: str) -> str:
     code = given.strip()
     if code not in KINDS:
-        msg = f"there is no kind of finding {meant(code, list(KINDS))}; there are {', '.join(KINDS)}"
-        raise ConfigError(msg)
+        raise ConfigError(f"there is no kind of finding {meant(code, list(KINDS))}; there are {', '.join(KINDS)}")
     return code

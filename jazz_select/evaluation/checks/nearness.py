@@ -79,11 +79,7 @@ class Asked:
 
 
 def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
-    """Ask the examples; None where there are too few to tell what is usual.
-
-    Raises:
-        EmbeddingError: The embedder failed.
-    """
+    """Ask the examples; None where there are too few to tell what is usual."""
     judged = [flow for flow in flows if flow.examples]
     if len(judged) < _FEWEST_FLOWS or sum(len(flow.examples) > 1 for flow in judged) < _FEWEST_FLOWS:
         return None
@@ -276,11 +272,7 @@ halfway from there to 1."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A catalogue's flows where they lie, ready to place requests in it.
-
-    Attributes:
-        known: All examples, so that none is suggested again.
-    """
+    """A catalogue's flows where they lie, ready to place requests in it."""
 
     known: Sames
     _flows: Sequence[BaseFlow]
@@ -291,11 +283,7 @@ class Field:
 
     @classmethod
     def of(cls, flows: Sequence[BaseFlow], encoder: Encoder) -> Self | None:
-        """Embed the catalogue; None where no flow has an example.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """Embed the catalogue; None where no flow has an example."""
         if not any(flow.examples for flow in flows):
             return None
         examples, catalogue = _embedded(flows, encoder)
@@ -314,11 +302,7 @@ class Field:
         return flow in self._examples
 
     def first(self, texts: Sequence[str]) -> list[str]:
-        """The name of the flow that lies nearest to each request, by meaning and words as `check` weighs them.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """The name of the flow that lies nearest to each request, by meaning and words as `check` weighs them."""
         if not texts:
             return []
         vectors = self._vectors(texts)
@@ -328,11 +312,7 @@ class Field:
         return [self._flows[int(place)].name for place in scores.argmax(axis=1)]
 
     def diverse(self, flow: str, texts: Sequence[str], taken: Sequence[str], most: int) -> list[str]:
-        """At most so many of these that are unlike the flow's examples, those taken, and each other; the newest first.
-
-        Raises:
-            EmbeddingError: The embedder failed.
-        """
+        """At most so many of these that are unlike the flow's examples, those taken, and each other; newest first."""
         if not texts:
             return []
         vectors, have = self._vectors(texts), self._examples[flow]

@@ -42,13 +42,7 @@ def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
 
 
 def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, places: Places) -> Iterator[Finding]:
-    """What is wrong with flows that did load.
-
-    Args:
-        flows: All of the catalogue.
-        tools: The tools that there are, by name; None where that is not known.
-        places: Where things stand.
-    """
+    """What is wrong with flows that did load."""
     yield from _names(flows, places)
     for flow in flows:
         yield from _parts(flow, places)

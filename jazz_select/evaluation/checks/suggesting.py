@@ -285,8 +285,7 @@ async def suggest(  # noqa: PLR0913 - what suggestions are made from
     """
     began = perf_counter()
     if most < 1:
-        msg = f"most has to be 1 or more, not {most}"
-        raise ConfigError(msg)
+        raise ConfigError(f"most has to be 1 or more, not {most}")
     catalogue = {flow.name: flow for flow in registry.values()}
     opened = await asyncio.to_thread(open_embedder, embedder)
     bar = registry.min_examples if isinstance(registry, FlowRegistry) else 0
@@ -325,8 +324,7 @@ def _wanting(
 ) -> dict[str, tuple[str, ...]]:
     strange = [name for name in named if name not in catalogue]
     if strange:
-        msg = f"there is no flow named {meant(strange[0], list(catalogue))}"
-        raise ConfigError(msg)
+        raise ConfigError(f"there is no flow named {meant(strange[0], list(catalogue))}")
     why: defaultdict[str, list[str]] = defaultdict(list)
     for each in findings:
         for name in each.flows:

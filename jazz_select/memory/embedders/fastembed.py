@@ -88,8 +88,7 @@ def _describe(name: str, folder: Path, model_file: str) -> None:
     try:
         dim = int(json.loads((folder / "config.json").read_text(encoding="utf-8"))["hidden_size"])
     except (OSError, ValueError, KeyError) as error:
-        msg = f"{folder / 'config.json'} does not say the model's hidden_size ({error!r})"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{folder / 'config.json'} does not say the model's hidden_size ({error!r})") from error
     TextEmbedding.add_custom_model(
         model=name,
         pooling=_pooling(folder),

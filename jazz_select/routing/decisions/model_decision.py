@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from jazz_select.arguments import Count, Positive, check_argument
+from jazz_select.arguments import Count, Positive, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for, why_unusable
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
@@ -49,15 +49,16 @@ class ModelDecision:
 
     by_model: Final = True
 
+    @checked
     def __init__(
         self,
         model: ModelLike | ChatClient | None = None,
         *,
         decider: DeciderLike | Decider | None = None,
-        timeout_s: float | None = 15.0,
-        max_reasks: int = 1,
-        max_retries: int = 2,
-        max_concurrency: int = 64,
+        timeout_s: TimeLimit = 15.0,
+        max_reasks: Count = 1,
+        max_retries: Count = 2,
+        max_concurrency: Positive = 64,
     ) -> None:
         """Take whom to ask, and how patiently.
 
@@ -76,10 +77,6 @@ class ModelDecision:
         Raises:
             ConfigError: An argument cannot work.
         """
-        check_argument("timeout_s", timeout_s, TimeLimit)
-        check_argument("max_reasks", max_reasks, Count)
-        check_argument("max_retries", max_retries, Count)
-        check_argument("max_concurrency", max_concurrency, Positive)
         self._decider = decider_of(decider)
         if model is None and self._decider is None:
             msg = "a decision by a model needs one; without it leave decision_callback out: the choice stays open"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Final, cast
 
-from jazz_select.arguments import Positive, check_argument
+from jazz_select.arguments import Positive, checked
 from jazz_select.errors import ConfigError
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered, engine_approver
 from jazz_select.routing.names.resolution import NameIndex, Resolution
@@ -53,13 +53,14 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
     return filled
 
 
+@checked
 async def run_plan(  # noqa: PLR0913 - options with a name
     plan: Plan | Mapping[str, Any] | Sequence[Any],
     tools: ToolsLike | NameIndex,
     *,
     fill: FillMissing | None = None,
-    timeout_s: float | None = TIMEOUT_S,
-    at_once: int = AT_ONCE,
+    timeout_s: TimeLimit = TIMEOUT_S,
+    at_once: Positive = AT_ONCE,
     approval: ApprovalPolicy = "destructive",
     approve: Approve | None = None,
     after: PlanResult | None = None,
@@ -90,33 +91,31 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         ConfigError: It is no plan, an option cannot work, or `after` is of another plan.
         CancelledError: The caller was cancelled; the running steps were, too.
     """
-    check_argument("at_once", at_once, Positive)
-    check_argument("timeout_s", timeout_s, TimeLimit)
     plan = as_plan(plan)
     approve = engine_approver(approval, approve, by_model=plan.by_model)
     if answer is not None:
         approve = answered(after.asked if after is not None else (), answer, approve)
     started = perf_counter()
-    checked = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
-    if checked.problems:
-        return PlanResult(problems=checked.problems)
+    sound = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
+    if sound.problems:
+        return PlanResult(problems=sound.problems)
     index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
-    if problems := dangling_references(checked, index):
+    if problems := dangling_references(sound, index):
         return PlanResult(problems=problems)
     running = _Running(
-        needs=checked.needs,
+        needs=sound.needs,
         index=index,
         fill=fill,
         timeout_s=timeout_s,
         approve=approve,
-        before=_kept(checked, after),
+        before=_kept(sound, after),
         turn=asyncio.Semaphore(at_once),
     )
     with span("run_plan", "node") as traced:
         async with asyncio.TaskGroup() as group:
-            for step in in_order(checked):
+            for step in in_order(sound):
                 running.begin(step, group)
-        steps = tuple(running.outcomes[step.id] for step in checked.steps)
+        steps = tuple(running.outcomes[step.id] for step in sound.steps)
         result = PlanResult(steps=steps, duration_s=perf_counter() - started)
         if traced is not None:
             note_plan(traced, result)

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import orjson
 
-from jazz_select.arguments import Count, check_argument
+from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, Question, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.json_values import storable
@@ -102,6 +102,7 @@ class ToolAsker:
     many are never shown since no call can satisfy their schemas.
     """
 
+    @checked
     def __init__(  # noqa: PLR0913 - options with a name
         self,
         model: ModelLike | ChatClient,
@@ -110,8 +111,8 @@ class ToolAsker:
         memory: FlowMemory | None = None,
         agent_id: str = "",
         top_k: int = 20,
-        timeout_s: float | None = 30.0,
-        max_retries: int = 2,
+        timeout_s: TimeLimit = 30.0,
+        max_retries: Count = 2,
     ) -> None:
         """Take whom to ask, and about what.
 
@@ -130,8 +131,6 @@ class ToolAsker:
                 cannot work.
             DuplicateToolError: Two tools have one name.
         """
-        check_argument("timeout_s", timeout_s, TimeLimit)
-        check_argument("max_retries", max_retries, Count)
         self._client = client_for(model, max_retries=max_retries)
         self._timeout_s = timeout_s
         self._tools = toolbox_of(tools)

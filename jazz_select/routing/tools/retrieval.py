@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 from uuid import NAMESPACE_DNS, uuid5
 
-from jazz_select.arguments import Methods, Positive, check_argument
+from jazz_select.arguments import Methods, Positive, checked
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.schemas.fields import fields
@@ -45,7 +45,8 @@ class RecalledTools(list[Tool]):
 class ToolRecall:
     """Finds the connected tools that are nearest to a request; what it leaves out is hidden, so in doubt nothing is."""
 
-    def __init__(self, memory: FlowMemory, agent_id: str, *, top_k: int = 20) -> None:
+    @checked
+    def __init__(self, memory: _Memory, agent_id: str, *, top_k: Positive = 20) -> None:
         """Recall from this memory, which `sync_tools` has filled.
 
         Args:
@@ -58,11 +59,10 @@ class ToolRecall:
         """
         self._memory = memory
         self._scope = tools_scope(agent_id)
-        check_argument("memory", memory, _Memory)
-        check_argument("top_k", top_k, Positive)
         self.top_k = top_k
 
-    async def recall(self, request: str, tools: ToolsLike, top_k: int | None = None) -> RecalledTools:
+    @checked
+    async def recall(self, request: str, tools: ToolsLike, top_k: Positive | None = None) -> RecalledTools:
         """At most `top_k` of these tools, by name: neither rank nor the order of connecting speaks for any.
 
         What is indexed and no longer connected takes no place. Places that recall cannot fill go to tools that it did
@@ -80,7 +80,6 @@ class ToolRecall:
             ConfigError: `top_k` is no whole number of at least 1.
             DuplicateToolError: Two tools have one name.
         """
-        check_argument("top_k", top_k, Positive | None)
         limit = top_k or self.top_k
         toolbox = toolbox_of(tools)
         if len(toolbox) <= limit:

@@ -129,11 +129,7 @@ async def flow(request: Request) -> Response:
 
 
 def flow_named(live: Generation, name: str) -> BaseFlow:
-    """The flow of this name, or of this id.
-
-    Raises:
-        HTTPException: There is none; the answer says which names are near.
-    """
+    """The flow of this name, or of this id."""
     registry = live.registry
     found = registry.get(flow_id(name)) or registry.get(name)
     if found is None:
@@ -192,11 +188,7 @@ def state_of(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
 
 
 def chain_told(found: BaseFlow) -> list[Any]:
-    """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`.
-
-    Raises:
-        FlowValidationError: A part of it cannot be found.
-    """
+    """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`."""
     return [
         asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
         for step in chain_of(found)

@@ -27,12 +27,7 @@ _LARGEST_SCHEMA: Final = 64 << 10
 
 
 def turn_arguments(request: Request, body: TurnBody) -> dict[str, Any]:
-    """What `Agent.turn` is given.
-
-    Raises:
-        HTTPException: It may not take so long, or its schema is too large.
-        SnapshotError: The conversation is none that this service gave for this agent.
-    """
+    """What `Agent.turn` is given."""
     options: ServeOptions = request.app.state.options
     limit: float | Literal["agent"] = "agent" if body.timeout_s is None else body.timeout_s
     if body.timeout_s is not None and body.timeout_s > options.max_turn_s:

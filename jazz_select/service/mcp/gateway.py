@@ -186,11 +186,7 @@ class Gateway:
 
 @asynccontextmanager
 async def open_gateways(files: Mapping[str, Path]) -> AsyncGenerator[Mapping[str, Gateway]]:
-    """A gateway for each agent that has a file of servers, by its id; nobody waits for the servers here.
-
-    Raises:
-        ConfigError: A file cannot be read, or names what cannot be connected.
-    """
+    """A gateway for each agent that has a file of servers, by its id; nobody waits for the servers here."""
     async with AsyncExitStack() as stack:
         made: dict[str, Gateway] = {}
         for agent_id, file in files.items():

@@ -90,11 +90,7 @@ class _Lines(codecs.IncrementalDecoder):
         """Of the line that has begun: the middle of one that is too long is not kept."""
 
     def decode(self, input: "Buffer", final: bool = False) -> str:  # noqa: A002, FBT001, FBT002 - as it is called
-        """The lines that end in this piece.
-
-        Raises:
-            ValueError: One is too much, and does not say which call it answers; or it is no UTF-8.
-        """
+        """The lines that end in this piece."""
         *ends, rest = bytes(input).split(b"\n")
         lines: list[bytes] = []
         for end in ends:

@@ -128,11 +128,7 @@ def selected(result: FlowSelectionResult) -> dict[str, Any]:
 
 
 def question_of(arguments: Mapping[str, Any]) -> UserQuestion | None:
-    """The question that a request answers, as a client gives it back.
-
-    Raises:
-        ConfigError: It is none.
-    """
+    """The question that a request answers, as a client gives it back."""
     asked = arguments.get("asked")
     return None if asked is None else value_of(UserQuestion, asked)
 

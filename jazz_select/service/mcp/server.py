@@ -287,11 +287,7 @@ def _session(context: Context) -> str:
 
 
 def _after(cursor: str | None) -> str:
-    """The name that a page begins after.
-
-    Raises:
-        MCPError: It is no cursor of ours.
-    """
+    """The name that a page begins after."""
     if cursor is None:
         return ""
     try:

@@ -69,11 +69,9 @@ class ServerSpec(BaseModel):
     @model_validator(mode="after")
     def _reachable(self) -> Self:
         if bool(self.command) == bool(self.url):
-            msg = "needs either a command to start or a url to connect to"
-            raise ValueError(msg)
+            raise ValueError("needs either a command to start or a url to connect to")
         if self.url and urlsplit(self.url).scheme not in {"http", "https"}:
-            msg = "its url begins with http:// or https://"
-            raise ValueError(msg)
+            raise ValueError("its url begins with http:// or https://")
         return self
 
     @property
@@ -123,8 +121,7 @@ def load_servers(path: str | Path) -> tuple[ServerSpec, ...]:
     try:
         value: object = orjson.loads(read_text(source, LARGEST))
     except FlowLoadError as error:
-        msg = f"the MCP servers of {source} cannot be read: {error.problem}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"the MCP servers of {source} cannot be read: {error.problem}") from error
     except orjson.JSONDecodeError as error:
         msg = f"{source} is no JSON (line {error.lineno}); it looks like {_EXAMPLE}"
         raise ConfigError(msg) from None  # its own text quotes the file
@@ -135,26 +132,19 @@ _EXAMPLE: Final = '{"mcpServers": {"files": {"command": "npx", "args": ["…"]},
 
 
 def servers_of(value: object) -> tuple[ServerSpec, ...]:
-    """The servers of such a file that was read already.
-
-    Raises:
-        ConfigError: One of them cannot be used; no value of theirs stands in the message.
-    """
+    """The servers of such a file that was read already."""
     listed: object = None
     if isinstance(value, Mapping):
         given = cast("Mapping[str, object]", value)
         listed = given.get("mcpServers", given.get("servers"))  # the latter is what VS Code calls it
     if not isinstance(listed, Mapping) or not listed:
-        msg = f"there are no MCP servers: the file looks like {_EXAMPLE}"
-        raise ConfigError(msg)
+        raise ConfigError(f"there are no MCP servers: the file looks like {_EXAMPLE}")
     servers = cast("Mapping[str, object]", listed)
     if len(servers) > _MOST_SERVERS:
-        msg = f"there are {len(servers)} MCP servers, and no more than {_MOST_SERVERS} are connected"
-        raise ConfigError(msg)
+        raise ConfigError(f"there are {len(servers)} MCP servers, and no more than {_MOST_SERVERS} are connected")
     found = tuple(_specs(servers))
     if not found:
-        msg = "all MCP servers of the file are disabled: enable one, or leave --mcp-servers out"
-        raise ConfigError(msg)
+        raise ConfigError("all MCP servers of the file are disabled: enable one, or leave --mcp-servers out")
     return found
 
 
@@ -166,8 +156,7 @@ def _specs(servers: Mapping[str, object]) -> Iterator[ServerSpec]:
         try:
             filled = with_texts(value, expanded)
         except ConfigError as error:
-            msg = f"{place}: {error}"
-            raise ConfigError(msg) from None
+            raise ConfigError(f"{place}: {error}") from None
         if isinstance(filled, dict):
             filled = {**cast("dict[str, object]", filled), "name": name}
         spec = read_as(ServerSpec, filled, place)

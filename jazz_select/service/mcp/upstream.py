@@ -43,9 +43,6 @@ async def connection(spec: ServerSpec, ended: Callable[[], None]) -> AsyncGenera
     Args:
         spec: Which server.
         ended: Called when nothing more can come from it, such as when its process has died.
-
-    Raises:
-        OSError: It cannot be started.
     """
     opened: AbstractAsyncContextManager[tuple[Any, Any]]
     async with AsyncExitStack() as stack:

@@ -65,11 +65,9 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
     right = tuple(dict.fromkeys(body.right))
     for name in right:
         if flow_id(name) not in registry:
-            msg = f"right: there is no flow {name!r:.80}; none at all says that nothing fits"
-            raise ConfigError(msg)
+            raise ConfigError(f"right: there is no flow {name!r:.80}; none at all says that nothing fits")
     if not body.request.strip():
-        msg = "request: it is blank; write what a user would say"
-        raise ConfigError(msg)
+        raise ConfigError("request: it is blank; write what a user would say")
     if body.make == "case":
         told = await asyncio.to_thread(add_case, registry, files, body, right)
     else:
@@ -92,12 +90,7 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
 
 
 def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
-    """What was collected and learned so far, and the last entries of the log. Blocking.
-
-    Raises:
-        ConfigError: A file cannot be read.
-        OutcomeLogError: The log cannot be read.
-    """
+    """What was collected and learned so far, and the last entries of the log. Blocking."""
     learned = catalogue.settings.learned
     overlay = Overlay() if learned is None else load_overlay(learned)
     version = overlay.version("live")
@@ -130,11 +123,7 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
 def add_case(
     registry: Mapping[str, BaseFlow], files: PanelFiles, body: CorrectionBody, right: Sequence[str]
 ) -> dict[str, Any]:
-    """Append a case to the file where they are collected, and say what was written. Blocking.
-
-    Raises:
-        ConfigError: It is an example of one of these flows or contradicts a case, or the file cannot be added to.
-    """
+    """Append a case to the file where they are collected, and say what was written. Blocking."""
     file = files.collected
     entry: dict[str, Any] = {"request": body.request.strip(), "expect": list(right) or NONE}
     entry |= {"episodes": list(body.episodes)} if body.episodes else {}
@@ -150,8 +139,7 @@ def add_case(
                     continue
                 if set(known.expect) != set(case.expect):
                     expects = ", ".join(known.expect) or NONE
-                    msg = f"{known_file} has this request already, and expects {expects}: change it there"
-                    raise ConfigError(msg)
+                    raise ConfigError(f"{known_file} has this request already, and expects {expects}: change it there")
                 return {"is_new": False, "file": known_file.as_posix(), "text": "", "make": "case"}
         text = _entry(entry)
         before = file.read_text("utf-8") if file.is_file() else ""
@@ -168,16 +156,11 @@ def _entry(entry: Mapping[str, Any]) -> str:
 
 
 def _grown(before: str, text: str, file: Path) -> bytes:
-    """The file with one entry more, read before it counts.
-
-    Raises:
-        ConfigError: It is not what it was with one entry more.
-    """
+    """The file with one entry more, read before it counts."""
     ending = "" if not before or before.endswith("\n") else "\n"
     whole = f"{before}{ending}{text}\n"
     if _count(whole) != _count(before) + 1:
-        msg = f"nothing can be added at the end of {file}: it is no list with an entry a line"
-        raise ConfigError(msg)
+        raise ConfigError(f"nothing can be added at the end of {file}: it is no list with an entry a line")
     return whole.encode()
 
 
@@ -212,11 +195,9 @@ def _as_example(
         msg = "this service has no file of what is learned, so no example can be kept: start it with --learned FILE"
         raise ConfigError(msg)
     if len(right) != 1 or body.episodes:
-        msg = "an example is a request that is for one flow by itself: choose one flow, or make it a case"
-        raise ConfigError(msg)
+        raise ConfigError("an example is a request that is for one flow by itself: choose one flow, or make it a case")
     if len(text) > LONGEST or not any(letter.isalpha() for letter in text):
-        msg = f"an example has words, and at most {LONGEST} characters: shorten it, or make it a case"
-        raise ConfigError(msg)
+        raise ConfigError(f"an example has words, and at most {LONGEST} characters: shorten it, or make it a case")
     registry = catalogue.live.registry
     (name,) = right
     if (owner := _example_of(registry, text)) and owner != name:
@@ -246,11 +227,7 @@ def _as_example(
 
 
 def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
-    """With a version that holds one example more and is live; what was on trial stays so.
-
-    Raises:
-        ConfigError: Another flow was taught it.
-    """
+    """With a version that holds one example more and is live; what was on trial stays so."""
     version = overlay.version("live")
     known: Mapping[str, Mapping[str, str]] = {} if version is None else version.examples
     examples = {flow: dict(texts) for flow, texts in known.items()}
@@ -258,8 +235,7 @@ def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
         if any(spelled(each) == spelled(text) for each in texts):
             if flow == name:
                 return overlay
-            msg = f"{flow} has learned it already: take it out there first"
-            raise ConfigError(msg)
+            raise ConfigError(f"{flow} has learned it already: take it out there first")
     examples.setdefault(name, {})[text] = ids
     made = Version(
         number=1,

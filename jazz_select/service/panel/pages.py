@@ -56,9 +56,6 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
     how often either's examples lead to the other; `confusions`, each pair of which one is first for an example of the
     other, most often first; `asked`, how many examples were asked, 0 where there are too few to tell anything; and
     `right`, for how many of them their own flow was first.
-
-    Raises:
-        EmbeddingError: The embedder failed.
     """
     drawn = [flow for flow in flows if flow.examples or flow.description]
     if not drawn:
@@ -195,12 +192,7 @@ class Survey:
         self._known: Surveyed | None = None
 
     async def now(self) -> Surveyed:
-        """What is known of the catalogue as it is now; whoever asks meanwhile waits for the same answer.
-
-        Raises:
-            ConfigError: What the team says of judging, or a file that it is judged by, cannot be read.
-            EmbeddingError: The embedder failed.
-        """
+        """What is known of the catalogue as it is now; whoever asks meanwhile waits for the same answer."""
         async with self._one_at_a_time:
             live, known = self._catalogue.live, self._known
             cases = tuple(self._files.known.values())
@@ -252,11 +244,7 @@ def suggested(live: Generation) -> list[str]:
 
 
 async def shown(live: Generation, flow: BaseFlow) -> dict[str, Any]:
-    """All there is to one flow, but for what a survey says of it.
-
-    Raises:
-        FlowValidationError: A part of it cannot be found.
-    """
+    """All there is to one flow, but for what a survey says of it."""
     whole = await called(flow.build_prompt, name="jazz-select-build_prompt")
     place = await asyncio.to_thread(Places().of, flow)
     try:

@@ -55,15 +55,10 @@ class PanelFiles:
         return {each.as_posix(): each for each in dict.fromkeys((*self.cases, self.collected)) if each.is_file()}
 
     def case_file(self, name: str) -> Path:
-        """The file of that name.
-
-        Raises:
-            ConfigError: The panel knows none.
-        """
+        """The file of that name."""
         known = self.known
         if name not in known:
-            msg = f"there is no file of cases {name!r:.80} here; there are {', '.join(known) or 'none'}"
-            raise ConfigError(msg)
+            raise ConfigError(f"there is no file of cases {name!r:.80} here; there are {', '.join(known) or 'none'}")
         return known[name]
 
 
@@ -86,16 +81,11 @@ def is_file_name(name: str) -> bool:
 
 
 def replaced(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        ConfigError: It cannot be written.
-    """
+    """Write a file whole or not at all."""
     try:
         write_whole(file, content)
     except OSError as error:
-        msg = f"cannot write {file}: {error.strerror or error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"cannot write {file}: {error.strerror or error}") from error
 
 
 class RunBody(RequestBody):
@@ -125,14 +115,9 @@ class Runs:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, body: RunBody) -> str:
-        """Begin to judge, beside what is answered meanwhile, and return the id that it will be kept by.
-
-        Raises:
-            ConfigError: Another run is being made, or what it is to be judged by is not there.
-        """
+        """Begin to judge, beside what is answered meanwhile, and return the id that it will be kept by."""
         if self.under_way is not None:
-            msg = f"the run {self.under_way['id']} is being made: wait until it is done"
-            raise ConfigError(msg)
+            raise ConfigError(f"the run {self.under_way['id']} is being made: wait until it is done")
         if body.kind == "eval":
             self._files.case_file(body.cases)
         made = f"{body.kind}-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{uuid4().hex[:4]}"
@@ -179,8 +164,7 @@ class Runs:
     async def _diff(self, body: RunBody, run: dict[str, Any]) -> Mapping[str, Any]:
         settings = self._catalogue.settings
         if body.base not in [each["commit"] for each in await commits(settings.flows)]:
-            msg = f"there is no commit {body.base!r:.60} among those that the panel lists"
-            raise ConfigError(msg)
+            raise ConfigError(f"there is no commit {body.base!r:.60} among those that the panel lists")
         here, flows = await asyncio.to_thread(_seen_from, settings.flows)
         found = await diff(
             body.base,
@@ -246,11 +230,7 @@ def kept(files: PanelFiles) -> list[dict[str, Any]]:
 
 
 def one(files: PanelFiles, run: str) -> dict[str, Any] | None:
-    """A run whole, or None where there is none of that id. Blocking.
-
-    Raises:
-        ConfigError: It cannot be read, or is none.
-    """
+    """A run whole, or None where there is none of that id. Blocking."""
     file = files.runs / f"{run}.json"
     if not is_file_name(file.name) or not file.is_file():
         return None
@@ -261,29 +241,21 @@ def one(files: PanelFiles, run: str) -> dict[str, Any] | None:
 def _read(file: Path) -> dict[str, Any]:
     try:
         if file.stat().st_size > _LARGEST:
-            msg = f"{file.name} is larger than {_LARGEST >> 20} MiB"
-            raise ConfigError(msg)
+            raise ConfigError(f"{file.name} is larger than {_LARGEST >> 20} MiB")
         found: object = orjson.loads(file.read_bytes())
     except (OSError, ValueError) as error:
-        msg = f"cannot read the run {file.name}: {error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"cannot read the run {file.name}: {error}") from error
     run = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     if "kind" not in run:
         run["kind"] = "diff" if "changes" in run else "eval"
     wanted = ("changes", "before", "after") if run["kind"] == "diff" else ("measures", "misses", "by_flow")
     if any(not isinstance(run.get(name), list | dict) for name in wanted):
-        msg = f"{file.name} holds no result of eval or diff"
-        raise ConfigError(msg)
+        raise ConfigError(f"{file.name} holds no result of eval or diff")
     return run
 
 
 async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | None:
-    """The last days of the log against as many before; None where there is no log, or nothing in it.
-
-    Raises:
-        ConfigError: `days` makes no sense.
-        OutcomeLogError: It cannot be read.
-    """
+    """The last days of the log against as many before; None where there is no log, or nothing in it."""
     log = catalogue.log
     if log is None:
         return None
@@ -294,8 +266,7 @@ async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | 
         return list(log.read(agent_id=catalogue.agent_id, since=since))
 
     if not 0 < days < _MOST_DAYS:  # also where it is no number at all
-        msg = "days is a number of days above 0, such as 7"
-        raise ConfigError(msg)
+        raise ConfigError("days is a number of days above 0, such as 7")
     found = await asyncio.to_thread(entries)
     if not found:
         return None
