@@ -587,7 +587,11 @@ class TurnSelector:
             return self._with_wishes(await self._refused(begun, pending), others)
         became = told_of(pending, await self._approval.withdraw(pending))
         stack = begun.stack.with_top(active.model_copy(update={"status": "active"}))
-        begun = replace(begun, way="run", stack=stack, text="\n\n".join(filter(None, (begun.text, became))))
+        # Nothing waits for a yes any more: the model hears no old question, and a call made anew is another one.
+        settled = begun.request.conversation.model_copy(update={"pending": None})
+        request = replace(begun.request, conversation=settled)
+        text = "\n\n".join(filter(None, (begun.text, became)))
+        begun = replace(begun, request=request, way="run", stack=stack, text=text)
         return self._with_wishes(begun, others, after=pending.flow)
 
     async def _gone_on(self, begun: SelectedFlows, active: OpenFlow, pending: PendingCall | None) -> SelectedFlows:

@@ -280,7 +280,6 @@ PROMPTS = {
     "evaluation/checks/suggesting.py": "in_a_suggestion",
     "routing/decisions/model_decision.py": "in_a_choice",
     "routing/plans/tool_asker.py": "in_a_question_for_tools",
-    "selector/growing.py": "in_a_view_for_choose_growing",
     "selector/prompt.py": "in_metadata",
     "service/api/turns.py": "in_what_an_agent_was_told",
     "testing/doubles.py": "",  # a prompt that was recorded

@@ -33,7 +33,7 @@ def test_every_module_that_makes_a_message_has_a_place_that_tries_it() -> None:
     making = {
         path.relative_to(LIBRARY).as_posix()
         for path in LIBRARY.rglob("*.py")
-        if re.search(r"\bMessage\(role=", path.read_text("utf-8"))
+        if re.search(r"\bMessage\(\s*role=", path.read_text("utf-8"))
     }
     assert making == set(PROMPTS), "name the module in PROMPTS, with a place that puts text into what it makes"
     assert set(filter(None, PROMPTS.values())) <= set(PLACES)

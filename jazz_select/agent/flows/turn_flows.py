@@ -468,8 +468,8 @@ class TurnFlows:
             stack = stack.with_top(progress.model_copy(update={"status": status}))
         replies = attempt.replies
         pending = None if run.status == "done" or run.status in _ENDED else attempt.approval.pending
-        if pending is None and run.status == "active" and _only_said(attempt):
-            pending = attempt.request.conversation.pending  # the question stands: nothing else was called
+        if pending is None and run.status == "active" and self._still_waits(attempt):
+            pending = attempt.request.conversation.pending
         return replace(
             work,
             stack=stack,
@@ -481,6 +481,15 @@ class TurnFlows:
             calls=tuple(attempt.made),
             error=next((each.error for each in reversed(replies) if each.error), work.error),
         )
+
+    def _still_waits(self, attempt: FlowAttempt) -> bool:
+        """Whether a call of this flow waits for a yes that was not given, and nothing but look-ups was called since."""
+        waiting, approval, tools = attempt.request.conversation.pending, attempt.approval, self._executor.tools
+        if waiting is None or waiting.flow != attempt.open_flow.name or approval.granted is not None:
+            return False
+        entries = [each for reply in attempt.replies for each in reply.chain.entries]
+        called = [tools.get(each.tool) for each in entries if isinstance(each, ToolRequest)]
+        return bool(attempt.replies) and all(each is not None and each.reads for each in called)
 
     async def _one(self, attempt: FlowAttempt) -> FlowRun:
         """Run one flow."""
@@ -595,15 +604,6 @@ def _standing(work: TurnWork) -> TurnStatus:
     if work.pending is not None or top is None:
         return work.status
     return "active" if top.status == "active" else "waiting"
-
-
-def _only_said(attempt: FlowAttempt) -> bool:
-    """Whether a call of this flow waits for a yes that was not given, and the model has called nothing since."""
-    waiting, approval = attempt.request.conversation.pending, attempt.approval
-    if waiting is None or waiting.flow != attempt.open_flow.name or approval.granted is not None:
-        return False
-    entries = [each for reply in attempt.replies for each in reply.chain.entries]
-    return bool(attempt.replies) and not any(isinstance(each, ToolRequest) for each in entries)
 
 
 def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -197,7 +198,8 @@ def _read(listing: Any) -> list[Tool]:
     """The tools of a listing, by whose it is."""
     entries: object = _unwrapped(listing)
     several = cast("list[object]", entries) if isinstance(entries, list) else []
-    read = tools_from_mcp if any(map(_is_mcp, several)) else tools_from_openai
+    # Whoever keeps a listing in a file says what it says.
+    read = partial(tools_from_mcp, trusted=True) if any(map(_is_mcp, several)) else tools_from_openai
     return read(cast("object", entries))
 
 

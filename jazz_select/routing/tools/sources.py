@@ -116,7 +116,7 @@ def tools_from_mcp(
     prefix: str = "",
     call: Calling | None = None,
     destructive: Destroys = True,
-    trusted: bool = True,
+    trusted: bool = False,
 ) -> list[Tool]:
     """Tools from what an MCP server answers to `tools/list`, or from the list in it: objects of the SDK, or mappings.
 
@@ -130,8 +130,9 @@ def tools_from_mcp(
         call: Runs a tool by the server's name for it. Its answer is read as an MCP result where it is one.
         destructive: Whether a tool without hints destroys something; or a function that decides about each tool, by the
             server's name for it and its hints (`readOnlyHint`, `destructiveHint`, `idempotentHint`).
-        trusted: Whether hints are believed that a tool is harmless or may be called twice, and whether users are told
-            of tools by the server's own titles.
+        trusted: Whether you say that the server is to be believed: hints that a tool is harmless or may be called
+            twice, and its titles, by which users are told of tools. Without that each of its tools counts as
+            destructive unless `destructive` says otherwise.
 
     Raises:
         ToolError: An entry has no name, or a schema that is none; or there are more than 10,000 of them.
@@ -172,7 +173,7 @@ async def tools_from_session(
     prefix: str = "",
     timeout_s: Seconds = 60.0,
     destructive: Destroys = True,
-    trusted: bool = True,
+    trusted: bool = False,
 ) -> list[Tool]:
     """The tools of a live MCP server, each of which calls it: over stdio, streamable HTTP or whatever the session uses.
 

@@ -142,11 +142,19 @@ class ConnectedTools:
     def _unconnected(self) -> tuple[str, ...]:
         if self._gateway is None:
             return ()
-        return *self._gateway.notes, *(
-            f"the MCP server {each.spec.name} is not connected: "
-            + ("its tools fail until it is back" if each.tools else "its tools are not known yet")
-            for each in self._gateway.upstreams
-            if each.state != "up"
+        return (
+            *self._gateway.notes,
+            *(
+                f"the MCP server {each.spec.name} is not connected: "
+                + ("its tools fail until it is back" if each.tools else "its tools are not known yet")
+                for each in self._gateway.upstreams
+                if each.state != "up"
+            ),
+            *(
+                f"{each.spec.prefix}{name} is withheld: its server has changed its {why}; start anew to allow it"
+                for each in self._gateway.upstreams
+                for name, why in each.withheld.items()
+            ),
         )
 
 

@@ -62,7 +62,7 @@ class ServerSpec(BaseModel):
     max_message: int = Field(default=16 << 20, gt=0)
     max_values: int = Field(default=50_000, gt=0)
     disabled: bool = False
-    trusted: bool = True
+    trusted: bool = False
     destructive: bool = True
     prefix: str = Field(default_factory=lambda said: f"{said['name']}.", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
 

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
 from time import monotonic
@@ -151,6 +151,8 @@ class Upstream:
         state: `starting` before the first attempt has ended; `up`; or `down`, while it is tried again and again.
         problem: Why it is down: what may be told of it to anybody.
         tools: What it listed last, by its own names; kept while it is down, so that nothing that was shown is gone.
+        withheld: The tools that the server describes otherwise than when they were first listed, and what is otherwise.
+            They are not there; in the next process, for which nothing was listed before, they are.
         tried: Set when the first attempt has ended, well or not.
     """
 
@@ -160,6 +162,8 @@ class Upstream:
         """Take which server, and who is told that its tools may be others now."""
         self.spec = spec
         self.tools: tuple[Tool, ...] = ()
+        self.withheld: dict[str, str] = {}
+        self._pinned: dict[str, Tool] = {}
         self.tried = anyio.Event()
         self._changed, self._backoff = changed, backoff or Backoff()
         self._client: Client | None = None
@@ -262,8 +266,34 @@ class Upstream:
             )
         finally:
             self._listing = None
-        self.tools, self._listed_at = tuple(found), monotonic()
+        self.withheld = {}
+        self.tools, self._listed_at = tuple(filter(None, map(self._as_pinned, found))), monotonic()
+        for name, why in self.withheld.items():
+            _log.warning("server=<%s>, tool=<%s>, changed=<%s> | a tool is withheld", spec.name, name, why)
         self._changed()
+
+    def _as_pinned(self, tool: Tool) -> Tool | None:
+        """A tool as far as it is what it was when it was first listed: it never becomes more harmless than it was then.
+
+        One that takes or says something else is withheld: nobody has looked at that.
+        """
+        first = self._pinned.setdefault(tool.operation, tool)
+        pairs = {
+            "description": (first.description, tool.description),
+            "title": (first.title, tool.title),
+            "input schema": (first.input_schema, tool.input_schema),
+            "output schema": (first.output_schema, tool.output_schema),
+        }
+        if changed := [what for what, (then, now) in pairs.items() if then != now]:
+            self.withheld[tool.name] = ", ".join(changed)
+            return None
+        self._pinned[tool.operation] = replace(
+            tool,
+            destructive=first.destructive or tool.destructive,
+            idempotent=first.idempotent and tool.idempotent,
+            read_only=first.read_only if tool.read_only else tool.read_only,
+        )
+        return self._pinned[tool.operation]
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes from servers that speak of them where they are asked to."""

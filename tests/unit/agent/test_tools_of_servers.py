@@ -30,7 +30,9 @@ class Session:
 
 @pytest.mark.spec("005.10")
 @pytest.mark.parametrize(
-    ("trust", "confirming"), [({}, True), ({"destructive": False}, False)], ids=["silent", "trusted"]
+    ("trust", "confirming"),
+    [({"trusted": True}, True), ({"trusted": True, "destructive": False}, False)],
+    ids=["silent", "harmless"],
 )
 async def test_a_tool_of_which_its_server_says_nothing_is_asked_about(trust: Any, confirming: bool) -> None:
     session = Session()

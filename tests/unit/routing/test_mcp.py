@@ -60,7 +60,7 @@ LISTINGS: dict[str, object] = {
 @pytest.mark.spec("005.10")
 @pytest.mark.parametrize("listing", LISTINGS.values(), ids=LISTINGS)
 def test_a_listing_is_read_in_every_spelling_and_its_names_stay(listing: object) -> None:
-    (tool,) = tools_from_mcp(listing, provider="files", prefix="f_")
+    (tool,) = tools_from_mcp(listing, provider="files", prefix="f_", trusted=True)
     assert (tool.name, tool.operation, tool.description) == ("f_read/file v2", "read/file v2", "Read")
     assert (tool.input_schema, tool.output_schema) == (SCHEMA, SCHEMA)
     assert (tool.destructive, tool.idempotent) == (False, True)
@@ -93,7 +93,7 @@ def test_what_says_nothing_counts_as_destructive(
 ) -> None:
     if as_object and isinstance(hints, dict):
         hints = SimpleNamespace(**hints)
-    (tool,) = tools_from_mcp([{"name": "a", "inputSchema": SCHEMA, "annotations": hints}])
+    (tool,) = tools_from_mcp([{"name": "a", "inputSchema": SCHEMA, "annotations": hints}], trusted=True)
     assert (tool.destructive, tool.idempotent) == (destructive, idempotent)
 
 
@@ -106,12 +106,12 @@ def no_clear_no(name: str, hints: Mapping[str, bool]) -> Any:
 
 
 SAID: dict[str, tuple[dict[str, Any], list[bool]]] = {
-    "default": ({}, [True, False, True]),
-    "unsaid is harmless": ({"destructive": False}, [False, False, True]),
-    "untrusted": ({"trusted": False}, [True, True, True]),
-    "untrusted and harmless": ({"trusted": False, "destructive": False}, [False, False, True]),
-    "a function": ({"destructive": unsaid_but_read}, [True, False, False]),
-    "no clear no": ({"destructive": no_clear_no}, [True, True, True]),
+    "default": ({}, [True, True, True]),
+    "trusted": ({"trusted": True}, [True, False, True]),
+    "trusted, and unsaid is harmless": ({"trusted": True, "destructive": False}, [False, False, True]),
+    "untrusted and harmless": ({"destructive": False}, [False, False, True]),
+    "a function": ({"trusted": True, "destructive": unsaid_but_read}, [True, False, False]),
+    "no clear no": ({"trusted": True, "destructive": no_clear_no}, [True, True, True]),
 }
 
 

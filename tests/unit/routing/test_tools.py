@@ -96,7 +96,7 @@ async def test_from_a_server() -> None:
         seen.append((name, arguments))
         return "done"
 
-    delete, read, plain = tools_from_mcp(LISTING, provider="files", call=call)
+    delete, read, plain = tools_from_mcp(LISTING, provider="files", call=call, trusted=True)
     assert (delete.destructive, read.destructive, plain.destructive) == (True, False, True)
     assert (delete.id, read.description, plain.output_schema) == ("files.delete_file", "Read a file", None)
     assert delete.function is not None

@@ -1,0 +1,202 @@
+"""What was approved is what is done: the tool, the arguments and the words of a call, from the question to the call."""
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jazz_select
+from jazz_select.agent import Agent, Conversation
+from jazz_select.routing import Allow, Ask, Tool, ToolCall
+from jazz_select.routing.approval import answered
+from jazz_select.routing.question import described, unshowable, visible
+from jazz_select.routing.tool_call import call_of, call_tool
+from tests.unit.agent.turns import agent_of, obj, shop_of
+
+pytestmark = pytest.mark.spec("012.1")
+SCHEMA = obj(item="string", cents="integer", to="array")
+GIVEN: dict[str, Any] = {"item": "lamp", "cents": 1_000, "to": ["A-1", {"name": "Ada"}]}
+
+
+def said_of(item: str, **_: Any) -> str:
+    return f"the {item} for 10 EUR"
+
+
+def buys(log: list[Any], **changes: Any) -> Tool:
+    def buy(**given: Any) -> None:
+        log.append(given)
+
+    made = Tool(name="buy", description="Buy it.", input_schema=SCHEMA, function=buy, destructive=True, confirm=said_of)
+    return replace(made, **changes)
+
+
+def changed(value: Any, chance: random.Random) -> Any:
+    """The value with one character, digit or member of it other than it was."""
+    if isinstance(value, dict):
+        if not value or chance.random() < 0.1:
+            return {**value, f"more{len(value)}": None}
+        name = chance.choice(sorted(value))
+        return {**value, name: changed(value[name], chance)}
+    if isinstance(value, list):
+        place = chance.randrange(len(value) + 1)
+        return [*value[:place], *([changed(value[place], chance)] if place < len(value) else [0]), *value[place + 1 :]]
+    if isinstance(value, str):
+        place = chance.randrange(len(value) + 1)
+        other = chance.choice([each for each in "aZ0 .\u200b\u0430\U0001f600" if each != value[place : place + 1]])
+        return value[:place] + other + value[place + 1 :]
+    return not value if isinstance(value, bool) else 7 if value is None else value + chance.choice((1, -1, 2**40))
+
+
+@pytest.mark.spec("012.2")
+async def test_one_character_of_what_was_shown_or_of_the_tool_makes_it_another_call() -> None:
+    chance = random.Random(12)
+    base: dict[str, Any] = {
+        "name": "buy",
+        "title": "Buy a thing",
+        "description": "Buy it.",
+        "input_schema": SCHEMA,
+        "arguments": GIVEN,
+        "words": "the lamp for 10 EUR",
+        "destructive": True,
+        "idempotent": False,
+    }
+
+    async def call(fields: Mapping[str, Any]) -> ToolCall:
+        given, words = fields["arguments"], fields["words"]
+        own = {name: value for name, value in fields.items() if name not in {"arguments", "words"}}
+        return await call_of(replace(buys([]), **own, confirm=None if not words else _saying(words)), given, door="mcp")
+
+    asked = await call(base)
+    for _ in range(10_000):
+        part = chance.choice(sorted(base))
+        now = changed(base[part], chance)
+        if part in {"words", "title"} and now.split() == base[part].split():
+            continue  # blanks more or less are told alike
+        other = await call({**base, part: now})
+        assert await answered([asked], Allow(), lambda _: Ask())(other) == Ask(), (part, other)  # type: ignore[misc]
+    assert await answered([asked], Allow(), lambda _: Ask())(await call(base)) == Allow()  # type: ignore[misc]
+
+
+def _saying(words: str) -> Any:
+    async def saying(**_: Any) -> str:
+        return words
+
+    return saying
+
+
+# --- between the question and the yes ---------------------------------------------
+
+
+def at_work(tool: Tool) -> Agent:
+    return agent_of(shop_of(("buy_it", ("buy",))), [tool], "buy_it", approval="destructive")
+
+
+@pytest.mark.spec("012.2")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"confirm": lambda item, **_: f"the {item} for 9,999 EUR"},
+        {"title": "Close the account"},
+        {"description": "Closes a bank account."},
+        {"input_schema": {**SCHEMA, "title": "another"}},
+        {"idempotent": True},
+    ],
+    ids=["its words", "its title", "its description", "its schema", "its effects"],
+)
+async def test_what_is_another_call_after_a_deployment_is_asked_about_anew(changes: Any) -> None:
+    log: list[Any] = []
+    asks = await at_work(buys(log)).turn("buy it", context=GIVEN)
+    kept = Conversation.from_json(asks.conversation.to_json())
+    again = await at_work(buys(log, **changes)).turn("yes", kept, context=GIVEN)
+    assert (asks.status, again.status, log) == ("confirming", "confirming", [])
+    done = await at_work(buys(log, **changes)).turn("yes", again.conversation, context=GIVEN)
+    assert (done.status, log) == ("done", [GIVEN])
+
+
+async def test_a_call_that_was_kept_without_an_identity_is_asked_about_anew() -> None:
+    log: list[Any] = []
+    asks = await at_work(buys(log)).turn("buy it", context=GIVEN)
+    assert asks.conversation.pending is not None
+    old = asks.conversation.model_copy(
+        update={"pending": asks.conversation.pending.model_copy(update={"identity": ""})}
+    )
+    again = await at_work(buys(log)).turn("yes", old, context=GIVEN)
+    assert (again.status, log) == ("confirming", [])
+
+
+@pytest.mark.spec("012.2")
+async def test_what_is_changed_while_somebody_is_asked_changes_nothing() -> None:
+    log: list[Any] = []
+    ids: list[Any] = ["A-1"]
+    seen: list[ToolCall] = []
+
+    async def approve(call: ToolCall) -> Allow:
+        seen.append(call)
+        ids.extend(["A-2", "EVERYTHING"])
+        call.arguments["to"].append("EVERYTHING")
+        return Allow()
+
+    made = await call_tool(buys(log), {**GIVEN, "to": ids}, door="mcp", timeout_s=1, approve=approve)
+    assert log == [{**GIVEN, "to": ["A-1"]}]
+    assert made.call.arguments == {**GIVEN, "to": ["A-1"]}
+    assert (seen[0].words, made.status) == ("the lamp for 10 EUR", "ok")
+
+
+@pytest.mark.spec("012.3")
+async def test_what_is_nested_too_deep_to_be_shown_is_refused_and_never_the_same() -> None:
+    def nested(leaf: str, levels: int) -> Any:
+        value: Any = leaf
+        for _ in range(levels):
+            value = {"a": value}
+        return value
+
+    tool = buys([], confirm=None, input_schema={"type": "object"})
+    one, other = [await call_of(tool, {"to": nested(leaf, 200)}, door="mcp") for leaf in ("ada", "eve")]
+    assert one.identity != other.identity
+    made = await call_tool(tool, {"to": nested("ada", 80)}, door="mcp", timeout_s=1, approve=lambda _: Ask())
+    assert (made.status, made.reason) == (
+        "denied",
+        "it has to be approved, and cannot be shown: its arguments are nested deeper than 64 levels",
+    )
+
+
+# --- what a person sees -----------------------------------------------------------
+
+
+@pytest.mark.spec("012.3")
+def test_everything_of_a_question_can_be_seen_and_nothing_is_cut() -> None:
+    payee, amount = "DE02120300000000202051", 129_900
+    long = {"payee": payee, "note": "x" * 1_500, "amount": amount, "hidden": "a\u200b\u202eb\u00ad\U000e0061"}
+    shown = described("Pay", "", long)
+    assert all(part in shown for part in (payee, "x" * 1_500, str(amount), r"a\u200b\u202eb\u00ad\U000e0061"))
+    assert unshowable("", {"note": "x" * 2_001}).startswith("its argument 'note' takes 2007 characters")
+    assert unshowable("pays 5 EUR", {"note": "x" * 100_000}) == ""
+    assert "x" * 100 not in described("Pay", "pays 5 EUR", {"note": "x" * 100_000})
+    assert visible("नमस्ते 👍 é 漢字") == "नमस्ते 👍 é 漢字"
+
+
+def test_no_other_place_decides_what_has_to_be_approved() -> None:
+    root = Path(jazz_select.__file__).parent
+    deciding = {
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*.py")
+        if re.search(r"\bneeds_yes\(|\bAsk\(", path.read_text("utf-8").partition('"""')[2])
+    }
+    assert (
+        deciding
+        == {
+            "routing/approval.py",
+            "agent/gate.py",  # a call that was made before in a flow is asked about once more
+            "integrations/door.py",  # which tools may need it, before there is a call
+            "service/mcp/elicitation.py",  # a question that was not answered
+            "agent/agent.py",
+            "agent/chain/options.py",
+        }
+        & deciding
+    )
+    asking = [path for path in deciding if "Ask() if" in (root / path).read_text("utf-8")]
+    assert asking == ["routing/approval.py"]
