@@ -18,6 +18,7 @@ from jazz_select.arguments import problem_in
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_entries
 from jazz_select.json_values import json_or_same, plain
+from jazz_select.routing.schemas.validity import finder
 from jazz_select.text import beginning, counted, json_line, meant
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ def _several(given: object) -> object:
 def _checked(texts: tuple[str, ...]) -> tuple[str, ...]:
     for text in texts:
         try:
-            re.compile(pattern_of(text) or "")
-        except re.error as error:
-            msg = f"{beginning(text, _SHOWN)} is no pattern ({error}); take the slashes away, or mend it"
+            finder(pattern_of(text) or "")
+        except ValueError as error:
+            shown = beginning(text, _SHOWN)
+            msg = f"{shown} is no pattern, or one that looks ahead or back; take the slashes away, or mend it"
             raise ValueError(msg) from error
     return texts
 
@@ -207,7 +209,7 @@ def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
 def is_said(words: str, text: str) -> bool:
     """Whether words are in a text, whatever the case and the breaks of lines; between slashes they are a pattern."""
     if (pattern := pattern_of(words)) is not None:
-        return re.search(pattern, text, re.IGNORECASE) is not None
+        return finder(pattern)(text)
     return " ".join(words.split()).casefold() in " ".join(text.split()).casefold()
 
 
@@ -239,7 +241,7 @@ def agrees(wanted: object, given: object) -> bool:
         entries, has = cast("list[object]", wanted), cast("list[object]", given)
         return len(entries) == len(has) and all(map(agrees, entries, has))
     if isinstance(given, str) and (pattern := pattern_of(cast("object", wanted))) is not None:
-        return re.search(pattern, given, re.IGNORECASE) is not None
+        return finder(pattern)(given)
     return isinstance(wanted, bool) == isinstance(given, bool) and wanted == given
 
 

@@ -1,7 +1,7 @@
 """Whether a value is valid by a JSON Schema that somebody else wrote: what is wrong with it, in words. Bounded."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -69,6 +69,8 @@ _TOO_MUCH: Final = "there is too much to look at in it; send less, or take a sim
 _CIRCLE: Final = "its schema refers to itself in a circle; correct the schema"
 _LINEAR: Final = RegexOptions(size_limit=20_000, dfa_size_limit=100_000)
 """An engine that takes time in proportion to the text, whatever the pattern; larger patterns are none for it."""
+
+_LINEAR_OF_AUTHORS: Final = RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000)
 
 
 # --- in today's words, without what is not read -----------------------------------
@@ -352,8 +354,8 @@ _LARGEST: Final = 10**1_000
 """Larger numbers than this are as large, for whoever looks at them."""
 
 
-def _built(schema: Any) -> Draft202012Validator:
-    return Draft202012Validator(schema, pattern_options=_LINEAR, validate_formats=False, retriever=_refuse)
+def _built(schema: Any, patterns: RegexOptions = _LINEAR) -> Draft202012Validator:
+    return Draft202012Validator(schema, pattern_options=patterns, validate_formats=False, retriever=_refuse)
 
 
 def _refuse(uri: str) -> Any:
@@ -368,6 +370,16 @@ def _is_linear(pattern: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+@lru_cache(1_024)
+def finder(pattern: str) -> Callable[[str], bool]:
+    """Says of texts whether a pattern is found in them, whatever the case, in time in proportion to the text.
+
+    Raises:
+        ValueError: It is no pattern, too large, or one that takes looking ahead or back.
+    """
+    return _built({"pattern": f"(?i){pattern}"}, _LINEAR_OF_AUTHORS).is_valid
 
 
 def _weight(own: Schema) -> int:

@@ -16,7 +16,6 @@ PACKAGE = Path(__file__).parents[3] / "jazz_select"
 MATCHING = ("compile", "match", "fullmatch", "search", "findall", "finditer", "split", "sub", "subn")
 PUT_TOGETHER = {
     "agent/reading/grounding.py": "of words that are escaped, and of constants beside it",
-    "evaluation/conversations.py": "of the author of the cases, who runs them on a machine of theirs",
     "selector/reply.py": "of names that are escaped",
 }
 
