@@ -5,6 +5,7 @@ JazzSelectError
 ├── ConfigError                 a setting or argument cannot work; the message says what to use instead
 │   ├── MissingExtraError       an optional dependency is missing or does not fit; the message holds the command
 │   └── UnconnectedToolsError   flows name tools that are not there, and do not say that they can do without
+├── DataFileError               a file of YAML, JSON or TOML could not be read
 ├── FlowError                   something about the flows an author wrote
 │   ├── FlowValidationError     a field of one flow is missing or wrong
 │   ├── DuplicateFlowError      two different flows of one name in one registry
@@ -106,6 +107,20 @@ class UnconnectedToolsError(ConfigError):
             "Connect them or correct the names; list in a flow's optional_tools what it can do without; or set "
             "manual = True on one that a person does."
         )
+
+
+class DataFileError(JazzSelectError):
+    """A file of YAML, JSON or TOML could not be read.
+
+    Attributes:
+        file: Which one.
+        problem: What is wrong, and where.
+        is_syntax: Whether it is none of its format.
+    """
+
+    def __init__(self, file: str, problem: str, *, is_syntax: bool = False) -> None:
+        self.file, self.problem, self.is_syntax = file, problem, is_syntax
+        super().__init__(f"cannot read {file}: {problem}")
 
 
 class FlowError(JazzSelectError):

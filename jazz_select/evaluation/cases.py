@@ -14,10 +14,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from jazz_select.arguments import problem_in
-from jazz_select.errors import ConfigError, FlowLoadError
+from jazz_select.data_files import Document, documents_of, json_value, read_text
+from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.data import LARGEST as LARGEST_YAML
-from jazz_select.flow.data import SYNTAX_ERRORS, read_text, syntax_problem, unique, yaml_documents
 from jazz_select.json_values import plain_bytes
 from jazz_select.text import beginning, describe_value, did_you_mean, nfkc, unknown_field
 from jazz_select.values import flow_id
@@ -26,6 +25,8 @@ LARGEST = 32 << 20
 """Bytes of a file in JSON, JSON Lines, CSV or TSV; one in YAML, which takes longer to read, is bounded as flows are."""
 MOST_CASES = 100_000
 """Entries of one file."""
+_MOST_VALUES = 3_000_000
+"""Of JSON in a file as large as it may be."""
 _LONGEST_NAME = 80
 """Characters of a foreign name in a message."""
 _LONGEST_REQUEST = 8_000
@@ -64,7 +65,7 @@ class Entries:
 def read_entries(file: Path, what: str) -> object:
     """What a file of the command's own holds, read within the bounds of a file of flows; None where it is empty."""
     document = _document(file, what)
-    return document[0] if document else None
+    return document.value if document else None
 
 
 def entries_of(file: Path) -> Entries:
@@ -106,13 +107,12 @@ def _list(file: Path, given: object) -> list[object]:
 # --- YAML -----------------------------------------------------------------------
 
 
-def _document(file: Path, what: str) -> tuple[Any, yaml.Node] | None:
-    text = _text(file, what, LARGEST_YAML)
+def _document(file: Path, what: str) -> Document | None:
     try:
-        documents = yaml_documents(text)
-    except SYNTAX_ERRORS as error:
-        is_yaml = isinstance(error, ValueError | RecursionError)  # and more of it than is read
-        msg = f"{f'cannot read the {what} in {file}' if is_yaml else f'{file} is no YAML'}: {syntax_problem(error)}"
+        documents = documents_of(file, suffix=".yaml")
+    except DataFileError as error:
+        told = f"{file} is no YAML" if error.is_syntax else f"cannot read the {what} in {file}"
+        msg = f"{told}: {error.problem}"
         raise ConfigError(msg) from error
     if len(documents) > 1:
         msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
@@ -128,7 +128,7 @@ def _nodes(file: Path) -> Entries:
             msg = f"{error}, or write it as .jsonl or .csv, which may hold {MOST_CASES:,} cases in {LARGEST >> 20} MiB"
             raise ConfigError(msg) from error
         raise
-    given, node = document or (None, None)
+    given, node = document or Document(None)
     nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
     lines = [each.start_mark.line + 1 for each in nodes]
     return Entries(entries=_numbered(zip(lines, _list(file, given), strict=True)))
@@ -140,7 +140,7 @@ def _nodes(file: Path) -> Entries:
 def _text(file: Path, what: str = "requests", largest: int = LARGEST) -> str:
     try:
         return read_text(file, largest)
-    except FlowLoadError as error:
+    except DataFileError as error:
         raise ConfigError(f"cannot read the {what} in {file}: {error.problem}") from error
 
 
@@ -148,7 +148,7 @@ def _parsed(file: Path, text: str, *, line: int | None = None) -> object:
     if not text.strip():
         return None
     try:
-        return json.loads(text, object_pairs_hook=unique)
+        return json_value(text, _MOST_VALUES)
     except (ValueError, RecursionError) as error:
         at = error.lineno + (line or 1) - 1 if isinstance(error, json.JSONDecodeError) else line
         said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
@@ -228,7 +228,7 @@ def _cell(name: str, text: str) -> object:
     if name in _PLAIN:
         return text
     if name in _OBJECTS or text.startswith("["):
-        return json.loads(text, object_pairs_hook=unique)
+        return json_value(text)
     marks = "|" if name == "episodes" else ";|"  # what was said may well hold a semicolon
     parts = text.replace(marks[0], marks[-1]).split(marks[-1])
     return [part.strip() for part in parts if part.strip()] if len(parts) > 1 else text

@@ -1,14 +1,13 @@
 """A team's own rules: what `[tool.jazz-select]` of the `pyproject.toml` in the working directory says of judging."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 from jazz_select.arguments import Constraint, check_argument, checked
-from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.flow.data import read_text
+from jazz_select.data_files import documents_of
+from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.text import beginning, unknown_field
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
     if not file.is_file():
         return {}
     try:
-        said: Any = tomllib.loads(read_text(file))
-    except (FlowLoadError, tomllib.TOMLDecodeError, RecursionError) as error:
-        told = error.problem if isinstance(error, FlowLoadError) else str(error)
-        raise ConfigError(f"cannot read [tool.{NAME}] in {file}: {told}") from error
+        (document,) = documents_of(file, suffix=".toml")
+    except DataFileError as error:
+        raise ConfigError(f"cannot read [tool.{NAME}] in {file}: {error.problem}") from error
+    said: Any = document.value
     for name in ("tool", NAME):
         said = said.get(name, {})
         check_argument(f"{name} of {file}", said, Table)

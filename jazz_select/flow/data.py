@@ -1,36 +1,23 @@
 """Flows as data: YAML and JSON files, checked by pydantic, with errors that name file, flow and field."""
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
 from jazz_select.arguments import problem_in
-from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError
+from jazz_select.data_files import documents_of
+from jazz_select.errors import ConfigError, DataFileError, FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
 from jazz_select.flow.checks import Input, Subject, check_text, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.origin import read_from, short_path
 from jazz_select.text import beginning, describe_value, did_you_mean
 
-if TYPE_CHECKING:
-    from yaml import SafeLoader as _YamlLoader
-else:
-    _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where PyYAML has libyaml
-
-LARGEST = 4 << 20
-"""Bytes of a file that is read."""
-MOST_VALUES = 100_000
-"""Keys, texts, lists and mappings in one file, those that aliases and merge keys repeat counted again."""
-_DEPTH = 100
-_LONGEST_NUMBER = 100
 _LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED = 80, 500, 10
-_NUMBER = "+-0123456789_:."
 SUFFIXES = (".json", ".yaml", ".yml")
 _PLAIN: dict[str, type[CompositeFlow]] = {"sequential": SequentialFlow, "parallel": ParallelFlow}
 
@@ -209,15 +196,12 @@ def _build(data: FlowData, subject: Subject) -> BaseFlow:
 
 
 def _entries(file: Path) -> Iterator[object]:
-    text = read_text(file)
     try:
-        documents = (
-            _json(text) if file.suffix.lower() == ".json" else [document for document, _ in yaml_documents(text)]
-        )
-    except SYNTAX_ERRORS as error:
-        raise FlowLoadError(short_path(str(file)), syntax_problem(error)) from error
+        documents = documents_of(file)
+    except DataFileError as error:
+        raise FlowLoadError(short_path(str(file)), error.problem) from error
     for document in documents:
-        content = document
+        content = document.value
         if isinstance(content, dict):
             mapping = cast("dict[object, object]", content)
             if mapping.keys().isdisjoint({"name", "flows"}) and _are_described(mapping.get("tools")):
@@ -238,137 +222,6 @@ def _entries(file: Path) -> Iterator[object]:
 def _are_described(tools: object) -> bool:
     """Whether these are tools with all that is said of them; a flow has their names."""
     return isinstance(tools, list) and any(isinstance(each, dict) for each in cast("list[object]", tools))
-
-
-SYNTAX_ERRORS = (ValueError, RecursionError, yaml.YAMLError)
-"""What reading a data file fails with."""
-
-
-def read_text(file: Path, largest: int = LARGEST) -> str:
-    """The text of a data file of at most so many bytes.
-
-    Raises:
-        FlowLoadError: There is none, or it is not UTF-8.
-    """
-    try:
-        with file.open("rb") as opened:
-            content = opened.read(largest + 1)  # whatever the file system says of its size
-        if len(content) > largest:
-            problem = f"it is larger than {largest >> 20} MiB; split it into several files"
-            raise FlowLoadError(short_path(str(file)), problem)
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise FlowLoadError(short_path(str(file)), f"line {line} is not UTF-8; save the file as UTF-8") from error
-    except OSError as error:
-        raise FlowLoadError(short_path(str(file)), error.strerror or str(error)) from error
-
-
-def _json(text: str) -> list[object]:
-    return [json.loads(text, object_pairs_hook=unique)] if text.strip() else []
-
-
-def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """The pairs of an object of JSON, for `object_pairs_hook`."""
-    seen: dict[str, object] = {}
-    for key, value in pairs:
-        if key in seen:
-            raise ValueError(f"{key!r:.80} stands twice in one mapping")
-        seen[key] = value
-    return seen
-
-
-def yaml_documents(text: str) -> list[tuple[Any, yaml.Node]]:
-    """The documents of a YAML text, each with the node that says where in the text each part of it stands.
-
-    Raises:
-        ValueError: It would not be loaded in a moment; other syntax errors are among `SYNTAX_ERRORS`.
-    """
-    _check_size(text)
-    loader: Any = _UniqueKeys(text)
-    found: list[tuple[Any, yaml.Node]] = []
-    while loader.check_node():
-        node = loader.get_node()
-        found.append((loader.construct_document(node), node))
-    return found
-
-
-def _check_size(text: str) -> None:
-    """Refuse what would not be loaded in a moment: events come one at a time, whatever they add up to.
-
-    The fast loader recurses in C, where too deep a nesting ends the process; an alias stands for all that it names,
-    so that a line may mean a million; and a long number, in the base 60 of YAML 1.1, takes time by its square.
-    """
-    total = 0
-    known: dict[str, int] = {}
-    nodes: list[tuple[str | None, int]] = []
-    for event in yaml.parse(text, Loader=_YamlLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            nodes.append((event.anchor, total))
-            total += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = nodes.pop()
-            if anchor:
-                known[str(anchor)] = total - before
-        elif isinstance(event, yaml.AliasEvent):
-            # One that is not closed yet holds itself; one that there is not is told of when the nodes are made.
-            is_open = any(anchor == event.anchor for anchor, _ in nodes)
-            total += MOST_VALUES if is_open else known.get(str(event.anchor), 1)
-        elif isinstance(event, yaml.ScalarEvent):
-            total += 1
-            known |= {str(event.anchor): 1} if event.anchor else {}
-            if len(event.value) > _LONGEST_NUMBER and not event.value.strip(_NUMBER):
-                msg = f"it has a number of more than {_LONGEST_NUMBER} digits; put quotes around it if it is a text"
-                raise ValueError(msg)
-        if len(nodes) > _DEPTH:
-            raise ValueError(f"it nests lists or mappings more than {_DEPTH} deep, which no flow does")
-        if total > MOST_VALUES:
-            msg = f"it holds more than {MOST_VALUES} values, aliases counted as what they stand for; split it"
-            raise ValueError(msg)
-
-
-class _UniqueKeys(_YamlLoader):
-    """A safe loader that refuses a key written twice, where YAML libraries silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
-        pairs = node.value if isinstance(node, yaml.MappingNode) else ()  # pyright: ignore[reportUnnecessaryIsInstance] - `!!map x`
-        keys = [key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
-        counts = Counter(keys)
-        repeated = next((key for key in keys if counts[key] > 1), None)
-        if repeated is not None:
-            problem = f"{repeated!r:.80} stands twice in one mapping; a new flow begins with a dash"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-        return super().construct_mapping(node, deep=deep)
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
-        try:
-            return super().construct_object(node, deep=deep)  # pyright: ignore[reportUnknownMemberType] - as PyYAML is typed
-        except (ValueError, LookupError, AttributeError, TypeError) as error:  # as PyYAML fails on `!!bool x`
-            what = f"{describe_value(node.value)} is no {node.tag.rpartition(':')[2]}"
-            problem = f"{what}; put quotes around it if it is a text, and take the tag off if it has one"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
-
-
-_COLUMN = "; the fields of an entry begin in one column, and a text that begins with a brace or a quote needs quotes"
-_MEANT = {
-    "mapping values are not allowed": "; a text with a colon in it needs quotes, and a field a blank after its colon",
-    "did not find expected key": _COLUMN,
-    "expected <block end>": _COLUMN,
-    "cannot start any token": "; a text that begins with such a mark needs quotes",
-    "undefined alias": "; a text that begins with a star needs quotes",
-}
-"""What is mostly wrong, by what the two YAML libraries say of it."""
-
-
-def syntax_problem(error: Exception) -> str:
-    """What is wrong with a data file that cannot be read, and in which line."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        problem = f"line {error.problem_mark.line + 1}: {error.problem}"
-        if "\\t" in problem or " tab " in problem:
-            return beginning(f"{problem}; YAML is indented with spaces, not tabs", _LONGEST_PROBLEM)
-        hint = next((hint for said, hint in _MEANT.items() if said in problem), "")
-        return beginning(problem, _LONGEST_PROBLEM) + hint
-    return "it is nested too deeply" if isinstance(error, RecursionError) else beginning(str(error), _LONGEST_PROBLEM)
 
 
 def _validated(file: Path, number: int, entry: object) -> FlowData:

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from jazz_select.build import load_registry
-from jazz_select.errors import ConfigError, FlowLoadError
+from jazz_select.data_files import read_text
+from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.evaluation.cases import read_entries
-from jazz_select.flow.data import read_text
 from jazz_select.routing.tools.loading import load_policy, load_tools
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings, setting_problem
@@ -191,7 +191,7 @@ def key_of_file(file: Path) -> str:
     """
     try:
         text = read_text(file, _LARGEST)
-    except FlowLoadError as error:
+    except DataFileError as error:
         msg = f"the file of a key {file} cannot be read: {error.problem}"
         raise ConfigError(msg) from error
     return key_digest(text.strip(), str(file))

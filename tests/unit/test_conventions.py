@@ -417,6 +417,7 @@ def test_the_doubles_of_the_standard_library_are_not_used() -> None:
 LOOKS_AT_THE_CLOCK = {
     "tests/browser/looking.py": "a browser",
     "tests/disk.py": "a program of its own, `make disk`",
+    "tests/held_up.py": "a program of its own, in `make serving`",
     "tests/index.py": "a program of its own, `make index`",
     "tests/mutants.py": "a program of its own, `make mutants`",
     "tests/serving.py": "a program of its own, `make serving`",
@@ -439,3 +440,29 @@ def test_no_quick_test_looks_at_the_clock_of_the_machine() -> None:
                 case _:
                     pass
     assert looking == set(LOOKS_AT_THE_CLOCK)
+
+
+READS_DATA = {
+    "consent.py": "a table of our own",
+    "data_files.py": "the one reader of users' files",
+    "evaluation/changes/route_book.py": "what it wrote itself",
+    "evaluation/changes/side_program.py": "lines of the process that started it",
+    "memory/embedders/fastembed.py": "what lies beside a model",
+    "memory/engines/edge.py": "what it wrote itself",
+    "service/panel/runs.py": "what it wrote itself",
+    "testing/doubles.py": "replies that it recorded itself",
+    "texts.py": "a table of our own",
+}
+
+
+@pytest.mark.spec("013.5")
+def test_files_of_users_are_read_by_one_bounded_reader() -> None:
+    """A module that opens files, and reads YAML, JSON or TOML, is on the list, with what it reads."""
+    reading = {"yaml.safe_load", "yaml.load", "yaml.parse", "tomllib.loads", "tomllib.load", "json.load"}
+    reading |= {"json.loads", "orjson.loads", "loads", "from_json"}
+    found: set[str] = set()
+    for path in LIBRARY:
+        calls = {ast.unparse(node.func) for node in ast.walk(tree(path)) if isinstance(node, ast.Call)}
+        if calls & reading and {call.rpartition(".")[2] for call in calls} & {"read_text", "read_bytes", "open"}:
+            found.add(place(path).removeprefix("jazz_select/"))
+    assert found == set(READS_DATA)

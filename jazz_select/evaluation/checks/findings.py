@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, cast
 
 import yaml
 
-from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
+from jazz_select.data_files import documents_of, read_text
+from jazz_select.errors import DataFileError, DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.data import SYNTAX_ERRORS, read_text, yaml_documents
 from jazz_select.json_values import plain
 from jazz_select.text import counted
 
@@ -119,8 +119,8 @@ def _field(fault: FlowError) -> tuple[str, int | None]:
 def _entries(file: str) -> list[yaml.Node]:
     """The flows of a data file."""
     try:
-        documents = yaml_documents(read_text(Path(file)))  # JSON is YAML as well, as far as flows go
-    except (FlowError, *SYNTAX_ERRORS):
+        documents = documents_of(Path(file), suffix=".yaml")  # JSON is YAML as well, as far as flows go
+    except DataFileError:
         return []
     found: list[yaml.Node] = []
     for content, root in documents:
@@ -138,7 +138,7 @@ def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
     found: dict[int, list[ast.ClassDef | ast.Call]] = {}
     try:
         tree = ast.parse(read_text(Path(file)))
-    except (FlowError, SyntaxError, ValueError, RecursionError):
+    except (DataFileError, SyntaxError, ValueError, RecursionError):
         return found
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.Call):

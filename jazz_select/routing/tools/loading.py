@@ -11,14 +11,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
-import orjson
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jazz_select.arguments import problem_in
-from jazz_select.errors import ConfigError, FlowLoadError, ToolError
+from jazz_select.data_files import Document, documents_of
+from jazz_select.errors import ConfigError, DataFileError, FlowLoadError, ToolError
 from jazz_select.flow.base import FlowRegistry
-from jazz_select.flow.data import SUFFIXES, SYNTAX_ERRORS, read_text, syntax_problem, yaml_documents
+from jazz_select.flow.data import SUFFIXES
 from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, import_name, is_package
 from jazz_select.flow.origin import short_path
 from jazz_select.routing.decisions.points import DecisionCallback
@@ -33,6 +33,7 @@ NAME: Final = "TOOLS"
 
 LARGEST: Final = 16 << 20
 """Bytes of a listing that is read."""
+_MOST_VALUES: Final = 1_500_000
 _USUAL: Final = ("tools.py", "tools.yaml", "tools.yml", "tools.json")
 """What people call the file of their tools."""
 POLICY: Final = "POLICY"
@@ -186,12 +187,10 @@ def _in_module(name: str) -> Iterator[Tool]:
 
 def _listed(file: Path) -> list[Tool]:
     try:
-        if file.stat().st_size > LARGEST:
-            raise ToolError(file.name, f"it is larger than {LARGEST >> 20} MiB; split it into several files")
-        listing: Any = orjson.loads(file.read_bytes())
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise ToolError(file.name, f"it cannot be read as JSON: {error}") from error
-    return _read(listing)
+        (document,) = documents_of(file, largest=LARGEST, most_values=_MOST_VALUES) or [Document(None)]
+    except DataFileError as error:
+        raise ToolError(file.name, f"it cannot be read as JSON: {error.problem}") from error
+    return _read(document.value)
 
 
 def _read(listing: Any) -> list[Tool]:
@@ -245,11 +244,9 @@ class ToolData(BaseModel):
 def _told(file: Path) -> Iterator[Tool]:
     place = short_path(str(file))
     try:
-        documents = yaml_documents(read_text(file))
-    except FlowLoadError as error:
+        documents = documents_of(file)
+    except DataFileError as error:
         raise ToolError(place, error.problem) from error
-    except SYNTAX_ERRORS as error:
-        raise ToolError(place, syntax_problem(error)) from error
     for content, root in documents:
         entries: Any = _unwrapped(content)
         node: Any = root if entries is content else _value(root, "tools") or root

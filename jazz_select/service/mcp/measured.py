@@ -123,10 +123,6 @@ class _Lines(codecs.IncrementalDecoder):
 # --- over HTTP -----------------------------------------------------------------
 
 
-class _TooLargeError(httpx2.SSEError, httpx2.StreamError):
-    """What the SDK takes for an answer that cannot be read, of one kind and of the other."""
-
-
 async def measure(limits: MessageLimits, response: httpx2.Response) -> None:
     """Have a response measured as it is read; a hook of `httpx2.AsyncClient`, in which no part of it was read yet.
 
@@ -161,7 +157,8 @@ class _Measured(httpx2.AsyncByteStream):
 
     def _checked(self, message: bytearray) -> bytes:
         if excess := self._limits.excess(message):
-            raise _TooLargeError(excess)
+            # Of each kind the SDK takes this one for an answer that cannot be read.
+            raise httpx2.SSEError(excess) if self._in_events else httpx2.StreamError(excess)
         return bytes(message)
 
     async def aclose(self) -> None:

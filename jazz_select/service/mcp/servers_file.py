@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
-import orjson
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from jazz_select.arguments import read_as
-from jazz_select.errors import ConfigError, FlowLoadError
-from jazz_select.flow.data import read_text
+from jazz_select.data_files import documents_of
+from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.service.mcp.measured import MessageLimits
 from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.settings import expanded
@@ -119,13 +118,13 @@ def load_servers(path: str | Path) -> tuple[ServerSpec, ...]:
     """
     source = Path(path)
     try:
-        value: object = orjson.loads(read_text(source, LARGEST))
-    except FlowLoadError as error:
-        raise ConfigError(f"the MCP servers of {source} cannot be read: {error.problem}") from error
-    except orjson.JSONDecodeError as error:
-        msg = f"{source} is no JSON (line {error.lineno}); it looks like {_EXAMPLE}"
-        raise ConfigError(msg) from None  # its own text quotes the file
-    return servers_of(value)
+        found = documents_of(source, suffix=".json", largest=LARGEST)
+    except DataFileError as error:
+        msg = f"the MCP servers of {source} cannot be read: {error.problem}"
+        if error.is_syntax:
+            msg = f"{source} is no JSON: {error.problem}; it looks like {_EXAMPLE}"
+        raise ConfigError(msg) from None  # the text of an error of JSON holds the file
+    return servers_of(found[0].value if found else None)
 
 
 _EXAMPLE: Final = '{"mcpServers": {"files": {"command": "npx", "args": ["…"]}, "web": {"url": "https://…/mcp"}}}'

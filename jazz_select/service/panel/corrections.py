@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, Literal, cast
 import yaml
 from pydantic import Field
 
-from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.data_files import documents_of, read_text
+from jazz_select.errors import ConfigError, DataFileError, JazzSelectError
 from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.corrections import LONGEST
 from jazz_select.evaluation.overlay import (
@@ -142,7 +143,7 @@ def add_case(
                     raise ConfigError(f"{known_file} has this request already, and expects {expects}: change it there")
                 return {"is_new": False, "file": known_file.as_posix(), "text": "", "make": "case"}
         text = _entry(entry)
-        before = file.read_text("utf-8") if file.is_file() else ""
+        before = read_text(file) if file.is_file() else ""
         replaced(file, _grown(before, text, file))
     return {"is_new": True, "file": file.as_posix(), "text": text, "make": "case"}
 
@@ -159,23 +160,23 @@ def _grown(before: str, text: str, file: Path) -> bytes:
     """The file with one entry more, read before it counts."""
     ending = "" if not before or before.endswith("\n") else "\n"
     whole = f"{before}{ending}{text}\n"
-    if _count(whole) != _count(before) + 1:
+    if _count(file, whole) != _count(file, before) + 1:
         raise ConfigError(f"nothing can be added at the end of {file}: it is no list with an entry a line")
     return whole.encode()
 
 
-def _count(text: str) -> int:
-    """How many entries there are; less than none where it is no list of them."""
+def _count(file: Path, text: str | None = None) -> int:
+    """How many entries there are in a file; less than none where it is no list of them."""
     try:
-        found: object = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError):
+        found = next((document.value for document in documents_of(file, text, suffix=".yaml")), None)
+    except DataFileError:
         return -2
     return len(cast("list[object]", found)) if isinstance(found, list) else 0 if found is None else -2
 
 
 def _cases(file: Path) -> tuple[Case, ...]:
     """Those of a file that can be read; none where there is no file or nothing in it."""
-    if not file.is_file() or not _count(file.read_text("utf-8", errors="replace")):
+    if not file.is_file() or not _count(file):
         return ()
     return read_cases(file, None).cases
 

@@ -1,0 +1,198 @@
+"""Files of data that a user wrote, in YAML, JSON or TOML: read within bounds, or told why they are not."""
+
+import json
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import yaml
+
+from jazz_select.errors import DataFileError
+from jazz_select.json_values import has_more_values
+from jazz_select.text import beginning, describe_value
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _YamlLoader
+else:
+    _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where PyYAML has libyaml
+
+LARGEST: Final = 4 << 20
+"""Bytes of a file that is read."""
+MOST_VALUES: Final = 100_000
+"""Keys, texts, lists and mappings in one file, those that aliases and merge keys repeat counted again."""
+_DEPTH: Final = 100
+_LONGEST_NUMBER: Final = 100
+_LONGEST_PROBLEM: Final = 500
+_NUMBER: Final = "+-0123456789_:."
+_SYNTAX_ERRORS: Final = (ValueError, RecursionError, yaml.YAMLError)
+
+
+class Document(NamedTuple):
+    """One document of a file.
+
+    Attributes:
+        value: What it holds.
+        node: Where in the text each part of it stands; None where the format does not tell.
+    """
+
+    value: Any
+    node: yaml.Node | None = None
+
+
+def read_text(file: Path, largest: int = LARGEST) -> str:
+    """The text of a data file of at most so many bytes.
+
+    Raises:
+        DataFileError: There is none, or it is not UTF-8.
+    """
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(largest + 1)  # whatever the file system says of its size
+        if len(content) > largest:
+            raise DataFileError(str(file), f"it is larger than {largest >> 20} MiB; split it into several files")
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise DataFileError(str(file), f"line {line} is not UTF-8; save the file as UTF-8") from error
+    except OSError as error:
+        raise DataFileError(str(file), error.strerror or str(error)) from error
+
+
+def documents_of(
+    file: Path, text: str | None = None, *, suffix: str = "", largest: int = LARGEST, most_values: int = MOST_VALUES
+) -> list[Document]:
+    """The documents of a data file, by its suffix: `.json` and `.toml` hold one, anything else is YAML.
+
+    Args:
+        file: Which one.
+        text: What it holds, where somebody has read it.
+        suffix: As which it is read, whatever its name.
+        largest: Bytes that it may have.
+        most_values: Values that it may hold.
+
+    Raises:
+        DataFileError: It cannot be read, is none of its format, or would not be loaded in a moment.
+    """
+    read = read_text(file, largest) if text is None else text
+    try:
+        match (suffix or file.suffix).lower():
+            case ".json":
+                return [Document(json_value(read, most_values))] if read.strip() else []
+            case ".toml":
+                return [Document(tomllib.loads(read))]
+            case _:
+                return _yaml_documents(read)
+    except _SYNTAX_ERRORS as error:
+        is_syntax = isinstance(error, yaml.YAMLError | json.JSONDecodeError | tomllib.TOMLDecodeError)
+        raise DataFileError(str(file), _syntax_problem(error), is_syntax=is_syntax) from error
+
+
+def json_value(text: str, most_values: int = MOST_VALUES) -> object:
+    """What a text of JSON holds.
+
+    Raises:
+        ValueError: It is none, holds more values, or a key stands twice in one mapping.
+        RecursionError: It is nested too deeply.
+    """
+    if has_more_values(text.encode(errors="replace"), most_values):
+        msg = f"it holds more than {most_values} values; split it"
+        raise ValueError(msg)
+    return json.loads(text, object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """The pairs of an object of JSON, for `object_pairs_hook`."""
+    seen: dict[str, object] = {}
+    for key, value in pairs:
+        if key in seen:
+            raise ValueError(f"{key!r:.80} stands twice in one mapping")
+        seen[key] = value
+    return seen
+
+
+def _yaml_documents(text: str) -> list[Document]:
+    _check_size(text)
+    loader: Any = _UniqueKeys(text)
+    found: list[Document] = []
+    while loader.check_node():
+        node = loader.get_node()
+        found.append(Document(loader.construct_document(node), node))
+    return found
+
+
+def _check_size(text: str) -> None:
+    """Refuse what would not be loaded in a moment: events come one at a time, whatever they add up to.
+
+    The fast loader recurses in C, where too deep a nesting ends the process; an alias stands for all that it names,
+    so that a line may mean a million; and a long number, in the base 60 of YAML 1.1, takes time by its square.
+    """
+    total = 0
+    known: dict[str, int] = {}
+    nodes: list[tuple[str | None, int]] = []
+    for event in yaml.parse(text, Loader=_YamlLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            nodes.append((event.anchor, total))
+            total += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = nodes.pop()
+            if anchor:
+                known[str(anchor)] = total - before
+        elif isinstance(event, yaml.AliasEvent):
+            # One that is not closed yet holds itself; one that there is not is told of when the nodes are made.
+            is_open = any(anchor == event.anchor for anchor, _ in nodes)
+            total += MOST_VALUES if is_open else known.get(str(event.anchor), 1)
+        elif isinstance(event, yaml.ScalarEvent):
+            total += 1
+            known |= {str(event.anchor): 1} if event.anchor else {}
+            if len(event.value) > _LONGEST_NUMBER and not event.value.strip(_NUMBER):
+                msg = f"it has a number of more than {_LONGEST_NUMBER} digits; put quotes around it if it is a text"
+                raise ValueError(msg)
+        if len(nodes) > _DEPTH:
+            raise ValueError(f"it nests lists or mappings more than {_DEPTH} deep, which no flow does")
+        if total > MOST_VALUES:
+            msg = f"it holds more than {MOST_VALUES} values, aliases counted as what they stand for; split it"
+            raise ValueError(msg)
+
+
+class _UniqueKeys(_YamlLoader):
+    """A safe loader that refuses a key written twice, where YAML libraries silently keep the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()  # pyright: ignore[reportUnnecessaryIsInstance] - `!!map x`
+        keys = [key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
+        counts = Counter(keys)
+        repeated = next((key for key in keys if counts[key] > 1), None)
+        if repeated is not None:
+            problem = f"{repeated!r:.80} stands twice in one mapping; a new flow begins with a dash"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return super().construct_mapping(node, deep=deep)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002
+        try:
+            return super().construct_object(node, deep=deep)  # pyright: ignore[reportUnknownMemberType] - as PyYAML is typed
+        except (ValueError, LookupError, AttributeError, TypeError) as error:  # as PyYAML fails on `!!bool x`
+            what = f"{describe_value(node.value)} is no {node.tag.rpartition(':')[2]}"
+            problem = f"{what}; put quotes around it if it is a text, and take the tag off if it has one"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
+
+
+_COLUMN = "; the fields of an entry begin in one column, and a text that begins with a brace or a quote needs quotes"
+_MEANT = {
+    "mapping values are not allowed": "; a text with a colon in it needs quotes, and a field a blank after its colon",
+    "did not find expected key": _COLUMN,
+    "expected <block end>": _COLUMN,
+    "cannot start any token": "; a text that begins with such a mark needs quotes",
+    "undefined alias": "; a text that begins with a star needs quotes",
+}
+"""What is mostly wrong, by what the two YAML libraries say of it."""
+
+
+def _syntax_problem(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        problem = f"line {error.problem_mark.line + 1}: {error.problem}"
+        if "\\t" in problem or " tab " in problem:
+            return beginning(f"{problem}; YAML is indented with spaces, not tabs", _LONGEST_PROBLEM)
+        hint = next((hint for said, hint in _MEANT.items() if said in problem), "")
+        return beginning(problem, _LONGEST_PROBLEM) + hint
+    return "it is nested too deeply" if isinstance(error, RecursionError) else beginning(str(error), _LONGEST_PROBLEM)
