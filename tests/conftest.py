@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import threading
 from collections.abc import Callable, Generator, Mapping
 
 import hypothesis
@@ -20,6 +21,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile(DEEP, hypothesis.settings.get_profile("house"))
 hypothesis.settings.load_profile("house")
 
+_REAL_LOOP = asyncio.new_event_loop
 _FUSE = pytest.StashKey[Fuse]()
 _ONCE = pytest.StashKey[Once]()
 _CLAIMS = pytest.StashKey[dict[str, list[str]]]()
@@ -41,9 +43,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    if any(item.get_closest_marker(each) for each in ("real_clock", "programs", "soak", "live")):
-        return {"real": asyncio.new_event_loop}  # whoever starts programs waits for them
-    return {"still": StillLoop}
+    return {"real": _REAL_LOOP} if _is_real(item) else {"still": StillLoop}
+
+
+def _is_real(item: pytest.Item) -> bool:
+    """Whether it looks at the clock of the machine: whoever starts programs waits for them."""
+    return any(item.get_closest_marker(each) for each in ("real_clock", "programs", "soak", "live"))
+
+
+def _still_where_the_test_runs() -> asyncio.AbstractEventLoop:
+    """The loop of `asyncio.run`: threads that a test starts are the world outside, and keep the real one."""
+    return StillLoop() if threading.current_thread() is threading.main_thread() else _REAL_LOOP()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -56,10 +66,12 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     fuse = item.config.stash[_FUSE]
     fuse.armed = item.get_closest_marker("live") is None
     item.config.stash[_ONCE].look()
+    asyncio.events.new_event_loop = _REAL_LOOP if _is_real(item) else _still_where_the_test_runs
     try:
         return (yield)
     finally:
         fuse.armed = True
+        asyncio.events.new_event_loop = _REAL_LOOP
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

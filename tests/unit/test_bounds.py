@@ -44,6 +44,7 @@ from jazz_select.testing import HashEmbedder, ListMemory
 from jazz_select.text import nfkc
 from jazz_select.threads import MOST_HUNG
 from jazz_select.values import Message
+from tests.clock import until
 
 pytestmark = pytest.mark.spec("005.18")
 MIB = 1 << 20
@@ -310,9 +311,7 @@ async def test_what_hangs_may_hang_so_often_and_is_called_again_when_it_came_bac
         assert "earlier calls of it hang" in results[-1].records[-1].error
     finally:
         go_on.set()
-    for thread in threading.enumerate():
-        if thread.name == "jazz-select-tool":
-            thread.join()
+    await until(lambda: all(thread.name != "jazz-select-tool" for thread in threading.enumerate()))
     assert (await FlowExecutor([_tool(hang)]).run(["find"], {})).status == "ok"
 
 

@@ -426,6 +426,13 @@ LOOKS_AT_THE_CLOCK = {
 }
 
 
+BY_THE_REAL_CLOCK = {
+    "tests/unit/chat/test_provider_over_http.py": "a body that goes on arriving never lets a still clock go on",
+    "tests/unit/chat/test_decisions_over_http.py": "as above",
+}
+"""Where a test may be marked `real_clock`, and why."""
+
+
 def test_no_quick_test_looks_at_the_clock_of_the_machine() -> None:
     """An asynchronous test runs on the clock of `tests/clock.py`; what a thread waits for, somebody lets happen."""
     real = {f"{name}{unit}" for name in ("time", "monotonic", "perf_counter", "sleep") for unit in ("", "_ns")}
@@ -440,6 +447,8 @@ def test_no_quick_test_looks_at_the_clock_of_the_machine() -> None:
                 case _:
                     pass
     assert looking == set(LOOKS_AT_THE_CLOCK)
+    marked = {place(each) for each in TESTS if "mark.real_clock" in each.read_text(encoding="utf-8")}
+    assert marked - {"tests/unit/test_conventions.py"} == set(BY_THE_REAL_CLOCK)
 
 
 READS_DATA = {

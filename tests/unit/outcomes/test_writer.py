@@ -90,18 +90,31 @@ def test_a_handler_that_fails_does_not_end_it(tmp_path: Path) -> None:
         logger.removeFilter(failing)
 
 
+class Door:
+    """A lock that counts who has come to it."""
+
+    def __init__(self) -> None:
+        self.lock, self.came = threading.Lock(), threading.Semaphore(0)
+
+    def __enter__(self) -> None:
+        self.came.release()
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
 def test_an_id_that_was_given_is_written_though_the_log_is_closed_meanwhile(tmp_path: Path) -> None:
-    log, given = OutcomeLog(tmp_path / "outcomes.db"), list[str]()
+    log, given, door = OutcomeLog(tmp_path / "outcomes.db"), list[str](), Door()
     given.append(log.record("the first", DECIDED))
     assert log.flush(), "its thread runs"
-    lock = vars(log)["_writer"]._lock  # who records waits here, with all looked at that it looks at
+    vars(log)["_writer"]._lock = door  # who records waits here, with all looked at that it looks at
     recording = threading.Thread(target=lambda: given.append(log.record("the second", DECIDED)))
     closing = threading.Thread(target=log.close)
-    with lock:
-        recording.start()
-        recording.join(0.05)
-        closing.start()
-        closing.join(0.5)
+    with door.lock:
+        for each in (recording, closing):
+            each.start()
+            assert door.came.acquire(timeout=30), "who closes waits as who records does"
     recording.join()
     closing.join()
     kept = [each.id for each in OutcomeLog.existing(log.path).read()]
