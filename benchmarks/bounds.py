@@ -32,6 +32,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.flow.loading import load_flows
 from jazz_select.routing import CHOOSE, FlowExecutor, Tool, ToolAsker, resolve
 from jazz_select.routing.tools.sources import tools_from_mcp
+from jazz_select.selector.options import ModelOptions
 from jazz_select.testing import ScriptedModel
 from jazz_select.threads import in_thread
 
@@ -124,7 +125,9 @@ async def doors(folder: Path) -> AsyncGenerator[dict[str, Door]]:
         agent = Agent(plain, tools=_tools())
 
         async def choose(text: str) -> object:
-            return await FlowSelector(ScriptedModel(text, repeat=True), registry, max_reasks=0).select("x", given)
+            return await FlowSelector(
+                ScriptedModel(text, repeat=True), registry, model_options=ModelOptions(max_reasks=0)
+            ).select("x", given)
 
         async def chain(text: str) -> object:
             return await respond(ScriptedModel(text, "done", repeat=True), "x", _tools(), chain_limit=2)
@@ -207,7 +210,9 @@ async def _answered(text: str) -> object:
 
 async def _offered(given: list[dict[str, Any]], registry: FlowRegistry, count: str) -> object:
     many = (given * -(-int(count) // len(given)))[: int(count)]
-    return await FlowSelector(ScriptedModel("[1]", repeat=True), registry, max_reasks=0).select("x", many)
+    return await FlowSelector(
+        ScriptedModel("[1]", repeat=True), registry, model_options=ModelOptions(max_reasks=0)
+    ).select("x", many)
 
 
 async def _filled(text: str) -> object:

@@ -22,6 +22,7 @@ from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.build import load_registry
 from jazz_select.chat.pydantic_ai import PydanticAIModel
 from jazz_select.ports import ChatModel
+from jazz_select.selector.options import ModelOptions
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Reply
 
@@ -122,7 +123,7 @@ def offered(registry: FlowRegistry, number: int) -> list[dict[str, Any]]:
 async def under_load(model: Any, registry: FlowRegistry, limit: int) -> dict[str, Any]:
     """A thousand selections at once."""
     watched = Watched(model)
-    selector = FlowSelector(watched, registry, max_concurrency=limit, timeout_s=60)
+    selector = FlowSelector(watched, registry, model_options=ModelOptions(max_concurrency=limit), timeout_s=60)
     requests = [(f"request {number}", offered(registry, number)) for number in range(SELECTS)]
     for start in range(0, limit, _STEP):  # opens the connections, and not all at once
         await asyncio.gather(*(selector.select(*each) for each in requests[: start + _STEP]))

@@ -128,13 +128,13 @@ def check_argument(name: str, value: object, kind: object) -> None:
 
 @lru_cache(256)
 def _check_of(name: str, kind: Any) -> Callable[[object], object]:
-    from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic import TypeAdapter, ValidationError
 
-    validate = TypeAdapter(_checkable(kind), config=ConfigDict(strict=True)).validator.validate_python
+    validate = TypeAdapter(_checkable(kind)).validator.validate_python
 
     def check(value: object) -> None:
         try:
-            validate(value)
+            validate(value, strict=True)
         except ValidationError as error:
             given = error.errors(include_url=False, include_context=False)[0]["input"]
             raise ConfigError(f"{name} is {_words(kind)}, not {shown(given)}") from error

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
+from jazz_select.selector.calibration import Cascade
 from jazz_select.selector.choice import Known, Settling
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
@@ -66,17 +67,20 @@ class Policy:
 
     def options(self) -> dict[str, Any]:
         """For `FlowSelector`, by their names."""
-        return asdict(self)
+        return {
+            **{name: value for name, value in asdict(self).items() if name not in {"skip_llm_above", "abstain_below"}},
+            "cascade": self.cascade,
+        }
+
+    @property
+    def cascade(self) -> Cascade:
+        """From which confidence on recall decides."""
+        return Cascade(skip_llm_above=self.skip_llm_above, abstain_below=self.abstain_below)
 
     @property
     def settling(self) -> Settling:
         """What it settles before a model is asked."""
-        return Settling(
-            on_empty=self.on_empty,
-            coverage=self.coverage,
-            skip_llm_above=self.skip_llm_above,
-            abstain_below=self.abstain_below,
-        )
+        return Settling(on_empty=self.on_empty, coverage=self.coverage, cascade=self.cascade)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

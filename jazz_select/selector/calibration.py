@@ -7,7 +7,7 @@ from functools import partial
 from math import exp, log
 from typing import Annotated
 
-from jazz_select.arguments import Constraint, Count, checked
+from jazz_select.arguments import Constraint, Count, Probability, checked
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, together
@@ -207,6 +207,25 @@ def _by_both(asked: Sequence[tuple[Labelled, DeciderAnswer]], *, scoped: bool) -
             chances = together(narrowed.candidates, said.chances, in_scope=narrowed.in_scope, scoped=scoped)
             best = max((each for each in chances if scoped or each != NONE), key=chances.__getitem__)
             yield chances[best], best == case.right
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cascade:
+    """From which confidence on recall decides for a `FlowSelector`, without a model.
+
+    Attributes:
+        skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such as
+            .98 (reason `confident`); with `on_empty="none"` P(some flow is right) has to be as high.
+        abstain_below: Choose nothing where P(some flow is right) is below this, such as .3 (reason `none`).
+        calibration: What `calibrate` learned from labelled requests, here or in another process.
+    """
+
+    skip_llm_above: Probability | None = None
+    abstain_below: Probability | None = None
+    calibration: Annotated[Calibration, Constraint("what `await selector.calibrate(cases)` gave")] = field(
+        default_factory=Calibration
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

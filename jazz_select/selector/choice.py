@@ -23,11 +23,11 @@ from jazz_select.selector.asking import (
     question_in,
     question_of,
 )
-from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Labelled, calibrated
+from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Cascade, Labelled, calibrated
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, at_most, share_of, together
 from jazz_select.selector.growing import growing_prompt
-from jazz_select.selector.options import OnEmpty
-from jazz_select.selector.prompt import PROMPT_TOKENS, Prompt, build_prompt
+from jazz_select.selector.options import ModelOptions, OnEmpty
+from jazz_select.selector.prompt import Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import CandidateSet, Request, SelectRequest, candidate_of
 from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, UserQuestion, likely
@@ -179,8 +179,7 @@ class Settling:
     """Whether there is a model of either kind."""
     on_empty: OnEmpty = "top1"
     coverage: float = 0.98
-    skip_llm_above: float | None = None
-    abstain_below: float | None = None
+    cascade: Cascade = field(default_factory=Cascade)
 
     def reason(self, known: Known) -> Reason | None:
         """Why it is settled: `none`, `single`, `semantic` or `confident`; None where a model is to be asked."""
@@ -189,13 +188,15 @@ class Settling:
         if not self.asks or (known.candidates <= 1 and not self.doubts(known)):
             return Reason.SEMANTIC if known.candidates > 1 else Reason.SINGLE
         sure = self.sureness(known)
-        if sure is not None and self.skip_llm_above is not None and sure >= self.skip_llm_above:
+        skip_above = self.cascade.skip_llm_above
+        if sure is not None and skip_above is not None and sure >= skip_above:
             return Reason.CONFIDENT
         return None
 
     def abstains(self, in_scope: float | None) -> bool:
         """Is it too unlikely that anything fits?"""
-        return self.abstain_below is not None and in_scope is not None and in_scope < self.abstain_below
+        below = self.cascade.abstain_below
+        return below is not None and in_scope is not None and in_scope < below
 
     def sureness(self, known: Known) -> float | None:
         """What `skip_llm_above` is compared with; None where nothing is known, or where the first cannot run.
@@ -222,7 +223,7 @@ class Settling:
     @property
     def need_confidence(self) -> bool:
         """Is any threshold set?"""
-        return (self.skip_llm_above, self.abstain_below) != (None, None)
+        return (self.cascade.skip_llm_above, self.cascade.abstain_below) != (None, None)
 
 
 def _once(*ids: str) -> tuple[str, ...]:
@@ -236,8 +237,7 @@ class ModelChoice:
     client: ChatClient
     flows: Mapping[str, BaseFlow]
     on_empty: OnEmpty = "top1"
-    max_reasks: int = 1
-    prompt_tokens: int = PROMPT_TOKENS
+    options: ModelOptions = field(default_factory=ModelOptions)
 
     async def choose(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> Choice:
         """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
@@ -275,7 +275,7 @@ class ModelChoice:
                 deadline,
                 read=read,
                 problem=problem,
-                max_reasks=self.max_reasks,
+                max_reasks=self.options.max_reasks,
             )
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             told = describe_error(error)
@@ -293,7 +293,7 @@ class ModelChoice:
         )
 
     def _prompt(self, request: Request, shown: Sequence[Candidate]) -> Prompt:
-        query, situation, tokens = request.query, request.situation, self.prompt_tokens
+        query, situation, tokens = request.query, request.situation, self.options.prompt_tokens
         examples = self._examples(request, shown)
         if situation is not None and situation.growing is not None:
             return growing_prompt(query, shown, situation, flows=self.flows, examples=examples, tokens=tokens)
@@ -562,7 +562,9 @@ class Choosing:
             return None
         reason = self.settling.reason(self._known(request, narrowed))
         if reason is Reason.NONE:
-            below = f"is below {self.settling.abstain_below:g}" if self.settling.abstains(narrowed.in_scope) else ""
+            below = (
+                f"is below {self.settling.cascade.abstain_below:g}" if self.settling.abstains(narrowed.in_scope) else ""
+            )
             note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else BLANK
             return Choice(notes=(note,))
         if reason is None or (reason in _UNREAD and not self._may_begin(request, narrowed)):

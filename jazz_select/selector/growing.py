@@ -13,8 +13,8 @@ from typing import Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.options import PROMPT_TOKENS
 from jazz_select.selector.prompt import (
-    PROMPT_TOKENS,
     SHORT_LIMIT,
     CandidateCard,
     FirstShown,

@@ -1,12 +1,17 @@
 """The options of a selector: what each may be, and those that are handed on as a whole."""
 
 from collections.abc import Mapping
-from typing import Annotated, Final, Literal, TypeAlias, TypedDict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, TypedDict
 
-from jazz_select.arguments import Constraint, Positive, Seconds
+from jazz_select.arguments import Constraint, Count, Positive, Seconds, checked
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE
 
+if TYPE_CHECKING:
+    from jazz_select.selector.calibration import Cascade
+
 AUTO: Final = "auto"
+PROMPT_TOKENS: Final = 700
 TopK: TypeAlias = Positive | Literal["auto"]
 """How many candidates are recalled: so many, or as few as hold the right one with a wished probability."""
 OnEmpty: TypeAlias = Literal["top1", "none"]
@@ -22,6 +27,25 @@ Context: TypeAlias = Annotated[
 TimeLimit: TypeAlias = Annotated[Seconds | None, Constraint("a number of seconds above 0, or None for no limit")]
 
 
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """How a `FlowSelector` asks its models.
+
+    Attributes:
+        prompt_tokens: How many tokens the candidates may take in the prompt, by estimate. Longer texts are shortened,
+            conditions never.
+        max_reasks: How often the model is told that its reply could not be used.
+        max_retries: How often a call that failed for a passing reason is made again.
+        max_concurrency: How many calls to each model may be in flight at once; more wait in order of arrival.
+    """
+
+    prompt_tokens: Positive = PROMPT_TOKENS
+    max_reasks: Count = 1
+    max_retries: Count = 2
+    max_concurrency: Positive = 64
+
+
 class SelectorOptions(TypedDict, total=False):
     """Options of a `FlowSelector` that can be handed on as a whole: `FlowSelector(…, **RECOMMENDED)`."""
 
@@ -30,8 +54,7 @@ class SelectorOptions(TypedDict, total=False):
     coverage: float
     on_empty: OnEmpty
     timeout_s: float | None
-    skip_llm_above: float | None
-    abstain_below: float | None
+    cascade: "Cascade"
     max_error: float | None
     ask_user: bool
 

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
 from jazz_select.chat.client import ChatClient
+from jazz_select.selector.options import PROMPT_TOKENS
 from jazz_select.text import at_most, at_word, at_word_with_parameters, clean, cut, estimate_tokens, shortened
 from jazz_select.values import Candidate, Message
 
@@ -26,7 +27,6 @@ _TAGS, _MARK = 22, 3
 REQUEST_LIMIT: Final = 8_000
 SUMMARY_LIMIT: Final = 1_000
 SUMMARIES_LIMIT: Final = 20
-PROMPT_TOKENS: Final = 700
 """What the candidates may take, by estimate. What is over it is shortened where it can be."""
 SYSTEM_PROMPT: Final = """\
 You choose which flows fit a user's request. A flow is a procedure that an agent can follow.

@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from jazz_select import outcomes
-from jazz_select.arguments import Constraint, Count, Methods, Positive, Probability, check_argument, checked
+from jazz_select.arguments import Constraint, Methods, Positive, Probability, check_argument, checked
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.chat.models import ModelLike, as_chat_model
@@ -16,7 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
 from jazz_select.selector.asking import open_question
-from jazz_select.selector.calibration import Budget, Calibration, labelled
+from jazz_select.selector.calibration import Budget, Calibration, Cascade, labelled
 from jazz_select.selector.choice import (
     BLANK,
     Choice,
@@ -27,8 +27,8 @@ from jazz_select.selector.choice import (
     warn_of,
 )
 from jazz_select.selector.decider import Deciding
-from jazz_select.selector.options import Context, Coverage, OnEmpty, TimeLimit, TopK
-from jazz_select.selector.prompt import PROMPT_TOKENS, Situation
+from jazz_select.selector.options import Context, Coverage, ModelOptions, OnEmpty, TimeLimit, TopK
+from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
 from jazz_select.selector.retrieval import (
     Availability,
@@ -104,19 +104,12 @@ class FlowSelector:
         coverage: Coverage = COVERAGE,
         on_empty: OnEmpty = "top1",
         timeout_s: TimeLimit = 20.0,
-        skip_llm_above: Probability | None = None,
-        abstain_below: Probability | None = None,
-        prompt_tokens: Positive = PROMPT_TOKENS,
-        max_reasks: Count = 1,
-        max_retries: Count = 2,
-        max_concurrency: Positive = 64,
+        model_options: ModelOptions = ModelOptions(),  # noqa: B008 - it is frozen
+        cascade: Cascade = Cascade(),  # noqa: B008 - likewise
         log: "outcomes.OutcomeLog | str | PathLike[str] | None" = None,
         decider: DeciderLike | None = None,
         max_error: Probability | None = None,
         ask_user: bool = False,
-        calibration: Annotated[
-            Calibration | None, Constraint("what `await selector.calibrate(cases)` gave, or None")
-        ] = None,
     ) -> None:
         """Put a selector together.
 
@@ -133,24 +126,17 @@ class FlowSelector:
             on_empty: What the model's "none fits" leads to: the top candidate, or nothing.
             timeout_s: How long the model may take for one selection, in seconds, queueing, retries and asking again
                 included; None for as long as it likes.
-            skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such
-                as .98 (reason `confident`); with `on_empty="none"` P(some flow is right) has to be as high.
-            abstain_below: Choose nothing where P(some flow is right) is below this, such as .3 (reason `none`).
-            prompt_tokens: How many tokens the candidates may take in the prompt, by estimate; what is too much is
-                shortened, conditions never.
-            max_reasks: How often the model is told that its reply could not be used.
-            max_retries: How often a call that failed for a passing reason is made again.
-            max_concurrency: How many calls to each model may be in flight at once; more wait in order of arrival.
+            model_options: How long a prompt may be, and how often and how many at once the models are asked.
+            cascade: From which confidence on recall decides without the model, and what labelled requests taught of it.
             log: Where each selection is kept, and what was right where somebody says so: an `OutcomeLog`, or a path.
                 It holds what users asked; nothing is kept where None.
             decider: A decision model, asked before `llm` where recall is not sure enough: an object with `async
                 decide(state, questions)`, a pydantic-ai `DecisionModel`, or a model string; a `DecisionClient` has
                 bounds of its own. Without `max_error` it decides from .98 on.
             max_error: The share of answers that may be wrong of those that are given without `llm`, such as .01; the
-                `max_error` of a flow comes before it. It takes the place of `skip_llm_above`. See `decision.stages`.
+                `max_error` of a flow comes before it. It replaces `cascade.skip_llm_above`. See `decision.stages`.
             ask_user: Where two or three flows are left and no model may decide, choose none (reason `ask`) and say
                 what the user is to be asked, as `decision.question`.
-            calibration: What `calibrate` learned from labelled requests, here or in another process.
 
         Raises:
             ConfigError: An argument cannot work.
@@ -158,7 +144,7 @@ class FlowSelector:
         """
         self.agent_id = agent_id
         self._registry = flow_registry
-        self._at_once = max_concurrency
+        self._at_once = model_options.max_concurrency
         self._guards = Availability(flow_registry)
         self._prompts = PromptCache(flow_registry)
         self._narrower = CandidateSource(
@@ -170,32 +156,26 @@ class FlowSelector:
             guards=self._guards,
         )
         model = as_chat_model(llm)
-        self._decider = decision_client_for(decider, max_retries=max_retries, max_concurrency=max_concurrency)
+        retries, at_once = model_options.max_retries, model_options.max_concurrency
+        self._decider = decision_client_for(decider, max_retries=retries, max_concurrency=at_once)
         settling = Settling(
             asks=model is not None or self._decider is not None,
             on_empty=on_empty,
             coverage=coverage,
-            skip_llm_above=skip_llm_above,
-            abstain_below=abstain_below,
+            cascade=cascade,
         )
         self._made_decider = self._decider is not decider
         self._client: ChatClient | None = None
         if model is not None:
             owned = isinstance(llm, str)
-            self._client = ChatClient(model, max_retries=max_retries, max_concurrency=max_concurrency, owned=owned)
+            self._client = ChatClient(model, max_retries=retries, max_concurrency=at_once, owned=owned)
         asked: ModelChoice | None = None
         if self._client is not None:
-            asked = ModelChoice(
-                client=self._client,
-                flows=flow_registry,
-                on_empty=on_empty,
-                max_reasks=max_reasks,
-                prompt_tokens=prompt_tokens,
-            )
+            asked = ModelChoice(client=self._client, flows=flow_registry, on_empty=on_empty, options=model_options)
         self._choosing = Choosing(
             flows=flow_registry,
             settling=settling,
-            budget=Budget(max_error=max_error, flows=flow_registry, calibration=calibration or Calibration()),
+            budget=Budget(max_error=max_error, flows=flow_registry, calibration=cascade.calibration),
             model=asked,
             decider=None if self._decider is None else Deciding(self._decider),
             ask_user=ask_user,
@@ -307,7 +287,7 @@ class FlowSelector:
         """Find the flows for several requests, each by itself, in their order.
 
         They are embedded and recalled together; the model is asked about each as `select` asks it, at most
-        `max_concurrency` at a time, and `timeout_s` counts from when its turn comes.
+        `model_options.max_concurrency` at a time, and `timeout_s` counts from when its turn comes.
 
         Args:
             requests: What the users want, as texts or with what `select` takes beside.
@@ -365,7 +345,7 @@ class FlowSelector:
                 examples, and such as users write.
 
         Returns:
-            What was learned: for another process, `FlowSelector(…, calibration=…)`.
+            What was learned: for another process, `FlowSelector(…, cascade=Cascade(calibration=…))`.
 
         Raises:
             ConfigError: A case names a flow that there is not, or nothing is recalled.

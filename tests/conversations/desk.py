@@ -18,6 +18,7 @@ from jazz_select import Agent, FlowRegistry, FlowSelector, ProceduralMemory, syn
 from jazz_select.agent.agent import Narrowing
 from jazz_select.flow.loading import load_flows
 from jazz_select.routing import Tool
+from jazz_select.selector.options import ModelOptions
 from tests.conversations.effects import Tables
 from tests.conversations.script import Script
 from tests.conversations.tape import Tape
@@ -81,7 +82,9 @@ def desk_for(script: Script, tape: Tape, memory: ProceduralMemory, *, narrowing:
     """A desk where nobody has been yet, with the facts of this conversation; the tape is the model and listens."""
     shop, tools, leave = _shop_of(day_of(script.facts))
     flows = registry()
-    selector = FlowSelector(tape, flows, memory, AGENT_ID, top_k=TOP_K, prompt_tokens=PROMPT_TOKENS)
+    selector = FlowSelector(
+        tape, flows, memory, AGENT_ID, top_k=TOP_K, model_options=ModelOptions(prompt_tokens=PROMPT_TOKENS)
+    )
     facts = {**script.facts, "today": day_of(script.facts).isoformat()}
     if email := script.context.get("email"):
         facts.setdefault("customer", f"signed in as {email}")

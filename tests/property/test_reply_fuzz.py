@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
+from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import flow_id
@@ -68,7 +69,9 @@ replies = st.one_of(
 )
 def test_only_what_was_offered_ever_runs(batch: list[str]) -> None:
     async def run() -> list[list[str]]:
-        selector = FlowSelector(ScriptedModel(*batch, repeat=True), REGISTRY, max_reasks=0, max_concurrency=1)
+        selector = FlowSelector(
+            ScriptedModel(*batch, repeat=True), REGISTRY, model_options=ModelOptions(max_reasks=0, max_concurrency=1)
+        )
         results = await selector.select_many([SelectRequest("x", metadata())] * BATCH)
         return [result.names for result in results]
 

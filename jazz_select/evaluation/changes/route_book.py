@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -86,7 +86,7 @@ class RouteBook:
         """Of catalogues that are judged like this."""
         self._folder = folder
         self._made_by = f"{_FORMAT} {jazz_select.__version__}"
-        setting = {"policy": policy.options(), "embedder": embedder_stamp(embedder), "language": language}
+        setting = {"policy": asdict(policy), "embedder": embedder_stamp(embedder), "language": language}
         self._setting = dumps(setting).hex()
 
     def flows(self, source: str) -> Catalogue | None:

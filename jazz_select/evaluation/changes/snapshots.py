@@ -16,6 +16,7 @@ from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
 from jazz_select.flow.base import BaseFlow, digest_of
 from jazz_select.json_values import plain
 from jazz_select.ports import Embedder
+from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.retrieval import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import estimate_tokens
@@ -174,7 +175,9 @@ async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple
     The prompts are those of a `FlowSelector` with a model that counts them and chooses nothing.
     """
     counter = _Counter()
-    selector = FlowSelector(counter, registry, on_empty="none", max_reasks=0, timeout_s=None)
+    selector = FlowSelector(
+        counter, registry, on_empty="none", model_options=ModelOptions(max_reasks=0), timeout_s=None
+    )
     by_name = {flow.name: flow for flow in registry.values()}
     counted: list[int] = []
     for asked, route in routed:

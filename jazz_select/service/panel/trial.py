@@ -9,6 +9,8 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.events import event_data
 from jazz_select.agent.turn import TurnResult
 from jazz_select.json_values import Secret, plain
+from jazz_select.selector.calibration import Cascade
+from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
@@ -18,7 +20,9 @@ from jazz_select.telemetry import Span, Trace
 from jazz_select.text import describe_error, estimate_tokens
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
 
-_OPTIONS: Final = ("top_k", "coverage", "skip_llm_above", "abstain_below")
+_OPTIONS: Final = ("top_k", "coverage")
+_THRESHOLDS: Final = ("skip_llm_above", "abstain_below")
+_ONCE: Final = ModelOptions(max_reasks=0)
 LONGEST_REQUEST: Final = 8_000
 """Characters of a request, and of what was said before it."""
 Seen = Literal["sent", "unsent", ""]
@@ -49,8 +53,10 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
         EmbeddingError: The embedder failed.
     """
     live = catalogue.live
-    given = {name: getattr(body, name) for name in _OPTIONS}
-    options: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    given = body.model_dump(exclude_none=True)
+    options: dict[str, object] = {name: given[name] for name in _OPTIONS if name in given}
+    thresholds = {name: given.get(name, getattr(catalogue.settings, name)) for name in _THRESHOLDS}
+    options["cascade"] = Cascade(**thresholds)
     selector = catalogue.selector(live.registry, **options, log=None)
     with Trace() as trace:
         if body.ask or not selector.has_model:
@@ -117,7 +123,7 @@ async def _would_send(
 ) -> list[dict[str, str]]:
     """What a model would be shown of these candidates, by the selector that would show it."""
     model = _Overhearing()
-    selector = FlowSelector(model, live.registry, None, catalogue.agent_id, on_empty="none", max_reasks=0)
+    selector = FlowSelector(model, live.registry, None, catalogue.agent_id, on_empty="none", model_options=_ONCE)
     await selector.select(body.request, list(result.candidates), body.episodes, context=body.context)
     return model.messages
 

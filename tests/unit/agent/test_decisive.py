@@ -10,6 +10,7 @@ from jazz_select.agent import TurnResult
 from jazz_select.errors import ModelError
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.routing import Tool
+from jazz_select.selector.calibration import Cascade
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.texts import Texts
 from jazz_select.values import RecallResult
@@ -108,7 +109,7 @@ BY: dict[str, Callable[[], dict[str, Any]]] = {
     "a budget and a sure decider": lambda: {"max_error": 0.01, "decider": refund(0.9999)},
     "a budget and an unsure decider": lambda: {"max_error": 0.01, "decider": refund(0.4)},
     "a chat model": lambda: {"llm": none_fits()},
-    "a chat model and a threshold": lambda: {"llm": none_fits(), "skip_llm_above": 0.9},
+    "a chat model and a threshold": lambda: {"llm": none_fits(), "cascade": Cascade(skip_llm_above=0.9)},
     "a chat model and a budget": lambda: {"llm": none_fits(), "max_error": 0.05},
     "a chat model, a budget and a decider": lambda: {
         "llm": none_fits(),
@@ -177,7 +178,7 @@ async def test_a_request_runs_after_a_yes_and_at_once_where_nothing_is_asked_for
 
 
 @pytest.mark.spec("011.1")
-@pytest.mark.parametrize("options", [{"max_error": 0.05}, {"skip_llm_above": 0.9}])
+@pytest.mark.parametrize("options", [{"max_error": 0.05}, {"cascade": Cascade(skip_llm_above=0.9)}])
 async def test_a_chat_model_is_spared_for_what_only_reads_and_hears_the_rest(options: dict[str, Any]) -> None:
     for in_scope, reads, calls in ((0.99, True, 0), (0.99, False, 1), (0.3, True, 1)):
         model, log = none_fits(), list[str]()
@@ -255,7 +256,7 @@ async def test_what_recall_alone_has_begun_is_heard_by_its_model_that_may_hand_t
         '{"flows": ["exchange_order"]}',
         "Which size?",
     )
-    selector = FlowSelector(model, registry, Sure(0.99), "support", skip_llm_above=0.9)
+    selector = FlowSelector(model, registry, Sure(0.99), "support", cascade=Cascade(skip_llm_above=0.9))
     result = await Agent(selector, [], model).turn("money back for the lamp, and swap the shoes")
     assert "another_wish" in model.calls[0][0].content
     assert "<request>swap the shoes</request>" in model.calls[1][-1].content

@@ -8,6 +8,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
+from jazz_select.selector.options import ModelOptions
 from jazz_select.testing import ScriptedModel
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message
@@ -55,7 +56,7 @@ async def test_examples_that_find_no_room_are_left_out_without_a_note() -> None:
     registry = FlowRegistry(min_examples=0)
     flow("refund_order", registry, examples=["send my money back", "a refund please", "money back for the mug"])
     flow("cancel_order", registry)
-    selector = FlowSelector(ScriptedModel("[]"), registry, prompt_tokens=90)
+    selector = FlowSelector(ScriptedModel("[]"), registry, model_options=ModelOptions(prompt_tokens=90))
     result = await selector.select("x", metadata("refund_order", "cancel_order"))
     assert result.decision.notes == ()
 
@@ -78,7 +79,7 @@ async def test_examples_that_find_no_room_are_left_out_without_a_note() -> None:
 )
 def test_what_cannot_work_is_refused_by_name(options: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        FlowSelector(None, shop(), **options)
+        ModelOptions(**options)
 
 
 @pytest.mark.parametrize(

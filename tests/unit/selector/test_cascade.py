@@ -10,7 +10,9 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
+from jazz_select.selector.calibration import Cascade
 from jazz_select.selector.decider import shuffled
+from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, likely, own_answers
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
@@ -239,7 +241,7 @@ async def test_a_decider_alone_chooses_also_where_it_is_not_sure() -> None:
 @pytest.mark.parametrize("model", [None, ScriptedModel(FIRST)], ids=["alone", "before a chat model"])
 async def test_where_recall_is_as_sure_as_was_said_it_is_not_asked(model: ScriptedModel | None) -> None:
     decider = says("exchange_order")
-    made = selector(Sure(0.97, 0.02), model, decider=decider, skip_llm_above=0.95)
+    made = selector(Sure(0.97, 0.02), model, decider=decider, cascade=Cascade(skip_llm_above=0.95))
     decision = (await made.select("x")).decision
     assert (decision.reason, len(decider.calls)) == (Reason.CONFIDENT, 0)
 
@@ -276,7 +278,9 @@ class Refusing:
 )
 async def test_a_decider_that_is_down_slow_or_lies_is_passed_over_with_a_reason(decider: Any) -> None:
     model = ScriptedModel(f'["{EXCHANGE}"]')
-    made = selector(Sure(0.97, 0.02), model, decider=decider, max_error=0.01, timeout_s=2, max_retries=0)
+    made = selector(
+        Sure(0.97, 0.02), model, decider=decider, max_error=0.01, timeout_s=2, model_options=ModelOptions(max_retries=0)
+    )
     result = await made.select("x")
     assert (result.names, result.decision.reason) == (["exchange_order"], Reason.LLM)
     _, failed, _ = result.decision.stages
@@ -325,8 +329,8 @@ async def test_the_record_travels() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_error": 2}, {"max_error": "little"}, {"ask_user": 1}, {"calibration": {}}, {"decider": 7}],
-    ids=["share", "text", "ask_user", "calibration", "decider"],
+    [{"max_error": 2}, {"max_error": "little"}, {"ask_user": 1}, {"cascade": {}}, {"decider": 7}],
+    ids=["share", "text", "ask_user", "cascade", "decider"],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):

@@ -8,6 +8,7 @@ import pytest
 from jazz_select.agent import Agent
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.questions import DecisionReply, Question
+from jazz_select.selector.options import ModelOptions
 from jazz_select.testing import ScriptedDecider, ScriptedModel, likely
 from jazz_select.values import Reason
 from tests.unit.selector.test_cascade import FIRST, Sure, selector
@@ -49,17 +50,19 @@ class Counting:
 
 async def test_as_many_calls_at_once_as_the_selector_may_make() -> None:
     decider = Counting()
-    made = selector(Sure(0.9, 0.05), decider=decider, max_error=0.01, max_concurrency=2)
+    made = selector(Sure(0.9, 0.05), decider=decider, max_error=0.01, model_options=ModelOptions(max_concurrency=2))
     await asyncio.gather(*(made.select(f"request {number}") for number in range(8)))
     assert (decider.calls, decider.most) == (8, 2)
     decider = Counting()
     own = DecisionClient(decider, max_concurrency=3)
-    made = selector(Sure(0.9, 0.05), decider=own, max_error=0.01, max_concurrency=1)
+    made = selector(Sure(0.9, 0.05), decider=own, max_error=0.01, model_options=ModelOptions(max_concurrency=1))
     await asyncio.gather(*(made.select(f"request {number}") for number in range(8)))
     assert decider.most == 3, "a client keeps its own"
 
 
 async def test_as_many_retries_as_the_selector_makes() -> None:
     decider = Counting(ConnectionError("down"))
-    await selector(Sure(0.9, 0.05), decider=decider, max_error=0.01, max_retries=0).select("x")
+    await selector(Sure(0.9, 0.05), decider=decider, max_error=0.01, model_options=ModelOptions(max_retries=0)).select(
+        "x"
+    )
     assert decider.calls == 1

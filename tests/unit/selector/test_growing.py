@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.selector.growing import MOST_SHOWN, TIMES, growing_prompt, steady_start
+from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.prompt import FirstShown, Growing, Prompt, Situation, UnderWay
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedModel
@@ -100,7 +101,7 @@ async def test_what_is_shown_and_not_offered_is_never_chosen(
     for names in turns[:-1]:
         talk.asked(*names)
     reply = f'["{NAMES[number % len(NAMES)] if by_name else number}"]'
-    selector = FlowSelector(ScriptedModel(reply, repeat=True), registry, max_reasks=0)
+    selector = FlowSelector(ScriptedModel(reply, repeat=True), registry, model_options=ModelOptions(max_reasks=0))
     begun = (UnderWay(flow_id=flow_id(turns[-1][0])),) if turns[-1] else ()
     situation = Situation(under_way=begun, growing=Growing(turn=talk.turn + 1, shown=talk.shown))
     result = await selector.select("x", metadata(*turns[-1]) if turns[-1] else [], situation=situation)

@@ -12,7 +12,7 @@ from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
 from jazz_select.selector.asking import named_in
-from jazz_select.selector.calibration import Calibration, Line
+from jazz_select.selector.calibration import Calibration, Cascade, Line
 from jazz_select.stages import Usage, UserOption, UserQuestion
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Reason
@@ -232,7 +232,7 @@ async def test_a_line_as_steep_as_it_may_be_is_a_line(line: Line) -> None:
         made = selector(
             Sure(0.9, 0.1),
             decider=says("refund_order"),
-            calibration=calibration,
+            cascade=Cascade(calibration=calibration),
             flows=flows,
             max_error=0.0,
             ask_user=True,

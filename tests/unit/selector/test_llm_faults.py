@@ -7,6 +7,7 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.errors import ModelError, ModelTimeoutError
+from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedModel
 from jazz_select.testing.doubles import ScriptedReply
@@ -79,13 +80,15 @@ async def test_asking_again_says_why_and_counts_both() -> None:
 @pytest.mark.parametrize(("options", "calls"), [({"max_reasks": 0}, 1), ({"max_reasks": 3}, 4)])
 async def test_how_often_it_is_asked_again_can_be_set(options: dict[str, int], calls: int) -> None:
     model = ScriptedModel("Hm.", repeat=True)
-    result = await FlowSelector(model, shop(), max_reasks=options["max_reasks"]).select("x", metadata())
+    result = await FlowSelector(model, shop(), model_options=ModelOptions(max_reasks=options["max_reasks"])).select(
+        "x", metadata()
+    )
     assert (result.decision.reason, len(model.calls)) == (Reason.FALLBACK_INVALID, calls)
 
 
 async def test_retries_can_be_switched_off() -> None:
     model = ScriptedModel(BUSY, CHOICE)
-    result = await FlowSelector(model, shop(), max_retries=0).select("x", metadata())
+    result = await FlowSelector(model, shop(), model_options=ModelOptions(max_retries=0)).select("x", metadata())
     assert (result.decision.reason, len(model.calls)) == (Reason.FALLBACK_ERROR, 1)
 
 
@@ -127,7 +130,7 @@ def test_a_model_that_ignores_being_cancelled_is_left_behind_in_time() -> None:
 
 def test_calls_that_never_end_do_not_make_the_others_wait() -> None:
     model = Deaf()
-    selector = FlowSelector(model, shop(), timeout_s=0.1, max_concurrency=1)
+    selector = FlowSelector(model, shop(), timeout_s=0.1, model_options=ModelOptions(max_concurrency=1))
     _, took_s = timed(one_after_another(selector, 5))
     assert took_s < 1.0, "one call takes 1.2 s"
     assert model.calls == 1
@@ -140,7 +143,7 @@ def test_calls_that_never_end_do_not_make_the_others_wait() -> None:
 )
 def test_the_deadline_is_for_all_of_it(replies: tuple[ScriptedReply, ...]) -> None:
     model = ScriptedModel(*replies, repeat=True, delay_s=0.12)
-    selector = FlowSelector(model, shop(), timeout_s=0.2, max_retries=50, max_reasks=50)
+    selector = FlowSelector(model, shop(), timeout_s=0.2, model_options=ModelOptions(max_retries=50, max_reasks=50))
     result, took_s = timed(selector.select("x", metadata()))
     assert took_s < 0.3
     assert result.names
@@ -191,7 +194,7 @@ def test_a_dead_provider_costs_one_deadline_and_not_one_for_each_request() -> No
 
 async def test_a_model_that_fails_again_and_again_is_left_alone() -> None:
     model = ScriptedModel(BUSY, repeat=True)
-    selector = FlowSelector(model, shop(), max_retries=0)
+    selector = FlowSelector(model, shop(), model_options=ModelOptions(max_retries=0))
     for _ in range(10):
         await selector.select("x", metadata())
     assert len(model.calls) == 3
@@ -234,7 +237,7 @@ class Counting:
 
 async def test_no_more_than_so_many_are_in_flight_and_the_others_come_in_turn() -> None:
     model = Counting()
-    selector = FlowSelector(model, shop(), max_concurrency=4)
+    selector = FlowSelector(model, shop(), model_options=ModelOptions(max_concurrency=4))
     results = await asyncio.gather(*(selector.select(f"request {n}", metadata()) for n in range(40)))
     assert {result.decision.reason for result in results} == {Reason.LLM}
     assert model.most == 4
@@ -243,7 +246,7 @@ async def test_no_more_than_so_many_are_in_flight_and_the_others_come_in_turn() 
 
 async def test_those_who_wait_in_the_queue_are_not_held_against_the_model() -> None:
     model = Counting(delay_s=0.15)
-    selector = FlowSelector(model, shop(), max_concurrency=1, timeout_s=0.2)
+    selector = FlowSelector(model, shop(), model_options=ModelOptions(max_concurrency=1), timeout_s=0.2)
     results = await asyncio.gather(*(selector.select(f"request {n}", metadata()) for n in range(3)))
     assert results[0].decision.reason is Reason.LLM
     assert results[2].decision.reason is Reason.FALLBACK_ERROR
@@ -294,7 +297,9 @@ async def test_cancelled_at_any_point_it_passes_and_leaves_nothing_broken() -> N
     throttled = ModelError("m", "busy", retryable=True, retry_after=0)
     cancelled = 0
     for count in range(40):
-        selector = FlowSelector(Halting("Hm.", throttled, CHOICE), shop(), max_concurrency=1, timeout_s=5)
+        selector = FlowSelector(
+            Halting("Hm.", throttled, CHOICE), shop(), model_options=ModelOptions(max_concurrency=1), timeout_s=5
+        )
         selection = asyncio.ensure_future(selector.select("x", metadata()))
         await _steps(selection, count)
         selection.cancel()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
-from jazz_select.selector.calibration import Calibration, Line
+from jazz_select.selector.calibration import Calibration, Cascade, Line
 from jazz_select.selector.decider import NONE, at_most, together
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Reason
@@ -58,6 +58,8 @@ async def test_a_flow_that_is_left_alone_is_not_several() -> None:
 
 # --- an answer that could not be enough ----------------------------------------
 
+OFTEN_WRONG = Cascade(calibration=Calibration(decider=Line(shift=-2.0)))
+
 
 @pytest.mark.parametrize(
     ("recalled", "options"),
@@ -66,9 +68,7 @@ async def test_a_flow_that_is_left_alone_is_not_several() -> None:
         pytest.param((0.9, 0.05), {"max_error": 0.01}, id="nor as sure as is wanted of both"),
         pytest.param((0.5, 0.45), {}, id="nobody set a budget"),
         pytest.param((None, None), {"max_error": 0.05}, id="nobody knows how sure it is"),
-        pytest.param(
-            (0.97, 0.02), {"max_error": 0.01, "calibration": Calibration(decider=Line(shift=-2.0))}, id="often wrong"
-        ),
+        pytest.param((0.97, 0.02), {"max_error": 0.01, "cascade": OFTEN_WRONG}, id="often wrong"),
     ],
 )
 async def test_a_decider_that_could_not_decide_is_not_asked(recalled: Any, options: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, SelectRequest, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError, StoreUnavailableError
+from jazz_select.selector.options import ModelOptions
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Decision, Message, Reason, Reply, Tier
 from tests.unit.selector.shop import CANCEL, metadata, shop
@@ -110,7 +111,9 @@ async def test_its_time_begins_when_its_turn_comes_and_the_limit_holds() -> None
         now -= 1
         return Reply(text=f'["{CANCEL}"]')
 
-    selector = FlowSelector(model, shop(), max_concurrency=3, timeout_s=1.0)  # six rounds take longer
+    selector = FlowSelector(
+        model, shop(), model_options=ModelOptions(max_concurrency=3), timeout_s=1.0
+    )  # six rounds take longer
     results = await selector.select_many([SelectRequest(f"x{n}", metadata()) for n in range(18)])
     assert {result.decision.reason for result in results} == {Reason.LLM}
     assert most == 3
