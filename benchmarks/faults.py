@@ -27,6 +27,7 @@ from benchmarks.options import DataFolder, Seeds, Unclean, data_folder, opened_b
 from jazz_select import FlowRegistry, load_flows
 from jazz_select.evaluation import Case, Finding, check
 from jazz_select.flow.base import BaseFlow
+from jazz_select.routing.tools.tool import Tool
 
 KEY = ("part", "catalogue", "seed", "embedder")
 ROOT = Path(__file__).parents[1]
@@ -290,7 +291,7 @@ def found_in(
 ) -> tuple[Finding, ...]:
     """What `check` says of a file of these flows."""
     file = written(flows, folder)
-    known = dict.fromkeys(clean.tools, _tool) if tools else None
+    known = [Tool(name=name, idempotent=True, function=_tool) for name in clean.tools] if tools else None
     return check(file, tools=known, cases=cases, embedder=EMBEDDER, min_examples=clean.min_examples).found
 
 

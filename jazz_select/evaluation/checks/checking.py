@@ -18,7 +18,9 @@ from jazz_select.evaluation.checks.findings import (
     in_order,
     shown,
 )
+from jazz_select.evaluation.checks.guards import guards
 from jazz_select.evaluation.checks.nearness import ask, nearness
+from jazz_select.evaluation.checks.safety import safety
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import Sames, wording
 from jazz_select.flow.base import BaseFlow
@@ -135,7 +137,9 @@ def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) 
             )
 
 
-BY_MEANING = frozenset({"near-twins", "misplaced-example", "unreachable-flow"})
+BY_MEANING = frozenset(
+    {*("near-twins", "misplaced-example", "unreachable-flow", "broad-example", "greedy-flow", "contradicting-text")}
+)
 """The kinds for which texts have to be embedded."""
 
 
@@ -187,12 +191,15 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     box, wrong = _toolbox(tools)
     found += (*wrong, *structure(flows, box, places))
     found += wording(flows, min_examples=min_examples, places=places)
+    found += safety(flows, places)
     broken = {fault.flow for fault in faults if isinstance(fault, FlowValidationError)}
     found += leaks(placed, flows, broken, places)
     notes = [*untaught, *([] if tools is not None else _untold(flows))]
+    whole = [flow for flow in flows if has_definition(flow)]
+    found += guards(whole, [case.context for case, _ in placed if case.context], places)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
     if encoder is not None:
-        asked = ask([flow for flow in flows if has_definition(flow)], encoder)
+        asked = ask(whole, encoder)
         if asked is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
         found += nearness(asked, places) if asked is not None else ()

@@ -190,6 +190,28 @@ KINDS: Mapping[str, Kind] = {
     "invalid-case": Kind(severity=_E, about="A labelled request is wrong, or expects a flow that does not exist."),
     "contradicting-cases": Kind(severity=_E, about="One request stands twice among the cases, with other flows."),
     "shared-example": Kind(severity=_E, about="The same request is an example of two flows, and leads to one at most."),
+    "prompt-injection": Kind(
+        severity=_E, about="A text tells a model what to do, or passes for the frame of a prompt."
+    ),
+    "contradicting-effect": Kind(severity=_E, about="A tool is declared read-only, and its name says that it acts."),
+    "broken-guard": Kind(severity=_E, about="A guard raises, so that its flow is withheld."),
+    "dead-guard": Kind(severity=_E, about="A guard never agrees, whatever the context says."),
+    "unfit-chain": Kind(severity=_E, about="A step of a chain gives what the next one cannot take."),
+    "near-copies": Kind(
+        severity=_W, about="Two flows have examples that ask the same in other words or another order."
+    ),
+    "personal-data": Kind(severity=_W, about="A text holds an address, a number or a date that belongs to a person."),
+    "hidden-characters": Kind(severity=_W, about="A text holds characters that nobody sees."),
+    "contradicting-text": Kind(
+        severity=_W, about="A description or condition says something else than the examples do."
+    ),
+    "greedy-flow": Kind(severity=_W, about="A flow comes first for examples of many others, and hardly for its own."),
+    "broad-example": Kind(severity=_W, about="An example would do for any flow, and leads to another one."),
+    "mixed-languages": Kind(severity=_W, about="A text is in another language than the catalogue."),
+    "long-text": Kind(severity=_W, about="A text is far longer than what it is for."),
+    "undeclared-effect": Kind(
+        severity=_W, about="A tool whose name says that it cannot be undone does not declare it."
+    ),
     "misspelt-tool": Kind(severity=_W, about="A tool is named almost like another one."),
     "unknown-fact": Kind(severity=_W, about="A reply asks for a fact that none of the flow's tools gives or takes."),
     "ambiguous-name": Kind(severity=_W, about="A name or alias stands for two flows, so that it finds neither."),
@@ -201,6 +223,7 @@ KINDS: Mapping[str, Kind] = {
     "placeholder": Kind(severity=_W, about="A text was never written: TODO, lorem ipsum, three dots."),
     "same-condition": Kind(severity=_W, about="Two flows have one condition, so that nothing tells a model which."),
     "vague-condition": Kind(severity=_W, about="A condition says no more than the name and the description do."),
+    "vague-description": Kind(severity=_W, about="A description would do for any flow."),
     "thin-examples": Kind(severity=_W, about="A flow has too few different examples, or all are of one wording."),
     "copied-examples": Kind(severity=_W, about="Two examples of a flow are the same but for case, marks or a word."),
     "repeated-effects": Kind(severity=_N, about="The desired effects repeat the description."),

@@ -8,19 +8,20 @@ examples of one flow have little in common, that scatter is wide, and only the c
 requests are placed by the same measures: which flow is nearest to each, and which of them say something new.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import exp, lgamma, log
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
-from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, folded, related, words_of
+from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, folded, is_broad, related, words_of
 from jazz_select.evaluation.corrections import to_the_nearest
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.encoder import Encoder, printable
+from jazz_select.memory.encoder import Encoder, printable, spoken_name
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
 from jazz_select.text import beginning
@@ -33,6 +34,8 @@ _FEWEST_FLOWS, _FEWEST_ASKED = 6, 20
 """Below these nothing is usual in a catalogue."""
 _FAR = 3.0
 """How many scatters beyond the median margin an example has to lie with another flow."""
+_BEYOND, _NEARER = 2.0, 0.35
+"""The same of one that says what a text of the other flow says: how much nearer that is than any of its own flow."""
 _FEWEST_WORDS = 4
 """Of an example that says enough to tell where it belongs."""
 _BEHIND, _LEAST_BEHIND = 0.06, 3
@@ -44,7 +47,12 @@ _ALIKE = 4.0
 """Scatters by which two flows say more alike than others and their nearest."""
 _ALIKE_TOLD = 1.0
 _BY_CHANCE = 0.05
-"""How many flows of the whole catalogue may be first for no example of theirs by chance."""
+"""How many flows of a whole catalogue may be first for none of their examples, or for so many of others, by chance."""
+_FEWEST_ROBBED, _HELD = 4, 0.5
+"""Flows that a greedy one takes examples from, and the most of its own that it holds."""
+_SPEAKS, _AGAINST = 0.8, 1.2
+"""Standard deviations by which a text about a flow stands out for that flow at least, and by which another one may."""
+_SHORT_WORD, _MOST_SAID = 3, 2_000
 _SHOWN = 80
 Floats = npt.NDArray[np.float32]
 
@@ -62,16 +70,26 @@ class Asked:
     """Of each example with each flow, with its own as if it did not have it; shape (examples, flows)."""
     scores: Floats
     """How far each flow stands out for each example, meaning and words together; same shape."""
+    texts: Vectors
+    """A unit vector for each example."""
     prototypes: Vectors
+    described: Floats
+    """How far each flow stands out, by its examples alone, for what each says of itself; shape (flows, flows)."""
     related: npt.NDArray[np.bool_]
     """Which flows are parts of which; shape (flows, flows)."""
+
+    def of(self, example: int) -> tuple[BaseFlow, str]:
+        """The flow of an example, and its text."""
+        flow = self.flows[int(self.whose[example])]
+        return flow, flow.examples[self.numbers[example]]
 
     def evidence(self, example: int, other: int) -> Evidence:
         """What this example says of another flow."""
         own = int(self.whose[example])
+        flow, text = self.of(example)
         return Evidence(
-            text=self.flows[own].examples[self.numbers[example]],
-            flow=self.flows[own].name,
+            text=text,
+            flow=flow.name,
             other=self.flows[other].name,
             cosine=round(float(self.cosines[example, other]), 4),
             own_cosine=round(float(self.cosines[example, own]), 4),
@@ -83,7 +101,7 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
     judged = [flow for flow in flows if flow.examples]
     if len(judged) < _FEWEST_FLOWS or sum(len(flow.examples) > 1 for flow in judged) < _FEWEST_FLOWS:
         return None
-    _, catalogue = _embedded(judged, encoder)
+    examples, catalogue = _embedded(judged, encoder)
     heard = list(catalogue.ask_examples([None] * 5, MOST_ASKED))
     if len(heard) < _FEWEST_ASKED:
         return None
@@ -105,7 +123,9 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
         numbers=numbers,
         cosines=dense,
         scores=together(standing_out(dense), standing_out(words)),
+        texts=_unit(np.stack([examples[judged[each.flow].name][at] for each, at in zip(heard, numbers, strict=True)])),
         prototypes=catalogue.prototypes,
+        described=_described(judged, examples, encoder),
         related=links,
     )
 
@@ -119,6 +139,17 @@ def _embedded(flows: Sequence[BaseFlow], encoder: Encoder) -> tuple[dict[str, Ve
     return examples, LeaveOneOut(cards, own, encoder.lexical)
 
 
+def _described(flows: Sequence[BaseFlow], examples: Mapping[str, Vectors], encoder: Encoder) -> Floats:
+    means = _unit(np.stack([examples[flow.name].mean(axis=0) for flow in flows]))
+    said = [printable(flow.description or flow.condition or flow.name) for flow in flows]
+    rows = encoder.of_stage(0, encoder.embed([text[:_MOST_SAID] for text in said]))
+    return standing_out(rows @ means.T)
+
+
+def _unit(rows: Vectors) -> Vectors:
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+
 def nearness(asked: Asked, places: Places) -> Iterator[Finding]:
     """What lies where it should not."""
     twins = list(_twins(asked))
@@ -127,6 +158,8 @@ def nearness(asked: Asked, places: Places) -> Iterator[Finding]:
     paired = {flow for pair in twins for flow in pair}
     yield from _unreachable(asked, paired, places)
     yield from _misplaced(asked, {frozenset(pair) for pair in twins}, places)
+    yield from _broad(asked, places)
+    yield from _contradicting(asked, places)
 
 
 def together(meaning: Floats, words: Floats) -> Floats:
@@ -154,45 +187,126 @@ def _misplaced(asked: Asked, twins: set[frozenset[int]], places: Places) -> Iter
     margins = others.max(axis=1) - own
     middle, scatter = _scatter(margins)
     behind = (others > own[:, None]).sum(axis=1) + 1
-    least = max(_LEAST_BEHIND, _BEHIND * len(asked.flows))
-    far = (margins > max(middle + _FAR * scatter, 0)) & (behind >= least)
-    for example in map(int, np.flatnonzero(far)):
-        mine, best = int(asked.whose[example]), int(others[example].argmax())
-        flow, other, number = asked.flows[mine], asked.flows[best], asked.numbers[example]
-        if frozenset((mine, best)) in twins or len(words_of(flow.examples[number])) < _FEWEST_WORDS:
+    astray = (margins > 0) & (behind >= max(_LEAST_BEHIND, _BEHIND * len(asked.flows)))
+    for example in map(int, np.flatnonzero(astray & (margins > middle + _BEYOND * scatter))):
+        best = int(others[example].argmax())
+        is_far = margins[example] > middle + _FAR * scatter
+        if not is_far and not _says_what(asked, example, best):
             continue
+        flow, text = asked.of(example)
+        if frozenset((int(asked.whose[example]), best)) in twins or len(words_of(text)) < _FEWEST_WORDS:
+            continue
+        other = asked.flows[best]
         yield Finding(
             code="misplaced-example",
             flows=(flow.name, other.name),
-            at=places.of(flow, "examples", number),
-            what=f"“{beginning(flow.examples[number], _SHOWN)}” is an example of {flow.name}, which comes in place "
+            at=places.of(flow, "examples", asked.numbers[example]),
+            what=f"“{beginning(text, _SHOWN)}” is an example of {flow.name}, which comes in place "
             f"{int(behind[example])} for it without the example; {other.name} is first.",
             remedy=f"Move it to {other.name}, or have it say what makes it one of {flow.name}.",
             evidence=(asked.evidence(example, best),),
         )
 
 
-def _unreachable(asked: Asked, paired: set[int], places: Places) -> Iterator[Finding]:
-    """First for none, where that is no chance: others of the catalogue are, as often as a share of their examples."""
+def _says_what(asked: Asked, example: int, other: int) -> bool:
+    """Whether no text lies nearer to an example than one of another flow, and none of its own is as near by far."""
+    cosines = asked.texts @ asked.texts[example]
+    cosines[example] = -1.0
+    own = cosines[asked.whose == asked.whose[example]].max()
+    return int(asked.whose[int(cosines.argmax())]) == other and cosines.max() - own > _NEARER
+
+
+def _first(asked: Asked) -> npt.NDArray[np.int_]:
+    """The flow that each example leads to without itself, but for parts and wholes of its own."""
     others = np.where(asked.related[asked.whose], -np.inf, asked.scores)
-    first = others.argmax(axis=1) == asked.whose
-    share = float(first.mean())
+    return others.argmax(axis=1)
+
+
+def _broad(asked: Asked, places: Places) -> Iterator[Finding]:
+    """What would do for any flow, unless its flow is for that alone: then it has more of the kind."""
+    of_help = {number for number, flow in enumerate(asked.flows) if sum(map(is_broad, flow.examples)) > 1}
+    first = _first(asked)
+    for example, own in enumerate(map(int, asked.whose)):
+        flow, text = asked.of(example)
+        if own not in of_help and is_broad(text):
+            yield Finding(
+                code="broad-example",
+                flows=(flow.name,),
+                at=places.of(flow, "examples", asked.numbers[example]),
+                what=f"“{beginning(text, _SHOWN)}” is an example of {flow.name} and would do for any flow: with it, "
+                "what says nothing leads there.",
+                remedy="Take it out: what could mean anything is better asked about.",
+                evidence=(asked.evidence(example, int(first[example])),),
+            )
+
+
+def _at_least(count: int, usual: float) -> float:
+    """How probable so many or more are where so many are usual (Poisson)."""
+    less = sum(exp(each * log(usual) - usual - lgamma(each + 1)) for each in range(count))
+    return max(0.0, 1.0 - less)
+
+
+def _contradicting(asked: Asked, places: Places) -> Iterator[Finding]:
+    """Texts about a flow that lie with the examples of another, and share no word with its own or with its name."""
+    own = asked.described.diagonal()
+    for number, flow in enumerate(asked.flows):
+        others = np.where(asked.related[number], -np.inf, asked.described[number])
+        best = int(others.argmax())
+        behind = int((others > own[number]).sum())
+        far = own[number] < _SPEAKS and others[best] - own[number] > _AGAINST
+        if not far or behind < max(2, _BEHIND * len(asked.flows)) or not flow.description:
+            continue
+        said = _stems_of(flow.description)
+        if said & _stems_of(" ".join((spoken_name(flow.name), *flow.examples, *flow.aliases))):
+            continue
+        yield Finding(
+            code="contradicting-text",
+            flows=(flow.name, asked.flows[best].name),
+            at=places.of(flow, "description"),
+            what=f"The description of {flow.name}, “{beginning(flow.description.strip(), _SHOWN)}”, says nothing of "
+            f"what its examples ask; it lies with those of {asked.flows[best].name}.",
+            remedy="Describe what the examples ask for, or give the flow examples of what it does.",
+            evidence=(Evidence(text=flow.description, flow=flow.name, other=asked.flows[best].name),),
+        )
+
+
+def _stems_of(text: str) -> set[str]:
+    return {word[:5] for word in set(words_of(text)) - EMPTY_WORDS if len(word) > _SHORT_WORD}
+
+
+def _unreachable(asked: Asked, paired: set[int], places: Places) -> Iterator[Finding]:
+    """First for none, or for others rather, where that is no chance: chance leaves each a share of its own."""
+    first, count = _first(asked), len(asked.flows)
+    own = first == asked.whose
+    usual = max(float((~own).sum()) / count, 1e-6)
     for number, flow in enumerate(asked.flows):
         mine = np.flatnonzero(asked.whose == number)
-        chance = len(asked.flows) * (1 - share) ** len(mine)
-        if not len(mine) or first[mine].any() or number in paired or chance > _BY_CHANCE:
-            continue
-        before = np.bincount(others[mine].argmax(axis=1), minlength=len(asked.flows))
-        best = int(before.argmax())
-        yield Finding(
-            code="unreachable-flow",
-            flows=(flow.name,),
-            at=places.of(flow, "examples"),
-            what=f"{flow.name} is first for none of its {len(mine)} examples, each asked without itself; "
-            f"{asked.flows[best].name} comes before it most often.",
-            remedy="Give it examples that only it answers, or make it part of the other flow.",
-            evidence=tuple(asked.evidence(int(each), int(others[each].argmax())) for each in mine[:3]),
-        )
+        won = np.flatnonzero(~own & (first == number))
+        robbed = len({int(asked.whose[each]) for each in won})
+        held = int(own[mine].sum())
+        is_lost = len(mine) > 0 and not held and count * (1 - float(own.mean())) ** len(mine) <= _BY_CHANCE
+        takes = held <= _HELD * len(mine) and count * _at_least(len(won), usual) <= _BY_CHANCE
+        if robbed >= _FEWEST_ROBBED and (is_lost or takes):
+            yield Finding(
+                code="greedy-flow",
+                flows=(flow.name,),
+                at=places.of(flow, "examples"),
+                what=f"{flow.name} comes first for {len(won)} examples of {robbed} other flows, and for {held} of its "
+                f"own {len(mine)}.",
+                remedy="Take what other flows are for out of its examples and description; say what it alone does.",
+                evidence=tuple(asked.evidence(int(each), number) for each in won[:4]),
+            )
+        elif is_lost and number not in paired:
+            best = int(np.bincount(first[mine], minlength=count).argmax())
+            yield Finding(
+                code="unreachable-flow",
+                flows=(flow.name,),
+                at=places.of(flow, "examples"),
+                what=f"{flow.name} is first for none of its {len(mine)} examples, each asked without itself; "
+                f"{asked.flows[best].name} comes before it most often.",
+                remedy="Give it examples that only it answers, or make it part of the other flow.",
+                evidence=tuple(asked.evidence(int(each), int(first[each])) for each in mine[:3]),
+            )
 
 
 def _twins(asked: Asked) -> Iterator[tuple[int, int]]:

@@ -7,13 +7,16 @@ from string import Formatter
 from rapidfuzz.distance import OSA
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.evaluation.checks.findings import Finding, Places
+from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Places
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import folded_alias
 from jazz_select.routing.executor import chain_of
+from jazz_select.routing.schemas.assignability import NEVER, assignable
+from jazz_select.routing.schemas.compatibility import Field, outputs, ways
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, near
+from jazz_select.text import beginning, near, word_list
+from jazz_select.words import ACTING, LOOKING, NOUNS, stems
 
 _LONGEST = 80
 _SHORTEST_TYPO = 6
@@ -50,6 +53,8 @@ def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, place
         if tools is not None:
             yield from _tools(flow, tools, places)
             yield from _facts(flow, tools, places)
+            yield from _fit(flow, tools, places)
+    yield from _effects(flows, tools or {}, places)
     if tools is None:
         yield from _spellings(flows, places)
 
@@ -130,6 +135,68 @@ def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
             at=places.of(flow, "tools", number),
             what=f"There is no tool {beginning(name, _LONGEST)!r}; {flow.name} {told}.",
             remedy=f"{hint}Connect it, correct the name, or list it in the flow's optional_tools.",
+        )
+
+
+def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
+    """Where a step needs what an earlier one gives under that name, and nothing that one gives is of its type."""
+    try:
+        steps = [tools[step] for step in chain_of(flow) if isinstance(step, str) and step in tools]
+    except FlowValidationError:
+        return
+    given: defaultdict[str, list[tuple[Tool, Field]]] = defaultdict(list)
+    for tool in steps:
+        wanted = {each.folded: each for way in ways(tool)[:1] for each in way if each.certain}
+        for folded, want in wanted.items():
+            there = given.get(folded, [])
+            if there and all(_never(each, want) for _, each in there):
+                before = there[-1][0]
+                yield Finding(
+                    code="unfit-chain",
+                    flows=(flow.name,),
+                    at=places.of(flow, "chain"),
+                    what=f"In the chain of {flow.name}, {tool.name} takes a {beginning(want.name, _LONGEST)} that "
+                    f"{before.name} gives as another type: it can never be passed on.",
+                    remedy=f"Have {before.name} give what {tool.name} takes, or name the two differently.",
+                )
+        for each in outputs(tool):
+            given[each.folded].append((tool, each))
+
+
+def _never(there: Field, wanted: Field) -> bool:
+    return assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root) == NEVER
+
+
+_FINAL = word_list("""
+    cancel delete remove refund pay erase destroy terminate wipe purge charge revoke withdraw close void deactivate
+    unsubscribe drop discard buy purchase sell
+""")
+"""Verbs of what is hardly taken back."""
+
+
+def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
+    """Tools whose declaration says another thing than their name, each once, at the first flow that names them."""
+    users = {name: flow for flow in reversed(flows) for name in flow.own_tools}
+    for name, tool in tools.items():
+        verb = next(iter(stems(tool.operation or name)), "")
+        declared = tool.destructive or tool.idempotent or bool(tool.undoes)
+        if tool.read_only and verb in ACTING - LOOKING - NOUNS:
+            code, what = "contradicting-effect", "is declared read-only, and its name says that it changes something"
+            remedy = "Declare what it does: destructive, or nothing where it can be taken back; or rename it."
+        elif verb in _FINAL and not declared and tool.read_only is None:
+            code, what = "undeclared-effect", "declares no effect, and its name says that it can hardly be taken back"
+            remedy = "Declare it destructive, so that it is asked about; or say idempotent, or what undoes it."
+        else:
+            continue
+        flow = users.get(name)
+        at = NOWHERE if flow is None else places.of(flow, "tools", list(flow.own_tools).index(name))
+        yield Finding(
+            code=code,
+            flows=() if flow is None else (flow.name,),
+            at=at,
+            what=f"The tool {beginning(name, _LONGEST)} {what}.",
+            remedy=remedy,
+            evidence=(Evidence(text=name, flow="" if flow is None else flow.name),),
         )
 
 

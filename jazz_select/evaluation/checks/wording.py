@@ -6,18 +6,22 @@ likeness of letters alone says nothing. Everything goes by keys, so that thousan
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import combinations
 from math import ceil
 from statistics import fmean, median
+from unicodedata import name as character_name
 
 from rapidfuzz.distance import OSA
 
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
+from jazz_select.evaluation.checks.safety import seen, texts_of
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.encoder import spoken_name
+from jazz_select.memory.encoder import Lexical, spoken_name
 from jazz_select.text import beginning, nfkc, word_list
+from jazz_select.words import stem
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _FILLING = word_list("""
@@ -31,7 +35,7 @@ _LEAST_SLIPPED, _LEAST_WORDS = 5, 3
 
 def words_of(text: str, *, numbers: bool = True) -> tuple[str, ...]:
     """The words in small letters; without `numbers`, these are one and the same."""
-    words = _WORD.findall(nfkc(text[:8_000]).casefold().replace("’", "'"))
+    words = _WORD.findall(nfkc(seen(text[:8_000])).casefold().replace("’", "'"))
     return tuple(words) if numbers else tuple("0" if word.isdigit() else word for word in words)
 
 
@@ -109,6 +113,8 @@ EMPTY_WORDS = word_list("""
     concerning concerns flow use used should run choose right one fits applies matches case anything
     something their his her their they he she do does can has have topic question questions help intent
     me my you your
+    appropriate necessary relevant suitable applicable proper sensible useful possible required needed adequate
+    otherwise generally always ever sometimes so such etc fitting right correct best due choice option way
 """)
 """Words that a condition is put together with: what is left is what it says."""
 _FEW_WORDS = 3
@@ -126,18 +132,19 @@ def wording(flows: Sequence[BaseFlow], *, min_examples: int, places: Places) -> 
         places: Where things stand.
     """
     yield from _placeholders(flows, places)
+    yield from _too_long(flows, places)
+    yield from _descriptions(flows, places)
     yield from _conditions(flows, places)
+    yield from _denied(flows, places)
+    yield from _languages(flows, places)
     yield from _effects(flows, places)
     yield from _examples(flows, min_examples, places)
 
 
 def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     for flow in flows:
-        texts = [(field, None, getattr(flow, field)) for field in ("description", "condition", "title", "reply")]
-        for field in ("desired_effects", "examples", "steps"):
-            texts += [(field, number, text) for number, text in enumerate(getattr(flow, field))]
-        for field, number, text in texts:
-            if text.strip() and is_unwritten(text):
+        for field, number, text in texts_of(flow):
+            if field != "aliases" and text.strip() and is_unwritten(text):
                 yield Finding(
                     code="placeholder",
                     flows=(flow.name,),
@@ -151,6 +158,166 @@ def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding
 def is_unwritten(text: str) -> bool:
     """Whether a text is none that anybody meant: a placeholder, or marks alone."""
     return not text.strip() or bool(_UNWRITTEN.fullmatch(text[:_SHOWN]) or _MARKED.search(text))
+
+
+_LONGEST = {"examples": 500, "aliases": 200, "title": 200, "condition": 2_000, "desired_effects": 2_000, "steps": 4_000}
+_LONGEST_OF_OTHERS = 6_000
+"""Characters of a text of each field: an example of more is no request, and a description of more drowns the rest."""
+
+
+def _too_long(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    for flow in flows:
+        for field, number, text in texts_of(flow):
+            most = _LONGEST.get(field, _LONGEST_OF_OTHERS)
+            if len(text) > most:
+                yield Finding(
+                    code="long-text",
+                    flows=(flow.name,),
+                    at=places.of(flow, field, number),
+                    what=f"{field} of {flow.name} holds {len(text):,} characters: “{beginning(text, _SHOWN)}”.",
+                    remedy=f"Say it in {most:,}: what is longer says many things, and models read all of it each time.",
+                    evidence=(Evidence(text=text, flow=flow.name),),
+                )
+
+
+_GENERIC = word_list("""
+    handle handles handling process processes processing manage manages managing deal deals dealing take takes care
+    thing things stuff various general generic misc miscellaneous other others all any every some kind kinds sort
+    sorts perform performs action actions task tasks operation operations work works job jobs good well better make
+    makes give gives get gets let lets provide provides service services support supports assist assists assistance
+    we our us i what which how will wish wishes issue issues problem problems matter matters information info data
+    input inputs output outputs result results function functions procedure procedures step steps not no nothing
+    description system agent assistant bot tool tools everything
+""")
+"""Words that every flow could say of itself, with those of `EMPTY_WORDS`."""
+
+
+_ANYTHING = word_list("""
+    need needs help helps know knows tell show find fix fixed doing done working urgent urgently asap quick quickly
+    wrong trouble stuck here there now really very much more again anyone else possible yes no it's i'm i've
+    have having got been am were did question questions more thing want wants
+""")
+"""Words of which alone no request says what it is about, with `EMPTY_WORDS` and those of any flow."""
+
+
+_OPEN = word_list("""
+    help assist assistance support question questions problem problems issue issues trouble something anything fix
+    urgent matter
+""")
+_THANKING = frozenset({"thanks", "thank", "thx"})
+
+
+def is_broad(text: str) -> bool:
+    """Whether no word of a request says what it is about."""
+    words = words_of(text)
+    if not _OPEN.intersection(words) or _THANKING.intersection(words):
+        return False
+    return not set(words) - EMPTY_WORDS - _GENERIC - _ANYTHING - _FILLING - _LIGHT
+
+
+def _descriptions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    for flow in flows:
+        words = words_of(flow.description)
+        named = words == words_of(spoken_name(flow.name))
+        if not words or named or is_unwritten(flow.description) or set(words) - EMPTY_WORDS - _GENERIC:
+            continue
+        yield Finding(
+            code="vague-description",
+            flows=(flow.name,),
+            at=places.of(flow, "description"),
+            what=f"The description of {flow.name}, “{beginning(flow.description.strip(), _SHOWN)}”, would do for any "
+            "flow.",
+            remedy="Say in a sentence what this flow does, and to what.",
+            evidence=(Evidence(text=flow.description, flow=flow.name),),
+        )
+
+
+_CLAUSE = re.compile(r"[.;:!?\n]|,|\b(?:but|only|unless|except|instead|rather|although|and)\b")
+_DENYING = word_list("""
+    not never no nobody none cannot dont doesnt isnt wont without nicht nie kein keine keinen niemand ne pas jamais
+    nunca non nooit niet
+""")
+
+
+def _denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    """A text that denies, word for word, what the flow is called, and nowhere affirms it."""
+    for flow in flows:
+        name = [stem(word) for word in words_of(spoken_name(flow.name))]
+        named = set(name) - EMPTY_WORDS
+        if len(named) < _FEWEST_SAID or _DENYING.intersection(name):
+            continue
+        for field in ("description", "condition"):
+            text: str = getattr(flow, field)
+            clauses = [[stem(word.replace("'", "")) for word in words_of(each)] for each in _CLAUSE.split(text)]
+            about = [each for each in clauses if named <= set(each)]
+            if about and all(_DENYING.intersection(each[: min(map(each.index, named))]) for each in about):
+                yield Finding(
+                    code="contradicting-text",
+                    flows=(flow.name,),
+                    at=places.of(flow, field),
+                    what=f"The {field} of {flow.name} denies what it is called: “{beginning(text.strip(), _SHOWN)}”.",
+                    remedy="Say when it is the right flow; models and recall read the words, and hardly the “not”.",
+                    evidence=(Evidence(text=text, flow=flow.name),),
+                )
+
+
+# --- languages -----------------------------------------------------------------------
+
+_LANGUAGES = (
+    *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "swedish", "danish", "finnish"),
+    *("norwegian", "hungarian", "romanian", "turkish"),
+)
+"""Those of the lexical arm that are written in Latin letters."""
+_FEWEST_TOLD, _FOREIGN = 3, 0.1
+"""Little words by which a text shows its language, and the share of texts of a language that is no slip any more."""
+
+
+@cache
+def _readers() -> dict[str, Lexical]:
+    return {language: Lexical(language) for language in _LANGUAGES}
+
+
+@cache
+def _little_in(word: str) -> tuple[str, ...]:
+    """The languages of which this is one of the little words that say nothing by themselves."""
+    return tuple(language for language, reader in _readers().items() if not reader.content_words(word))
+
+
+def _spoken_in(text: str) -> Counter[str]:
+    """How many of its little words are of each language; of another script, how many of its letters are."""
+    letters = Counter(character_name(char, "?").split()[0] for char in text[:2_000] if char.isalpha())
+    script = letters.most_common(1)[0][0] if letters else "LATIN"
+    if script != "LATIN":
+        return Counter({script.lower(): letters[script]})
+    return Counter(language for word in set(words_of(text)) for language in _little_in(word))
+
+
+def _languages(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    """Texts in a language that hardly any other text of the catalogue is in."""
+    fields = {"description", "condition", "examples"}
+    told = [
+        (flow, field, number, text, counts)
+        for flow in flows
+        for field, number, text in texts_of(flow)
+        if field in fields and (counts := _spoken_in(text)) and max(counts.values()) >= _FEWEST_TOLD
+    ]
+    first = Counter(counts.most_common(1)[0][0] for *_, counts in told)
+    if not first:
+        return
+    main, _ = first.most_common(1)[0]
+    for flow, field, number, text, counts in told:
+        language, most = counts.most_common(1)[0]
+        is_slip = first[language] < max(_FOREIGN * len(told), _FEWEST_TOLD)
+        if language != main and is_slip and most >= 2 * counts[main]:
+            yield Finding(
+                code="mixed-languages",
+                flows=(flow.name,),
+                at=places.of(flow, field, number),
+                what=f"{field} of {flow.name} holds a text in {language}, “{beginning(text, _SHOWN)}”, where the "
+                f"catalogue is in {main}.",
+                remedy=f"Write it in {main}; where users write {language} too, give every flow examples in it.",
+                evidence=(Evidence(text=text, flow=flow.name),),
+            )
 
 
 def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -220,6 +387,7 @@ def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> I
             yield from _thin(flow, least, places)
             yield from _copied(flow, places)
     yield from _shared(flows, places)
+    yield from _near_copies(flows, places)
 
 
 def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
@@ -292,6 +460,49 @@ def _shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
                 ),
             )
             break
+
+
+_LIGHT = _FILLING | word_list("""
+    a an the i i'd i'm i'll we we'd you would like want wanna need could can will may should to me kindly some get
+    let for of that
+""")
+"""Words that make no other request of one."""
+_FEWEST_SAID, _MOST_SAID = 2, 40
+_LONG_ENOUGH = 5
+
+
+def _near_copies(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    """Requests of two flows that say the same in another order, or with a word more or less that decides nothing."""
+    whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
+    bags = [frozenset(map(stem, words_of(flow.examples[number]))) - _LIGHT for flow, number in whose]
+    known: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+    shorter: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+    told = set[int]()
+    for mine, bag in enumerate(bags):
+        if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:
+            continue
+        less = [bag - {word} for word in bag] if len(bag) > _LONG_ENOUGH else []
+        known[bag].append(mine)
+        for each in less:
+            shorter[each].append(mine)
+        near = {*known[bag], *shorter[bag], *(at for each in less for at in known[each])}
+        flow, number = whose[mine]
+        for at in sorted(near):
+            other, theirs = whose[at]
+            text, beside = flow.examples[number], other.examples[theirs]
+            same = folded(text, numbers=False), folded(beside, numbers=False)
+            if other is flow or mine in told or related(flow, other) or slipped(*same):  # those are shared examples
+                continue
+            told.add(mine)
+            yield Finding(
+                code="near-copies",
+                flows=(other.name, flow.name),
+                at=places.of(flow, "examples", number),
+                what=f"“{beginning(text, _SHOWN)}” of {flow.name} asks what “{beginning(beside, _SHOWN)}” of "
+                f"{other.name} does.",
+                remedy="Leave it to the flow that is right, or have each say what tells them apart.",
+                evidence=(Evidence(text=text, flow=flow.name, beside=beside, other=other.name),),
+            )
 
 
 def related(one: BaseFlow, other: BaseFlow) -> bool:

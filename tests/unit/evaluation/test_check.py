@@ -9,6 +9,7 @@ import pytest
 from jazz_select import FlowRegistry, load_flows
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation import KINDS, Case, Findings, Severity, check
+from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import HashEmbedder
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +32,9 @@ GOOD = f"""
 
 def look(order_id: str) -> str:
     return order_id
+
+
+PAY = Tool(name="pay_back", destructive=True)
 
 
 def checked(folder: Path, text: str, *, name: str = "flows.yaml", tools: object = None, cases: object = ()) -> Findings:
@@ -119,7 +123,7 @@ def test_each_fault_has_its_code_and_its_line(tmp_path: Path, old: str, new: str
 
 
 def test_what_is_in_order_has_no_findings(tmp_path: Path) -> None:
-    findings = checked(tmp_path, GOOD, tools={"look_up_order": look, "pay_back": look})
+    findings = checked(tmp_path, GOOD, tools={"look_up_order": look, "pay_back": PAY})
     assert findings.found == ()
     assert findings.flows == 2
 
@@ -210,7 +214,7 @@ def test_composites_that_cannot_run(tmp_path: Path, part: str, when: str, codes:
     ("tools", "codes"),
     [
         pytest.param({"look_up_order": look}, [("unknown-tool", "pay_back")], id="one that is not there"),
-        pytest.param({"lookup_order": look, "pay_back": look}, [("unknown-tool", "look_up_order")] * 2, id="misspelt"),
+        pytest.param({"lookup_order": look, "pay_back": PAY}, [("unknown-tool", "look_up_order")] * 2, id="misspelt"),
         pytest.param(None, [], id="nobody knows"),
         pytest.param("nowhere", [("unreadable-file", "nowhere")], id="a source that is not there"),
     ],
@@ -228,7 +232,7 @@ def test_a_reply_asks_for_a_fact_that_no_tool_gives(tmp_path: Path) -> None:
         return {"order_id": order_id}
 
     text = GOOD.rstrip() + "\n  reply: Your order {order_id} is at {place}.\n"
-    tools = {"look_up_order": look_up_order, "pay_back": look_up_order}
+    tools = {"look_up_order": look_up_order, "pay_back": PAY}
     found = checked(tmp_path, text, tools=tools).found
     assert [(each.code, each.at.line) for each in found if "{place}" in each.what] in ([("unknown-fact", 14)], [])
 
@@ -304,16 +308,15 @@ def test_where_there_are_no_flows_there_is_nothing_to_judge(source: str) -> None
 def test_findings_are_values_that_travel(tmp_path: Path) -> None:
     text = GOOD.replace("has the van left", "'[bold]</td><script>alert(1)</script>\\u202e TODO'")
     findings = checked(tmp_path, text.replace("'[bold]", '"[bold]').replace("TODO'", 'TODO"'))
-    (only,) = findings.found
-    assert only.code == "placeholder"
+    assert [each.code for each in findings.found] == ["prompt-injection", "hidden-characters", "placeholder"]
     told = orjson.loads(orjson.dumps(findings.to_dict()))
-    assert told["counts"] == {"error": 0, "warning": 1, "note": 0}
+    assert told["counts"] == {"error": 1, "warning": 2, "note": 0}
     assert told["findings"][0]["evidence"][0]["cosine"] is None
     html = findings._repr_html_()  # pyright: ignore[reportPrivateUsage] - what a notebook calls
     assert "<script>" not in html
     assert "\u202e" not in html
     assert findings.at_least("warning") == findings.found
-    assert findings.at_least(Severity.ERROR) == ()
+    assert findings.at_least(Severity.ERROR) == findings.found[:1]
 
 
 def test_a_registry_is_judged_as_it_is() -> None:

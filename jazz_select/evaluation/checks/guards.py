@@ -1,0 +1,128 @@
+"""Guards that raise, or that never agree: each is asked in many contexts, of the facts that it looks for itself.
+
+A guard is the author's code, which loading the flows has run already. It is handed contexts that note which facts it
+asks for, and then values for these: true and false, numbers, texts, a time, and whatever its own code compares with.
+Only where all that it looks at is the context can be said that it never agrees.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice, product
+from types import CodeType
+from typing import Any, Final
+
+from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
+from jazz_select.flow.base import BaseFlow
+from jazz_select.text import describe_error
+
+_MOST_ASKED: Final = 400
+"""Contexts that a guard is asked in."""
+_MOST_FACTS: Final = 12
+_USUAL: Final = (True, False, 1, 0, 10**6, "x", "", datetime(2030, 6, 5, 12, tzinfo=UTC), ["x"])
+_PLAIN = frozenset({*dir(str), *dir(dict), *dir(list), *dir(int), "bool", "len", "str", "int", "float", "isinstance"})
+"""Names that only look at what they are given."""
+
+
+class _Noting(dict[str, Any]):
+    """A context that notes what it is asked for."""
+
+    def __init__(self, known: Mapping[str, Any], asked: dict[str, None]) -> None:
+        super().__init__(known)
+        self._asked = asked
+
+    def __getitem__(self, name: str) -> Any:
+        self._asked[name] = None
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._asked[name] = None
+        return super().get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        self._asked[str(name)] = None
+        return super().__contains__(name)
+
+
+def guards(flows: Sequence[BaseFlow], contexts: Sequence[Mapping[str, Any]], places: Places) -> Iterator[Finding]:
+    """What is wrong with the guards of these flows.
+
+    Args:
+        flows: All of a catalogue.
+        contexts: Some that there are, such as those of cases.
+        places: Where things stand.
+    """
+    for flow in flows:
+        if flow.has_guard:
+            yield from _of(flow, contexts, places)
+
+
+def _of(flow: BaseFlow, contexts: Sequence[Mapping[str, Any]], places: Places) -> Iterator[Finding]:
+    facts = dict[str, None]()
+    agreed, failed = False, ""
+    for context in islice(_contexts(flow, contexts, facts), _MOST_ASKED):
+        try:
+            agreed = bool(flow.available(_Noting(context, facts)))
+        except Exception as error:  # noqa: BLE001 - whatever an author's code raises is what is looked for
+            known = not context or context in contexts  # what is made up may be of a type that nobody passes
+            failed = failed or (describe_error(error) if known else "")
+        if agreed:
+            break
+    if failed:
+        what = f"The guard of {flow.name} raises: {failed}"
+        remedy = "Have it read the context with .get: where a guard raises, its flow is withheld."
+        yield _finding("broken-guard", flow, what, remedy, places)
+    elif not agreed and _is_closed(flow):
+        what = f"The guard of {flow.name} agreed in none of many contexts, of {', '.join(facts) or 'no facts at all'}"
+        remedy = "Say when the flow may be offered, or take the flow out: it is never offered."
+        yield _finding("dead-guard", flow, what, remedy, places)
+
+
+def _finding(code: str, flow: BaseFlow, what: str, remedy: str, places: Places) -> Finding:
+    at, evidence = places.of(flow), (Evidence(text=flow.name, flow=flow.name),)
+    return Finding(code=code, flows=(flow.name,), at=at, what=f"{what}.", remedy=remedy, evidence=evidence)
+
+
+def _contexts(
+    flow: BaseFlow, contexts: Sequence[Mapping[str, Any]], facts: Mapping[str, None]
+) -> Iterator[Mapping[str, Any]]:
+    """None, those that there are, and all values for whatever it has asked for meanwhile."""
+    yield {}
+    yield from contexts
+    values = list({repr(each): each for each in (*_compared(_codes(flow)), *_USUAL)}.values())
+    known = 0
+    while known < len(facts):  # a fact may be asked for only where another one is as it should be
+        known = len(facts)
+        names = list(facts)[:_MOST_FACTS]
+        yield from (dict.fromkeys(names, value) for value in values)
+        yield from (dict(zip(names, each, strict=True)) for each in product(values, repeat=len(names)))
+
+
+def _codes(flow: BaseFlow) -> list[CodeType]:
+    """The code of a guard, and of what it calls of its own module."""
+    guard: Any = flow.available
+    ahead: list[Any] = [getattr(guard, "__func__", guard)]
+    found: list[CodeType] = []
+    while ahead and len(found) < _MOST_FACTS:
+        each = ahead.pop()
+        code = getattr(each, "__code__", None)
+        if not isinstance(code, CodeType) or code in found:
+            continue
+        found.append(code)
+        ahead += [each.__globals__[name] for name in code.co_names if callable(each.__globals__.get(name))]
+    return found
+
+
+def _compared(codes: Sequence[CodeType]) -> list[Any]:
+    """The constants of some code, and numbers one above and below."""
+    found: list[Any] = []
+    for code in codes:
+        for each in code.co_consts:
+            found += each if isinstance(each, tuple | frozenset) else [each]
+    numbers = [near for each in found if isinstance(each, int | float) for near in (each - 1, each + 1)]
+    return [*found, *numbers]
+
+
+def _is_closed(flow: BaseFlow) -> bool:
+    """Whether the guard looks at nothing but the context, as far as its code shows."""
+    codes = _codes(flow)
+    return len(codes) == 1 and _PLAIN.issuperset(codes[0].co_names) and not codes[0].co_freevars

@@ -1,0 +1,184 @@
+"""What must not stand in a catalogue's texts: personal data, instructions to a model, and characters nobody sees.
+
+Every text of a flow may be embedded, indexed, logged and shown to models, and an example is often a request that
+somebody sent. Numbers count as personal data only where their check digits are right, or where the text says what
+they are.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from unicodedata import category
+
+from jazz_select.evaluation.checks.findings import Evidence, Finding, Place, Places
+from jazz_select.flow.base import BaseFlow
+from jazz_select.text import beginning, nfkc
+
+_SHOWN = 80
+_MOST_READ = 60_000
+_TEXTS = ("description", "condition", "title", "reply")
+_LISTS = ("desired_effects", "examples", "steps", "aliases")
+Told = tuple[str, int | None, str]
+"""A field of a flow, the number of the entry in it, and its text."""
+
+
+def texts_of(flow: BaseFlow) -> Iterator[Told]:
+    """Every text of a flow that somebody wrote, as it stands there."""
+    for field in _TEXTS:
+        yield field, None, getattr(flow, field)
+    for field in _LISTS:
+        for number, text in enumerate(getattr(flow, field)):
+            yield field, number, text
+
+
+def safety(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    """What no text of these flows should hold."""
+    for flow in flows:
+        for field, number, text in texts_of(flow):
+            where = f"{field} of {flow.name}"
+            yield from unsafe(text, where, places.of(flow, field, number), (flow.name,))
+
+
+def unsafe(text: str, where: str, at: Place, flows: tuple[str, ...] = ()) -> Iterator[Finding]:
+    """What is wrong with one text: at most one finding of each kind.
+
+    Args:
+        text: Any text, as it stands in a file.
+        where: What it is, in words.
+        at: Where it stands.
+        flows: Whose it is.
+    """
+    hidden = [f"U+{ord(char):04X}" for char in dict.fromkeys(text[:_MOST_READ]) if _is_hidden(char)]
+    if hidden:
+        yield _finding(
+            "hidden-characters",
+            f"{where} holds characters that nobody sees ({', '.join(hidden[:3])})",
+            "Take them out: two texts that look the same are different ones with them.",
+            (text, at, flows),
+        )
+    plain = nfkc(seen(text[:_MOST_READ]))
+    if data := personal_data(plain):
+        yield _finding(
+            "personal-data",
+            f"{where} holds {data}",
+            "Write made-up data that looks like it, or leave it out: texts of flows are embedded, kept and shown.",
+            (text, at, flows),
+        )
+    if found := injection(plain):
+        yield _finding(
+            "prompt-injection",
+            f"{where} tells a model what to do: “{beginning(found, _SHOWN)}”",
+            "Take it out, or have an example say it in other words: models are shown this text.",
+            (text, at, flows),
+        )
+
+
+def _finding(code: str, what: str, remedy: str, about: tuple[str, Place, tuple[str, ...]]) -> Finding:
+    text, at, flows = about
+    evidence = (Evidence(text=text, flow=flows[0] if flows else ""),)
+    return Finding(code=code, flows=flows, at=at, what=f"{what}.", remedy=remedy, evidence=evidence)
+
+
+_JOINERS = "\u200c\u200d"
+"""Zero-width joiners, which Persian, Indic scripts and emoji are written with."""
+_TAGS = range(0xE0000, 0xE0080)
+
+
+def _is_hidden(char: str) -> bool:
+    if char.isascii() or char in _JOINERS:
+        return False
+    return category(char) == "Cf" or ord(char) in _TAGS or char in "\u115f\u1160\u3164\uffa0"
+
+
+def seen(text: str) -> str:
+    """A text without the characters that nobody sees."""
+    if text.isascii():
+        return text
+    return "".join(char for char in text if not _is_hidden(char) and char not in _JOINERS)
+
+
+# --- personal data ---------------------------------------------------------------
+
+_MAIL = re.compile(r"[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-z]{2,24}", re.IGNORECASE)
+_NOBODYS = re.compile(
+    r"(?:^(?:info|support|service|help|contact|hello|office|team|sales|billing|press|privacy|security|no-?reply)@)"
+    r"|(?:[@.]example\.\w+$)|(?:\.(?:example|test|invalid|localhost)$)",
+    re.IGNORECASE,
+)
+"""Addresses that are no person's: of a desk, or of a domain that nobody can have (RFC 2606)."""
+_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{1,11}){3,9}\b", re.IGNORECASE)
+_SHORTEST_IBAN, _LONGEST_IBAN, _FEWEST_DIGITS = 15, 34, 10
+_CARD = re.compile(r"(?<![\w+])\d(?:[ -]?\d){12,18}(?!\w)")
+_ISSUED = re.compile(r"(?:4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7]|6[05]|35)\d{14}|3[47]\d{13}|3[068]\d{12})")
+"""How the numbers of cards begin, and how long each is."""
+_PASSPORT = re.compile(
+    r"\b(?:passports?|reisepass\w*|personalausweis\w*|passeports?|pasaportes?|passaport[oi]|passaportes?|paspoort\w*"
+    r"|identity cards?|id cards?|national ids?)\b[^.!?\n]{0,40}?\b(?=\w*\d\w*\d\w*\d)([A-Z0-9]{6,12})\b",
+    re.IGNORECASE,
+)
+_SOCIAL = re.compile(r"(?<![\w-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
+_PHONE = re.compile(
+    r"(?<![\w+])\+[1-9](?:[ ()./-]{0,2}\d){8,14}(?!\w)"
+    r"|\b(?:phone|mobile|cell|tel|telefon|handy|portable|móvil|call me (?:at|on|under))\b\W{0,3}(?:\w+\W){0,2}?"
+    r"(?:\(?0\d(?:[ ()./-]{0,2}\d){6,12})(?!\w)",
+    re.IGNORECASE,
+)
+_BORN = re.compile(
+    r"\b(?:born(?: on)?|birthday|date of birth|dob|geboren(?: am)?|née? le|naissance|nacimiento)\b[^.!?\n]{0,20}?"
+    r"\b\d{1,4}[./-]\d{1,2}[./-]\d{2,4}\b",
+    re.IGNORECASE,
+)
+
+
+def personal_data(text: str) -> str:
+    """Which personal data a text holds, in words that repeat none of it; empty where it holds none."""
+    found = {
+        "a mail address": any(not _NOBODYS.search(each[0]) for each in _MAIL.finditer(text)),
+        "an IBAN": any(_is_iban(each[0]) for each in _IBAN.finditer(text)),
+        "the number of a payment card": any(_is_card(each[0]) for each in _CARD.finditer(text)),
+        "the number of a passport or an identity card": _PASSPORT.search(text) is not None,
+        "a social security number": _SOCIAL.search(text) is not None,
+        "a phone number": _PHONE.search(text) is not None,
+        "a date of birth": _BORN.search(text) is not None,
+    }
+    return " and ".join(name for name, holds in found.items() if holds)
+
+
+def _is_iban(text: str) -> bool:
+    """Whether it begins with an IBAN: the rest of the division by 97 is 1 (ISO 13616)."""
+    whole = ""
+    for part in re.split(r"[ -]", text.upper()):
+        whole += part
+        if _SHORTEST_IBAN <= len(whole) <= _LONGEST_IBAN and sum(map(str.isdigit, whole)) >= _FEWEST_DIGITS:
+            turned = whole[4:] + whole[:4]
+            if int("".join(str(int(char, 36)) for char in turned)) % 97 == 1:
+                return True
+    return False
+
+
+def _is_card(text: str) -> bool:
+    """Whether an issuer's number, with the right check digit (Luhn)."""
+    digits = [int(char) for char in text if char.isdigit()]
+    if len(set(digits)) == 1 or not _ISSUED.fullmatch("".join(map(str, digits))):
+        return False
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
+    return (sum(doubled) + sum(digits[-1::-2])) % 10 == 0
+
+
+# --- instructions to a model ---------------------------------------------------------
+
+
+@cache
+def _injections() -> re.Pattern[str]:
+    lines = Path(__file__).with_name("injections.txt").read_text("utf-8").splitlines()
+    return re.compile("|".join(line for line in lines if line and not line.startswith("# ")), re.IGNORECASE)
+
+
+def injection(text: str) -> str:
+    """The words of a text that tell a model what to do, or pass for the frame of a prompt; empty where there are none.
+
+    Patterns find what is written as most of it is; they are no defence, which is what approvals and offered flows are.
+    """
+    found = _injections().search(text[:_MOST_READ])
+    return found[0].strip() if found else ""
