@@ -25,6 +25,8 @@ MOST_VALUES: Final = 10_000
 MOST_LETTERS: Final = 4_000_000
 """Of what a tool may return, and a context may hold: texts, numbers, lists and objects together; and characters."""
 _SIGNATURE: Final = "signature"
+_LEAST_SECRET: Final = 16
+"""Bytes of what is signed with."""
 _LARGEST: Final = 2**63
 _ENDLESS: Final = 10**4_300
 """Python writes no number of more digits as text."""
@@ -196,7 +198,7 @@ def signed(text: str, secret: Secret | None, kind: str) -> str:
     It holds through whatever stores JSON as values: other blanks, another order of keys. Without a secret, the text.
 
     Raises:
-        ConfigError: The secret is empty, or none.
+        ConfigError: The secret is too short, or none.
         SnapshotError: The text is no JSON object.
     """
     if secret is None:
@@ -259,9 +261,11 @@ def _keys(secret: Secret) -> list[bytes]:
     wrong = [type(each).__name__ for each in keys if not isinstance(each, bytes)]
     if wrong:
         raise ConfigError(f"secret is a text, bytes, or a list of these, the newest first, not {wrong[0]}")
-    if not keys or not all(keys):
-        msg = "secret is empty: anybody could sign with it; take random bytes, such as secrets.token_bytes(32)"
-        raise ConfigError(msg)
+    if not keys or min(map(len, cast("list[bytes]", keys))) < _LEAST_SECRET:
+        raise ConfigError(
+            f"secret has fewer than {_LEAST_SECRET} bytes, which can be guessed; take random ones, such as "
+            "secrets.token_bytes(32)"
+        )
     return cast("list[bytes]", keys)
 
 

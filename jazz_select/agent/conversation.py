@@ -3,12 +3,14 @@
 import re
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from time import time
 from typing import Annotated, Any, Final, Literal, Self
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError
 
 from jazz_select.agent.pending_call import PendingCall
+from jazz_select.arguments import Seconds, check_argument
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, plain_bytes, signed, unsigned
@@ -231,6 +233,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         question: Which flow is meant, where the last turn asked that: the next message is heard as its answer first.
         look_ups: The tools that only read and were offered where no flow fitted: they stay offered.
         called: What was found by flows that others call, by flow: each is run once.
+        expires: Until when it can be gone on with, in seconds since 1970; 0 for ever.
         version: Of this format.
     """
 
@@ -247,6 +250,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     question: AskedFlows | None = None
     look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()
     called: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
+    expires: float = Field(default=0.0, ge=0.0)
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")
     """The text that it was read from, where that was signed with a secret that is not known here."""
@@ -277,19 +281,27 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         """Those that are to come back, the next one last."""
         return self.flows[:-1]
 
-    def to_json(self, *, secret: Secret | None = None) -> str:
+    def to_json(self, *, secret: Secret | None = None, valid_s: float | None = None) -> str:
         """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen.
 
         Of several secrets the first signs. Without one, a conversation that was read from a signed text is that text:
         who cannot sign passes it on as it came.
 
+        Args:
+            secret: What it is signed with.
+            valid_s: For how many seconds it can be read again; by default as long as it says (`expires`). Only a secret
+                keeps others from changing that.
+
         Raises:
-            ConfigError: A secret is empty, or none.
+            ConfigError: A secret is too short, or none; or no time is left.
         """
+        if valid_s is not None:
+            check_argument("valid_s", valid_s, Seconds)
+            return self.model_copy(update={"expires": time() + valid_s}).to_json(secret=secret)
         if secret is None and self._as_signed:
             return self._as_signed
         # Where nothing was kept of it, it is left out: then an earlier version of this library reads it, too.
-        empty = {name for name in ("shown", "question", "look_ups", "called") if not getattr(self, name)}
+        empty = {name for name in ("shown", "question", "look_ups", "called", "expires") if not getattr(self, name)}
         return signed(self.model_dump_json(exclude=empty), secret, "conversation")
 
     @classmethod
@@ -302,8 +314,8 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
                 refused. Without a secret whatever stands in it is believed: keep it where users cannot write.
 
         Raises:
-            ConfigError: A secret is empty, or none.
-            SnapshotError: It is none, of a version that is not known here, or not signed with this secret.
+            ConfigError: A secret is too short, or none.
+            SnapshotError: It is none, of a version that is not known here, not signed with this secret, or expired.
         """
         given, text = text, unsigned(text, secret, "conversation", longest=LONGEST_STORED)
         if text.lstrip()[:1] in ("[", b"["):
@@ -319,6 +331,8 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             if errors[0]["type"] == "extra_forbidden":
                 problem += "; another version of this library may have saved it: begin a new conversation"
             raise SnapshotError(problem, missing=missing) from error
+        if found.expires and found.expires < time():
+            raise SnapshotError("it has expired: begin a new conversation")
         if found.version != VERSION:
             problem = f"the conversation is of version {found.version}, and this is version {VERSION}"
             raise SnapshotError(problem, missing=("version",))

@@ -59,7 +59,7 @@ def shop_agent(log: list[str], *, approval: Any = "never") -> Agent:
     return agent_of(registry, tools, decision_callback=Notifies(), approval=approval)
 
 
-@pytest.mark.parametrize("secret", [SECRET, "a text"], ids=["bytes", "text"])
+@pytest.mark.parametrize("secret", [SECRET, "a text of sixteen letters or more"], ids=["bytes", "text"])
 async def test_what_was_signed_comes_back_through_any_store_of_json(secret: str | bytes) -> None:
     conversation = await saved()
     text = conversation.to_json(secret=secret)
@@ -74,7 +74,7 @@ async def test_what_is_not_signed_with_this_secret_is_refused() -> None:
     signed = json.loads(conversation.to_json(secret=SECRET))
     others = [
         json.loads(conversation.to_json()),
-        json.loads(conversation.to_json(secret=b"another")),
+        json.loads(conversation.to_json(secret=b"another of sixteen")),
         signed | {"turns": 7},
         signed | {"signature": signed["signature"][:-1]},
         signed | {"signature": None},
@@ -86,13 +86,13 @@ async def test_what_is_not_signed_with_this_secret_is_refused() -> None:
     for text in ("[]", "3", "{", '"signature"'):
         with pytest.raises(SnapshotError):
             Conversation.from_json(text, secret=SECRET)
-    with pytest.raises(ConfigError, match="secret is empty"):
+    with pytest.raises(ConfigError, match="fewer than 16 bytes"):
         conversation.to_json(secret="")
 
 
 def test_a_new_secret_takes_the_place_of_an_old_one() -> None:
     conversation = Conversation(id="1")
-    before, after, others = "the old one", "the new one", "another's"
+    before, after, others = "the old one of these two", "the new one of these two", "that of somebody else"
     old, both = conversation.to_json(secret=before), (after, before.encode())
     assert Conversation.from_json(old, secret=both) == conversation
     new = Conversation.from_json(old, secret=both).to_json(secret=both)
@@ -105,10 +105,10 @@ def test_a_new_secret_takes_the_place_of_an_old_one() -> None:
 @pytest.mark.parametrize(
     ("secret", "message"),
     [
-        ("", "is empty"),
-        (b"", "is empty"),
-        ([], "is empty"),
-        (["new", ""], "is empty"),
+        ("", "fewer than 16 bytes"),
+        (b"", "fewer than 16 bytes"),
+        ([], "fewer than 16 bytes"),
+        (["sixteen letters and more", "fifteen letters"], "fewer than 16 bytes"),
         (7, "not int"),
         ([None], "not NoneType"),
     ],
@@ -120,6 +120,17 @@ def test_what_nobody_can_sign_with_is_refused(secret: Any, message: str) -> None
             each.to_json(secret=secret)
         with pytest.raises(ConfigError, match=message):
             type(each).from_json(each.to_json(), secret=secret)
+
+
+def test_a_conversation_can_be_kept_for_a_time() -> None:
+    kept = Conversation(id="1").to_json(secret=SECRET, valid_s=3_600)
+    assert Conversation.from_json(kept, secret=SECRET).id == "1"
+    late = Conversation(id="1", expires=1.0).to_json(secret=SECRET)
+    with pytest.raises(SnapshotError, match="it has expired: begin a new conversation"):
+        Conversation.from_json(late, secret=SECRET)
+    for wrong in (0, -1, "soon"):
+        with pytest.raises(ConfigError, match="valid_s is a number of seconds above 0"):
+            Conversation().to_json(valid_s=wrong)  # type: ignore[arg-type]
 
 
 def test_what_one_kind_is_signed_with_signs_no_other() -> None:

@@ -150,15 +150,16 @@ def greet() -> str:
     return "hello"
 
 
+TRUSTED = {"trusted": True}
 LISTED: list[Any] = [
-    pytest.param({"title": "Say hello"}, {}, "Say hello", id="a title"),
-    pytest.param({"annotations": {"title": "Say hello"}}, {}, "Say hello", id="one among the annotations"),
-    pytest.param({"title": "Say hello", "annotations": {"title": "No"}}, {}, "Say hello", id="both"),
-    pytest.param({"annotations": SimpleNamespace(title="Say hello")}, {}, "Say hello", id="objects"),
-    pytest.param({"title": "Say\n\u202ehello"}, {}, "Say \\u202ehello", id="in one line"),
-    pytest.param({"title": "x" * 1000}, {}, "x" * 120 + "…", id="a long one"),
-    pytest.param({"title": 5}, {}, "Greet them", id="none that is a text"),
-    pytest.param({"title": "Harmless"}, {"trusted": False}, "Greet them", id="of a server that is not trusted"),
+    pytest.param({"title": "Say hello"}, TRUSTED, "Say hello", id="a title"),
+    pytest.param({"annotations": {"title": "Say hello"}}, TRUSTED, "Say hello", id="one among the annotations"),
+    pytest.param({"title": "Say hello", "annotations": {"title": "No"}}, TRUSTED, "Say hello", id="both"),
+    pytest.param({"annotations": SimpleNamespace(title="Say hello")}, TRUSTED, "Say hello", id="objects"),
+    pytest.param({"title": "Say\n\u202ehello"}, TRUSTED, "Say \\u202ehello", id="in one line"),
+    pytest.param({"title": "x" * 1000}, TRUSTED, "x" * 120 + "…", id="a long one"),
+    pytest.param({"title": 5}, TRUSTED, "Greet them", id="none that is a text"),
+    pytest.param({"title": "Harmless"}, {}, "Greet them", id="of a server that is not trusted"),
 ]
 
 

@@ -27,7 +27,7 @@ from jazz_select.testing import ScriptedModel
 from tests.unit.agent.turns import ADA, agent_of, destroyer, obj, shop_of, tools_for
 from tests.unit.selector.test_travelling import json_values, places, texts
 
-SECRET = b"of these tests"
+SECRET = b"the secret of these tests"
 CALL = '{"tool_calls": [{"id": "1", "tool": "refund", "arguments": {"email": "ada@example.org"}}]}'
 
 
