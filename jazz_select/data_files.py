@@ -96,8 +96,7 @@ def json_value(text: str, most_values: int = MOST_VALUES) -> object:
         RecursionError: It is nested too deeply.
     """
     if has_more_values(text.encode(errors="replace"), most_values):
-        msg = f"it holds more than {most_values} values; split it"
-        raise ValueError(msg)
+        raise ValueError(f"it holds more than {most_values} values; split it")
     return json.loads(text, object_pairs_hook=_unique)
 
 

@@ -52,8 +52,7 @@ class Texts:
             missing = [] if name in self._tables else [key for key in english if key not in own]
             if missing:
                 whole = "a new language needs every sentence of [en] in jazz_select/texts.toml"
-                msg = f"texts[{name!r}]: {whole}; missing: {', '.join(missing)}"
-                raise ConfigError(msg)
+                raise ConfigError(f"texts[{name!r}]: {whole}; missing: {', '.join(missing)}")
             self._tables[name] = {**self._tables.get(name, {}), **own}
 
     def spoken(self, messages: Iterable[str]) -> "_Spoken":

@@ -185,8 +185,7 @@ class Agent:
         self._facts = checked_facts(facts)
         check_argument("open_tools", open_tools, OpenTools)
         if narrowing not in get_args(Narrowing):
-            msg = f"narrowing is one of {', '.join(map(repr, get_args(Narrowing)))}, not {narrowing!r:.80}"
-            raise ConfigError(msg)
+            raise ConfigError(f"narrowing is one of {', '.join(map(repr, get_args(Narrowing)))}, not {narrowing!r:.80}")
         self._grows = narrowing == "growing"
         self._schema = OutputSchema(schema) if schema is not None else None
         self._hooks, self._redact = tuple(hooks), redact
@@ -411,11 +410,7 @@ class Agent:
 
 
 async def _prepared(schema: SchemaLike) -> OutputSchema:
-    """A schema for one turn.
-
-    Raises:
-        ConfigError: It cannot be used, or the time of the turn is over before it could be.
-    """
+    """A schema for one turn."""
     try:
         return await run_within_budget(output_schema(schema), what="its schema")
     except TimeoutError as error:

@@ -37,12 +37,7 @@ Find = Callable[[str], BaseFlow | None]
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """What users are told that flows and tools are called: their titles, never the names by which code knows them.
-
-    Attributes:
-        find: The live flow of a name.
-        tools: The connected tools.
-    """
+    """What users are told that flows and tools are called: their titles, never the names by which code knows them."""
 
     find: Find
     tools: Mapping[str, Tool]
@@ -167,14 +162,7 @@ def question_for(
     choices: Mapping[str, Sequence[Any]] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> str:
-    """The question for what a flow waits for, behind what was wrong with what was said.
-
-    Args:
-        flow: The flow.
-        asks: The names of what it waits for.
-        choices: Of what was said in several ways, the values of which one is meant.
-        wrong: Of what was refused, why.
-    """
+    """The question for what a flow waits for, behind what was wrong with what was said."""
     meant = {name: f" {say('or')} ".join(map(str, values)) for name, values in (choices or {}).items()}
     declared = flow.all_inputs() if flow is not None else {}
     told = [in_one_line(text) for name, text in (wrong or {}).items() if name in asks]

@@ -39,14 +39,7 @@ def event_data(event: Event, *, secret: Secret | None = None) -> dict[str, Any]:
 def event_of(
     name: str, data: object, *, registry: Mapping[str, BaseFlow] | None = None, secret: Secret | None = None
 ) -> Event | None:
-    """The event of this name and these data; None where a newer version knows an event that this one does not.
-
-    Args:
-        name: Its `event_name`.
-        data: Its `event_data`.
-        registry: Where live flows are, as of `TurnResult.from_dict`.
-        secret: What the conversation is signed with; likewise.
-    """
+    """The event of this name and these data; None where a newer version knows an event that this one does not."""
     kind = _KINDS.get(name)
     if kind is None:
         return None

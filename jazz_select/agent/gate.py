@@ -67,11 +67,7 @@ class DestructionGate:
         self._tools = tools
 
     def chained(self, flow: BaseFlow) -> Iterator[Tool]:
-        """The connected tools that its chain and those of its parts may run, in their order.
-
-        Raises:
-            FlowError: A chain cannot be run.
-        """
+        """The connected tools that its chain and those of its parts may run, in their order."""
         for step in chain_of(flow):
             yield from (self._tools[name] for name in self._runnable(step) if name in self._tools)
         for part in flow.subflows:
@@ -164,11 +160,7 @@ class AgentApproval:
         hook: Approve | None,
         claims: ClaimStore | None = None,
     ) -> None:
-        """Take both, and where calls are claimed that two processes might make.
-
-        Raises:
-            ConfigError: There is no such policy, or no such store.
-        """
+        """Take both, and where calls are claimed that two processes might make."""
         check_argument("claims", claims, Claims | None)
         check_argument("approval", policy, ApprovalPolicy)
         self._policy: ApprovalPolicy = policy

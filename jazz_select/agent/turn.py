@@ -96,12 +96,7 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True)
 class FlowStack:
-    """The flows that are under way.
-
-    Attributes:
-        flows: The open ones, the active one last.
-        failed: Those that ended after something was destroyed, to go on where they are asked for again.
-    """
+    """The flows that are under way."""
 
     flows: tuple[OpenFlow, ...] = ()
     failed: tuple[OpenFlow, ...] = ()

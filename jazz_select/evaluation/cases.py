@@ -39,14 +39,7 @@ COLUMNS = (*_PLAIN, *_NAMES, "episodes", *_OBJECTS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of a file.
-
-    Attributes:
-        number: Its place, from 1.
-        line: Where it begins, from 1; None where the format does not tell.
-        given: What it holds.
-        wrong: Fields that could not be read, with why.
-    """
+    """One entry of a file."""
 
     number: int
     line: int | None = None
@@ -112,8 +105,7 @@ def _document(file: Path, what: str) -> Document | None:
         documents = documents_of(file, suffix=".yaml")
     except DataFileError as error:
         told = f"{file} is no YAML" if error.is_syntax else f"cannot read the {what} in {file}"
-        msg = f"{told}: {error.problem}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{told}: {error.problem}") from error
     if len(documents) > 1:
         msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
         raise ConfigError(msg)

@@ -55,8 +55,7 @@ class ServedAgents(dict[str, RunningCatalogue]):
         self._keys = dict(keys or {})
         unknown = sorted(set(self._keys.values()) - self.keys())
         if unknown:
-            msg = f"there are keys of agents that are not served: {', '.join(unknown[:5])}"
-            raise ConfigError(msg)
+            raise ConfigError(f"there are keys of agents that are not served: {', '.join(unknown[:5])}")
         if is_open and len(self) != 1:
             msg = "several agents are served: each needs a key, since without one nobody can tell whom a request is for"
             raise ConfigError(msg)
@@ -108,11 +107,7 @@ class AgentSource:
         return tuple(each for each in found if each is not None)
 
     def read(self) -> Sources:
-        """Flows and tools, as they are written now.
-
-        Raises:
-            JazzSelectError: They cannot be read.
-        """
+        """Flows and tools, as they are written now."""
         registry = load_registry(self.settings.flows)
         source = self.settings.flows if self.tools is None else self.tools
         tools = load_tools(source, may_be_none=self.tools is None)
@@ -161,22 +156,14 @@ class _File(BaseModel):
 
 
 def load_agents(file: Path, base: Settings) -> list[AgentSource]:
-    """The agents of a file; what an entry does not say is as in `base`.
-
-    Raises:
-        ConfigError: It cannot be read, or an entry cannot work.
-    """
+    """The agents of a file; what an entry does not say is as in `base`."""
     told = _read(file)
     here = file.absolute().parent
     return [replace(_source(agent_id, each, base, here), told_in=file) for agent_id, each in told.agents.items()]
 
 
 def key_digest(key: str, where: str) -> str:
-    """What is kept of a key.
-
-    Raises:
-        ConfigError: It is too short to be one, or cannot be sent.
-    """
+    """What is kept of a key."""
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         msg = f"{where}: a key has at least {LEAST_KEY} characters, of ASCII, without blanks: openssl rand -hex 32"
         raise ConfigError(msg)
@@ -184,16 +171,11 @@ def key_digest(key: str, where: str) -> str:
 
 
 def key_of_file(file: Path) -> str:
-    """The SHA-256 of the key in a file; blanks and line ends around it do not count.
-
-    Raises:
-        ConfigError: It cannot be read, or holds no key.
-    """
+    """The SHA-256 of the key in a file; blanks and line ends around it do not count."""
     try:
         text = read_text(file, _LARGEST)
     except DataFileError as error:
-        msg = f"the file of a key {file} cannot be read: {error.problem}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"the file of a key {file} cannot be read: {error.problem}") from error
     return key_digest(text.strip(), str(file))
 
 
@@ -210,8 +192,7 @@ def _read(file: Path) -> _File:
         setting = "".join(map(str, first["loc"][2:3]))  # of agents, NAME, setting; empty where it is in none
         problem = setting_problem(setting, where, [first["msg"]], first["input"])
         what = f"{problem}{known_keys}{rest}"
-        msg = f"{file}: {what}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"{file}: {what}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`") from error
 
 
 def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSource:

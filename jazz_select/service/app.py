@@ -175,12 +175,7 @@ def _call(told: Operation) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Something that is mounted beside the API.
-
-    Attributes:
-        routes: Where it answers.
-        lifespan: What is open while the service runs.
-    """
+    """Something that is mounted beside the API."""
 
     routes: Sequence[BaseRoute]
     lifespan: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
@@ -193,14 +188,7 @@ def make_app(
     life: Lifecycle | None = None,
     parts: Sequence[Part] = (),
 ) -> Starlette:
-    """Put the service together; what it serves has been loaded before, and is closed by whoever opened it.
-
-    Args:
-        served: Who is served.
-        options: Limits.
-        life: Told when it is about to stop.
-        parts: What else is mounted, such as the panel.
-    """
+    """Put the service together; what it serves has been loaded before, and is closed by whoever opened it."""
     wanted = options or ServeOptions()
     life = life or Lifecycle()
 

@@ -79,14 +79,9 @@ class PatientProtocol(HttpToolsProtocol):
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """Take a request.
-
-        Raises:
-            ValueError: There are too many before it that are not answered; to the parser, it is none.
-        """
+        """Take a request."""
         if len(self.pipeline) >= _MOST_AHEAD:
-            msg = f"more than {_MOST_AHEAD} requests were sent before the first was answered"
-            raise ValueError(msg)
+            raise ValueError(f"more than {_MOST_AHEAD} requests were sent before the first was answered")
         super().on_headers_complete()
         if not self.pipeline:
             self._begun, self._read = self.cycle, 0
@@ -174,11 +169,7 @@ _OWN_AND_GROUP: Final = 0o660
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens at an address; port 0 takes a free one.
-
-    Raises:
-        ConfigError: It cannot: there is no such address, or somebody listens there.
-    """
+    """A socket that listens at an address; port 0 takes a free one."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, number, _, address = found[0]
@@ -198,14 +189,9 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def bound_file(path: Path) -> socket.socket:
-    """A socket that listens at a file, which its owner and group may use; what a dead process left there goes.
-
-    Raises:
-        ConfigError: Somebody listens there, or the file cannot be made.
-    """
+    """A socket that listens at a file, which its owner and group may use; what a dead process left there goes."""
     if not hasattr(socket, "AF_UNIX"):
-        msg = "--uds: this system has no such sockets; use --host and --port"
-        raise ConfigError(msg)
+        raise ConfigError("--uds: this system has no such sockets; use --host and --port")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o117)
     try:
@@ -214,8 +200,7 @@ def bound_file(path: Path) -> socket.socket:
         path.chmod(_OWN_AND_GROUP)
     except OSError as error:
         listening.close()
-        msg = f"cannot listen at {path}: {describe_error(error)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"cannot listen at {path}: {describe_error(error)}") from error
     finally:
         os.umask(before)
     listening.settimeout(0)
@@ -244,15 +229,7 @@ async def serve(
     life: Lifecycle,
     ready: Callable[[], object] = lambda: None,
 ) -> None:
-    """Answer what comes until a signal, or its life, says stop; then finish what is in flight.
-
-    Args:
-        app: What answers.
-        listening: Where.
-        options: How long what is in flight has.
-        life: Told first, so that nobody is sent here any more.
-        ready: Called once, when requests are answered.
-    """
+    """Answer what comes until a signal, or its life, says stop; then finish what is in flight."""
     config = uvicorn.Config(
         app,
         http=PatientProtocol.within(replace(options, max_connections=_most_connections(options.max_connections))),

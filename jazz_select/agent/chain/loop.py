@@ -129,11 +129,7 @@ class SchemaInLoop:
 
 
 def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: str, tools: Toolbox) -> SchemaInLoop:
-    """What the schema does in the loop with these tools.
-
-    Raises:
-        ConfigError: A tool has the name of the one that holds the answer.
-    """
+    """What the schema does in the loop with these tools."""
     offered = tuple(tools.values())
     if output is None or strategy == "deferred" or not offered:
         return SchemaInLoop(offered=offered)

@@ -179,8 +179,7 @@ class Chain:
         try:
             return _adapter().validate_python({**value})
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
-            msg = f"this is no chain that as_json wrote: {str(error)[:500]}"
-            raise ConfigError(msg) from error
+            raise ConfigError(f"this is no chain that as_json wrote: {str(error)[:500]}") from error
 
 
 def summed(records: tuple[CallRecord, ...]) -> Usage | None:

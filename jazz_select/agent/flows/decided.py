@@ -51,13 +51,6 @@ async def flags_heard(
 ) -> tuple[dict[str, bool], tuple[str, ...]]:
     """Inputs that are true or false and that the user was asked for, as the message answers them.
 
-    Args:
-        decider: Who is asked; None hears nothing.
-        wanted: What is to be found.
-        asked_for: The names of what the user was asked for; nothing else is set by a yes.
-        asked: The question.
-        message: The answer.
-
     Returns:
         The inputs that it answers, and what to note of that.
     """

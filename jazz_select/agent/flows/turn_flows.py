@@ -45,12 +45,6 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
     """The place of the branch for a message; that of `otherwise` where none fits; None where there is none.
 
     A sole branch is no certain one: its text has to hold, too. What a decision model makes likely stands.
-
-    Args:
-        selector: Finds it.
-        flow: The one that has the branches.
-        asked: What the user says now.
-        first: What the user said when the flow was chosen.
     """
     links = [(when, flow.resolve(part)) for when, part in flow.links()]
     branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}

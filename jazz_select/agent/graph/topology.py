@@ -112,15 +112,7 @@ async def walk(
     *,
     most_nodes: int | None = None,
 ) -> tuple[str, T]:
-    """Pass nodes from `start` on; say which comes next, none at the end of the graph, and what it would be given.
-
-    Args:
-        topology: The graph.
-        start: The first node to pass.
-        value: What it is given.
-        run: Passes one node.
-        most_nodes: Stop after so many nodes.
-    """
+    """Pass nodes from `start` on; say which comes next, none at the end of the graph, and what it would be given."""
     node, passed = start, 0
     while node and passed != most_nodes:
         await asyncio.sleep(0)  # nodes may never wait: others get their turn here, and who was cancelled ends here

@@ -207,12 +207,6 @@ def ground(
     A value counts where an input takes it and the user said it: a text as it was said, a number or a date as a value.
     Of an input that is true or false, or one of a list, any that it takes counts: nobody says those word for word, and
     the next question shows it. What no input takes is nobody's, and no fault.
-
-    Args:
-        values: By input; None for one that is taken back.
-        unclear: Several values, by input.
-        wanted: The inputs.
-        said: The user's own words, in turn.
     """
     found: dict[str, Any] = {}
     refused: dict[str, str] = {}
@@ -320,12 +314,6 @@ def was_said(value: object, part: object, root: Schema, messages: Iterable[str])
     A text stands there word for word: case, the form of letters, and blanks may differ, and nothing else. The words of
     an `enum` may have blanks for `_`. A number may be written in words, and a date in a way that can mean no other day.
     A boolean stands there as "true" or "false". What says nothing, such as an empty list, was not said.
-
-    Args:
-        value: As JSON has it.
-        part: Its schema.
-        root: Where references of that point.
-        messages: What the user said.
     """
     leaves = list(_leaves(value, part, root))
     if not 0 < len(leaves) <= _MOST_LEAVES:

@@ -166,12 +166,7 @@ class ReloadBody(RequestBody):
 
 
 async def read_body(request: Request, kind: type[_Body]) -> _Body:
-    """The body of a request.
-
-    Raises:
-        HTTPException: It is no JSON, or has too many values.
-        ValidationError: It is not what is asked for.
-    """
+    """The body of a request."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         detail = "the body is JSON: say so, with the header `Content-Type: application/json`"

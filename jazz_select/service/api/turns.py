@@ -49,13 +49,7 @@ def turn_arguments(request: Request, body: TurnBody) -> dict[str, Any]:
 async def streamed(
     request: Request, given: Mapping[str, Any], told: Callable[..., Mapping[str, Any]] = event_data
 ) -> AsyncGenerator[bytes]:
-    """The events of a turn, and signs of life; an error as the last one, since the status has long been sent.
-
-    Args:
-        request: Who asks.
-        given: What `Agent.stream` is given.
-        told: What is sent of an event; the secret signs its conversation.
-    """
+    """The events of a turn, and signs of life; an error as the last one, since the status has long been sent."""
     catalogue = catalogue_of(request)
     try:
         async with aclosing(catalogue.live.agent.stream(**given)) as events, aclosing(_alive(events)) as heard:

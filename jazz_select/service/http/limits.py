@@ -126,14 +126,7 @@ class Door:
     """
 
     def __init__(self, app: ASGIApp, *, served: ServedAgents, options: ServeOptions, life: Lifecycle) -> None:
-        """Stand before an app.
-
-        Args:
-            app: What is behind.
-            served: Who is served; they share the limits.
-            options: The limits.
-            life: Counts what is worked on.
-        """
+        """Stand before an app."""
         self._app, self._served, self._life = app, served, life
         self._options, self._shares = options, Shares(options, served.keys_known)
         life.by_key = self._shares.by_key
@@ -179,11 +172,7 @@ class Door:
                     await self._app(scope, _after(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """All of a body; None where the client has left.
-
-        Raises:
-            HTTPException: It is too large, or was not there in time.
-        """
+        """All of a body; None where the client has left."""
         most, timeout_s = self._options.max_body, self._options.body_timeout_s
         declared = dict(scope["headers"]).get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > most:
@@ -282,11 +271,7 @@ _CATALOGUE, _WHOSE, CONNECTION = "catalogue", "whose", "connection"
 
 
 def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
-    """The agent that the request is for.
-
-    Raises:
-        HTTPException: Its key opens none.
-    """
+    """The agent that the request is for."""
     found: RunningCatalogue | None = connection.scope.get("state", {}).get(_CATALOGUE)
     if found is None:
         raise _no_key(given=bool(connection.headers.get("authorization")))
@@ -299,11 +284,7 @@ def is_public(path: str) -> bool:
 
 
 def enter(scope: Scope, served: ServedAgents) -> None:
-    """See who it is: let in who has a key, and to what that opens; where there is no key, whoever is on this machine.
-
-    Raises:
-        HTTPException: It is nobody.
-    """
+    """See who it is: let in who has a key, and to what that opens; without a key, whoever is on this machine."""
     headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
     if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
         detail = "there are several Authorization headers, and no telling which of them counts: send one"
@@ -336,9 +317,6 @@ def _check_neighbour(scope: Scope, headers: Mapping[bytes, str], *, public: bool
     """Without a key, a page from elsewhere must not get in by the browser of whoever is on this machine.
 
     Such a page can send requests here, and by a name of its own that leads here (DNS rebinding) read the answers too.
-
-    Raises:
-        HTTPException: It may be one.
     """
     host = headers.get(b"host", "")
     has_port = (scope.get("server") or ("", None))[1] is not None  # else a socket's file, which no page reaches

@@ -34,9 +34,6 @@ class Shares:
     Where one key asks alone, its requests are begun as they come. Where several do, one of each of two keys is at work:
     next is the key on whose requests the least time was spent. A request that waits for somebody else is not at work.
     So who asks much waits for what it asked itself, and who asks little waits for one request of another.
-
-    Attributes:
-        by_key: How many requests are answered for each key.
     """
 
     def __init__(self, options: ServeOptions, keys: int) -> None:
@@ -53,11 +50,7 @@ class Shares:
 
     @asynccontextmanager
     async def place(self, whose: str) -> AsyncGenerator[None]:
-        """A place for one request of a key, as long as it is answered.
-
-        Raises:
-            HTTPException: There is none. A key that has fewer than its part of all places always gets one.
-        """
+        """A place for one request of a key, as long as it is answered."""
         mine, again = self.by_key[whose], {"Retry-After": "1"}
         if self.by_key.total() >= self._most and mine >= self._own:
             detail = f"{self._most} requests are being answered already: come again in a moment"
@@ -147,13 +140,7 @@ class _Work:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One that is open.
-
-    Attributes:
-        transport: By which it is closed.
-        address: Whose it is; empty behind a socket's file.
-        is_known: Whether a request that was let in came by it.
-    """
+    """One that is open."""
 
     transport: asyncio.Transport
     address: str

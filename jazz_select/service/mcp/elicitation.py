@@ -58,13 +58,7 @@ class Asking:
     def approver(
         self, context: Context, params: types.CallToolRequestParams, server: str
     ) -> Callable[[ToolCall], Awaitable[Verdict]]:
-        """Who decides about the call of this request.
-
-        Args:
-            context: The request.
-            params: What it says, an answer to an earlier question among it.
-            server: Whose tool it is; empty where it is one of the agent's own.
-        """
+        """Who decides about the call of this request."""
 
         async def decide(call: ToolCall) -> Verdict:
             verdict = await verdict_of(self.hook, call, self.policy)

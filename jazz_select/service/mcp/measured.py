@@ -28,23 +28,13 @@ _ENCODING: Final = "jazz_select_utf_8_within"
 
 
 class MessageLimits(NamedTuple):
-    """The most that one message may hold.
-
-    Attributes:
-        size: Bytes, as they are parsed.
-        values: Values of JSON and names of fields.
-    """
+    """The most that one message may hold."""
 
     size: int
     values: int
 
     def excess(self, message: bytes | bytearray, size: int | None = None) -> str:
-        """Why a message is not read; empty where it is.
-
-        Args:
-            message: All of it, or what was kept of it.
-            size: Its bytes, where not all were kept.
-        """
+        """Why a message is not read; empty where it is."""
         if (len(message) if size is None else size) > self.size:
             return f"it sent a message of more than {self.size} bytes (max_message)"
         if has_more_values(message, self.values):

@@ -185,13 +185,7 @@ class Listings:
         self._session = lru_cache(_MOST_SESSIONS)(_nothing_listed)
 
     def of(self, session: str, tools: Mapping[str, Tool], foreign: Iterable[str]) -> list[types.Tool]:
-        """The list of a session, grown by what it has to show by now.
-
-        Args:
-            session: Which; empty for all clients that have none.
-            tools: What is connected.
-            foreign: The names of those that are of other servers.
-        """
+        """The list of a session, grown by what it has to show by now."""
         if self.listed == "none":
             return []
         own = self._session(session)

@@ -85,11 +85,7 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
 
 
 def positions(vectors: Vectors) -> tuple[Floats, float | None]:
-    """Places in two dimensions for unit vectors, each coordinate from -1 to 1, and the stress of them.
-
-    Args:
-        vectors: One row for each thing, shape (things, dim).
-    """
+    """Places in two dimensions for unit vectors, each coordinate from -1 to 1, and the stress of them."""
     count = len(vectors)
     centred = (vectors - vectors.mean(axis=0)).astype(np.float64)
     _, axes = np.linalg.eigh(centred.T @ centred)

@@ -63,13 +63,7 @@ class PanelFiles:
 
 
 def files_of(agent_id: str, home: Path, cases: tuple[Path, ...] = ()) -> PanelFiles:
-    """The files of an agent below a folder that the service may write, apart from those of other agents.
-
-    Args:
-        agent_id: Whose they are.
-        home: The service's folder of what is kept, as of `state_folder`.
-        cases: Files of labelled requests, to be read.
-    """
+    """The files of an agent below a folder that the service may write, apart from those of other agents."""
     name = agent_id if is_file_name(agent_id) else sha256(agent_id.encode(errors="surrogatepass")).hexdigest()[:32]
     own = home / "panel" / name
     return PanelFiles(collected=own / "cases.yaml", runs=own / "runs", cases=cases)
@@ -100,12 +94,7 @@ class RunBody(RequestBody):
 
 
 class Runs:
-    """Makes runs of one agent's catalogue, one at a time.
-
-    Attributes:
-        under_way: The run that is being made, if one is: what it is, and how far it has come.
-        failed: Why the last run that failed did so, by its id.
-    """
+    """Makes runs of one agent's catalogue, one at a time."""
 
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
         """Take whose catalogue, and where its cases and runs are."""
