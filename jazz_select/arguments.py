@@ -5,7 +5,7 @@ of options, that is `@checked`. Pydantic does the checking; it is loaded when so
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
@@ -164,6 +164,8 @@ def _checkable(kind: Any) -> Any:
         several = [_checkable(each) for each in inner]
         return Any if Any in several else Union[tuple(several)]  # noqa: UP007 - they are known only here
     found: Any = origin or kind
+    if found is Iterable or (found is Sequence and inner[0] is Any):
+        return Any  # whoever reads what may stand in it can say what is wrong there
     if found is Any or not isinstance(found, type) or getattr(found, "_is_protocol", False):
         return Any
     return cast("Any", InstanceOf[found])
