@@ -251,12 +251,12 @@ class FlowDoor:
             agreed: Whether the framework says that somebody agreed.
             identity: What was agreed to, where the framework has kept it.
         """
-        asked_for = identity or self._shown.get(call_id, call.identity)
+        asked_for = {self._shown.get(call_id, call.identity), identity or call.identity}
         if call_id:
             self._shown[call_id] = call.identity
             while len(self._shown) > _MOST_KNOWN:
                 self._shown.pop(next(iter(self._shown)))
-        return agreed and asked_for == call.identity
+        return agreed and asked_for == {call.identity}
 
     async def call(
         self,

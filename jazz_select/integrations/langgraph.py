@@ -75,16 +75,16 @@ class FlowNodes:
         not made. A call that LangChain could not read (`invalid_tool_calls`) is told so.
         """
         shown, last = self._shown(state), state["messages"][-1]
+        place = f"{config.get('configurable', {}).get('thread_id', '')}:{last.id}"
         calls, unread = (last.tool_calls, last.invalid_tool_calls) if isinstance(last, AIMessage) else ([], [])
         ids = [call["id"] for call in (*calls, *unread)]
         sound = [call for call in calls if call["name"] in shown and call["id"] and ids.count(call["id"]) == 1]
-        asks = [about for call in sound if (about := await self._asks(call, shown[call["name"]]))]
+        asks = [about for call in sound if (about := await self._asks(call, shown[call["name"]], place))]
         # Also where nothing is asked about any more: what was answered to before is heard.
         if any(shown[call["name"]].destructive or self._door.may_ask(shown[call["name"]]) for call in sound):
             asks = await asked_about(asks)
         yes = _agreed(asks) if asks else dict[str, bool]()
         asked_for = {str(each["id"]): str(each["identity"]) for each in asks}
-        place = f"{config.get('configurable', {}).get('thread_id', '')}:{last.id}"
         made: list[ToolMessage] = []
         for call in calls:
             own, said, status = str(call["id"] or ""), _NO_TOOL, "error"
@@ -102,9 +102,9 @@ class FlowNodes:
     def _shown(self, state: FlowState) -> dict[str, Tool]:
         return {name: self._door.tools[name] for name in state.get("tools", ()) if name in self._door.tools}
 
-    async def _asks(self, call: ToolCall, tool: Tool) -> dict[str, Any] | None:
+    async def _asks(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
         """What somebody is asked about a call; None where nobody is."""
-        asked = await self._door.asked(tool, call["args"])
+        asked = await self._door.asked(tool, call["args"], f"{place}:{call['id']}")
         if not isinstance(asked.verdict, Ask):
             return None
         return {"id": call["id"], "tool": call["name"], "arguments": call["args"], **asked.about}

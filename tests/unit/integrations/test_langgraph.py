@@ -123,6 +123,21 @@ async def test_what_destroys_interrupts_and_is_done_once_agreed() -> None:
     assert desk.done == ["look_up A1", "pay_back A1"]
 
 
+@pytest.mark.spec("012.1")
+async def test_a_call_whose_arguments_the_state_has_otherwise_meanwhile_is_not_made() -> None:
+    desk = Desk(REFUND)
+    made = graph(desk, fake(calls(("shop_pay_back", {"order_id": "A1"}))))
+    await asked(made)
+    last = (await made.aget_state(THREAD)).values["messages"][-1]
+    other = last.model_copy(update={"tool_calls": [{**last.tool_calls[0], "args": {"order_id": "EVERYTHING"}}]})
+    await made.aupdate_state(THREAD, {"messages": [other]}, as_node="reply")
+    state = await made.ainvoke(Command(resume=["c1"]), THREAD)
+    if state.get("__interrupt__"):  # asked about anew, with what it would do now
+        (again,) = state["__interrupt__"][0].value["calls"]
+        assert again["arguments"] == {"order_id": "EVERYTHING"}
+    assert desk.done == []
+
+
 NO: dict[str, Any] = {
     "no": False,
     "nothing": [],

@@ -139,12 +139,32 @@ async def test_what_destroys_waits_for_a_yes_and_is_done_once(made: Made) -> Non
     asked = await agent.run(ASKED)
     assert isinstance(asked.output, DeferredToolRequests)
     assert [each.tool_name for each in asked.output.approvals] == ["shop_pay_back"]
-    assert asked.output.metadata["c1"]["title"] == "Refund of an order"
+    about = asked.output.metadata["c1"]
+    assert about["title"] == "Refund of an order"
+    assert about["question"] == (
+        "This would be done next: Refund of an order (order id: A1). Shall I go on, yes or no?"
+    ), "the words of every other door"
     assert desk.done == []
     done = await agent.run(
         message_history=asked.all_messages(), deferred_tool_results=DeferredToolResults(approvals={"c1": True})
     )
     assert (done.output, desk.done) == ("Refunded.", ["pay_back A1"])
+
+
+@BOTH
+@pytest.mark.spec("012.1")
+async def test_a_tool_that_is_another_one_since_the_question_is_asked_about_anew(made: Made) -> None:
+    desk, script = Desk(REFUND), Script([call("shop_pay_back", order_id="A1")])
+    door = desk.door()
+    vars(desk)["door"] = lambda **_: door
+    agent = made(desk, script)
+    asked = await agent.run(ASKED)
+    object.__setattr__(door.tools["shop_pay_back"], "description", "Closes the account.")
+    again = await agent.run(
+        message_history=asked.all_messages(), deferred_tool_results=DeferredToolResults(approvals={"c1": True})
+    )
+    assert isinstance(again.output, DeferredToolRequests)
+    assert desk.done == []
 
 
 @BOTH
