@@ -269,7 +269,7 @@ def _unresolved(result: FlowSelectionResult, settings: "Settings") -> Sequence[s
 
 def graph(_: "Settings", given: "GraphCommand") -> None:
     """Print which tool can follow which; in the folder `flows` where no source is given."""
-    from jazz_select.routing.decisions.analyzer import ChainAnalyzer
+    from jazz_select.routing.decisions.points import ChainAnalyzer
     from jazz_select.routing.tools.loading import load_tools
 
     source = "flows" if given.source is None else given.source

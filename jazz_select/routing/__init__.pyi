@@ -3,8 +3,8 @@ from jazz_select.routing.approval import Allow as Allow
 from jazz_select.routing.approval import Ask as Ask
 from jazz_select.routing.approval import Deny as Deny
 from jazz_select.routing.claims import SqliteClaims as SqliteClaims
-from jazz_select.routing.decisions.analyzer import ChainAnalyzer as ChainAnalyzer
 from jazz_select.routing.decisions.model_decision import ModelDecision as ModelDecision
+from jazz_select.routing.decisions.points import ChainAnalyzer as ChainAnalyzer
 from jazz_select.routing.decisions.points import DecisionCallback as DecisionCallback
 from jazz_select.routing.decisions.points import GuidedDecisionPoint as GuidedDecisionPoint
 from jazz_select.routing.decisions.points import ToolCandidate as ToolCandidate

@@ -15,8 +15,9 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, answered, engine_approver
-from jazz_select.routing.decisions.analyzer import MIN_COMPATIBILITY, ChainAnalyzer
 from jazz_select.routing.decisions.points import (
+    MIN_COMPATIBILITY,
+    ChainAnalyzer,
     Decide,
     DecisionCallback,
     GuidedDecisionPoint,

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, cast
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.composite import flow_data, flow_of, live_flows
 from jazz_select.flow.definition import render
-from jazz_select.flow.travelling import flow_data, flow_of, live_flows
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import page_html
 from jazz_select.stages import StageRecord

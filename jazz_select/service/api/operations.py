@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.travelling import flow_data
+from jazz_select.flow.composite import flow_data
 from jazz_select.json_values import plain
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.executor import CHOOSE, chain_of

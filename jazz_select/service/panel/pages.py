@@ -16,7 +16,7 @@ from jazz_select.evaluation.checks.findings import Findings, Places
 from jazz_select.evaluation.checks.nearness import Asked, ask
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.travelling import flow_data
+from jazz_select.flow.composite import flow_data
 from jazz_select.memory.encoder import Encoder
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors

@@ -8,7 +8,7 @@ import pytest
 from jazz_select import ConditionalFlow, Flow, FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow, Tool
 from jazz_select.agent import Agent
 from jazz_select.errors import FlowValidationError, UnconnectedToolsError
-from jazz_select.flow.travelling import flow_data, flow_of
+from jazz_select.flow.composite import flow_data, flow_of
 
 pytestmark = pytest.mark.spec("009.4")
 FIVE = ("one", "two", "three", "four", "five")

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select.errors import DuplicateToolError, ToolError
-from jazz_select.routing.decisions.analyzer import ChainAnalyzer
-from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.decisions.points import ChainAnalyzer, GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, compatibility_score, outputs
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from tests.depth import examples
