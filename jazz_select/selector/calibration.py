@@ -10,7 +10,7 @@ from typing import Annotated
 from jazz_select.arguments import Constraint, Count, Probability, checked
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, together
+from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, posteriors
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.stages import SHARED, OwnAnswers, likely
 from jazz_select.text import describe_error, in_log
@@ -204,7 +204,7 @@ def _by_both(asked: Sequence[tuple[Labelled, DeciderAnswer]], *, scoped: bool) -
     for case, said in asked:
         if scoped or case.right != NONE:
             narrowed = case.narrowed
-            chances = together(narrowed.candidates, said.chances, in_scope=narrowed.in_scope, scoped=scoped)
+            chances = posteriors(narrowed.candidates, said.chances, in_scope=narrowed.in_scope, scoped=scoped)
             best = max((each for each in chances if scoped or each != NONE), key=chances.__getitem__)
             yield chances[best], best == case.right
 

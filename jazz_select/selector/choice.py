@@ -24,7 +24,7 @@ from jazz_select.selector.asking import (
     question_of,
 )
 from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Cascade, Labelled, calibrated
-from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, at_most, share_of, together
+from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, decider_deadline, posterior_bounds, posteriors
 from jazz_select.selector.growing import growing_prompt
 from jazz_select.selector.options import ModelOptions, OnEmpty
 from jazz_select.selector.prompt import Prompt, build_prompt
@@ -628,20 +628,20 @@ class Choosing:
         candidates = self._live(narrowed)
         began = perf_counter()
         try:
-            said = await decider.ask(request, candidates, share_of(deadline))
+            said = await decider.ask(request, candidates, decider_deadline(deadline))
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             why = describe_error(error)
             _log.warning("error=<%s> | the decision model is passed over", in_log(why))
             return left, StageRecord(name="decider", outcome="failed", why=why, took_s=perf_counter() - began)
         took_s = perf_counter() - began
-        chances = together(candidates, said.chances, in_scope=narrowed.in_scope, scoped=left.scoped)
+        chances = posteriors(candidates, said.chances, in_scope=narrowed.in_scope, scoped=left.scoped)
         named = self._named(said)
         record = StageRecord(name="decider", outcome="passed", why=named, took_s=took_s, usage=said.usage, calls=1)
         return replace(left, chances=chances, said=said), record
 
     async def _heard_late(self, decider: Deciding, left: _Left, deadline: Deadline) -> _Left:
         """What it says all the same, where the chat model failed and there is time; told in the place of before."""
-        left_s = share_of(deadline).left_s
+        left_s = decider_deadline(deadline).left_s
         if left_s is not None and left_s <= 0:
             return left
         left, record = await self._heard(decider, left, deadline)
@@ -659,7 +659,7 @@ class Choosing:
     def _may_decide(self, left: _Left, candidates: Sequence[Candidate]) -> bool:
         """Whether there is an answer with which recall and decision model together would be sure enough."""
         line = self.budget.calibration.of_decider(scoped=left.scoped)
-        most = at_most(candidates, in_scope=left.narrowed.in_scope, scoped=left.scoped)
+        most = posterior_bounds(candidates, in_scope=left.narrowed.in_scope, scoped=left.scoped)
         options = ((each, own) for each, own in most.items() if left.scoped or each != NONE)
         return any(line(own) >= self._wanted(each) - _ROUNDING for each, own in options)
 

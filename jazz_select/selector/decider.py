@@ -16,9 +16,9 @@ from jazz_select.values import Candidate, Usage
 
 NONE = "none"
 """The option beside the candidates."""
-LAPSE, TRUST = 0.15, 0.6
-"""How often a decision model is taken to answer without looking, and how much of its log odds is believed otherwise:
-such models are surer than they are right (of those answered at .95 or more, some nine in ten are)."""
+LAPSE_RATE, DISCOUNT = 0.15, 0.6
+"""The share of answers that a decision model is taken to give without looking, and the factor on its log odds: such
+models are overconfident (of those answered at .95 or more, some nine in ten are right)."""
 _SOMETHING_ELSE = 0.02
 """P(the right flow is not among the candidates), where nobody says more of it."""
 _LEAST = 1e-6
@@ -65,7 +65,7 @@ class Deciding:
         return DeciderAnswer(chances=chances, usage=reply.usage, model=reply.model)
 
 
-def share_of(deadline: Deadline) -> Deadline:
+def decider_deadline(deadline: Deadline) -> Deadline:
     """When a decision model has to have answered, of what there is for a selection, or a turn has left for it."""
     budget = current_budget()
     whole = deadline if budget is None else deadline.earlier(budget.deadline)
@@ -100,7 +100,7 @@ def _meaning(candidate: Candidate) -> str:
     return " ".join((f"{name}.", *(part for part in parts if part)))
 
 
-def together(
+def posteriors(
     candidates: Sequence[Candidate], said: Mapping[str, float], *, in_scope: float | None, scoped: bool
 ) -> dict[str, float]:
     """What recall and a decision model know together: P(each is right), those of all options sum to one.
@@ -112,12 +112,12 @@ def together(
         scoped: Whether "none" is an answer.
 
     Their log odds are added, as if each erred for itself. Since they do not, what the model says counts for less:
-    a part of it is taken to be said without looking (`LAPSE`), and of the rest not all is believed (`TRUST`).
+    a part of it is taken to be said without looking (`LAPSE_RATE`), and the rest is discounted (`DISCOUNT`).
     """
     before = _before(candidates, in_scope=in_scope, scoped=scoped)
     options = len(before)
     score = {
-        each: log(max(known, _LEAST)) + TRUST * log((1 - LAPSE) * said.get(each, 0.0) + LAPSE / options)
+        each: log(max(known, _LEAST)) + DISCOUNT * log((1 - LAPSE_RATE) * said.get(each, 0.0) + LAPSE_RATE / options)
         for each, known in before.items()
     }
     most = max(score.values())
@@ -126,14 +126,14 @@ def together(
     return {each: own / total for each, own in weight.items()}
 
 
-def at_most(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
+def posterior_bounds(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
     """What P(it is right) of each option would be if the decision model were wholly sure of it: it is never more.
 
-    As `together` has it, with 1 for the option and 0 for each of the others.
+    As `posteriors` has it, with 1 for the option and 0 for each of the others.
     """
     before = {each: max(known, _LEAST) for each, known in _before(candidates, in_scope=in_scope, scoped=scoped).items()}
-    floor = LAPSE / len(before)
-    more = ((1 - LAPSE + floor) / floor) ** TRUST
+    floor = LAPSE_RATE / len(before)
+    more = ((1 - LAPSE_RATE + floor) / floor) ** DISCOUNT
     total = sum(before.values())
     return {each: more * own / (total + (more - 1) * own) for each, own in before.items()}
 

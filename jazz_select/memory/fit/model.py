@@ -245,34 +245,34 @@ class Logistic:
 MOST_SIZED = 10
 """Candidates that a set of a wished coverage has at most."""
 NOT_FOUND = 1e9
-"""More doubt than there can be."""
+"""Above every nonconformity score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sets:
     """How many candidates hold the right flow with a wished probability (split conformal prediction).
 
-    The doubt of a candidate is -ln P(it is right), and at least that of each one before it. A set takes the
-    candidates, best first, whose doubt is at most that of the right flow in the wished share of the requests that
+    The nonconformity score of a candidate is -ln P(it is right), and at least that of each one before it. A set takes
+    the candidates, best first, whose score is at most that of the right flow in the wished share of the requests that
     were asked at the fit: (n + 1) · coverage of n, rounded up, which holds for the next request like them.
 
     Attributes:
-        strangeness: The doubt of the right flow in each request that was asked, ascending; `NOT_FOUND` where it was
+        nonconformity: The score of the right flow in each request that was asked, ascending; `NOT_FOUND` where it was
             not found.
     """
 
-    strangeness: tuple[float, ...]
+    nonconformity: tuple[float, ...]
 
     @staticmethod
-    def doubts(chances: Sequence[float]) -> list[float]:
+    def scores(chances: Sequence[float]) -> list[float]:
         """Of candidates, best first, from P(each is right)."""
         return list(accumulate((-log(max(chance, _TINY)) for chance in chances), max))
 
     def size(self, chances: Sequence[float], coverage: float) -> int:
         """How many of these candidates, best first, are needed; at least 1."""
-        place = ceil((len(self.strangeness) + 1) * coverage)
-        limit = self.strangeness[place - 1] if place <= len(self.strangeness) else NOT_FOUND
-        return max(1, sum(doubt <= limit for doubt in self.doubts(chances[:MOST_SIZED])))
+        place = ceil((len(self.nonconformity) + 1) * coverage)
+        limit = self.nonconformity[place - 1] if place <= len(self.nonconformity) else NOT_FOUND
+        return max(1, sum(score <= limit for score in self.scores(chances[:MOST_SIZED])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -337,7 +337,7 @@ class RecallModel:
             "transform": None if self.transform is None else _packed(self.transform),
             "confidence": _logistic_as_list(self.confidence),
             "scope": _logistic_as_list(self.scope),
-            "sets": None if self.sets is None else [round(each, 6) for each in self.sets.strangeness],
+            "sets": None if self.sets is None else [round(each, 6) for each in self.sets.nonconformity],
             "answers": None if self.answers is None else [self.answers.first, self.answers.scoped],
             "errors": None if self.answers is None else self.answers.errors,
             "usual": [self.usual.mean, self.usual.low, {flow: round(at, 5) for flow, at in self.usual.flows.items()}],
@@ -382,7 +382,7 @@ class RecallModel:
             transform=None if said.transform is None else _unpacked(said.transform, dim),
             confidence=_logistic(said.confidence),
             scope=_logistic(said.scope),
-            sets=None if said.sets is None else Sets(strangeness=_in_order(said.sets)),
+            sets=None if said.sets is None else Sets(nonconformity=_in_order(said.sets)),
             answers=_answers(said.answers, said.errors),
             usual=Usual(flows=usual, mean=mean, low=low),
             names=said.names,

@@ -152,15 +152,15 @@ def _fit_scope(
 
 
 def _fit_sets(requests: Sequence[_Request], inside: Sequence[Evidence], confidence: Logistic) -> Sets:
-    """How far down the right flow lies, in doubt (see `Sets`)."""
-    strangeness: list[float] = []
+    """How far down the right flow lies, as a nonconformity score (see `Sets`)."""
+    nonconformity: list[float] = []
     for request, answer in zip(requests, inside, strict=True):
-        best, flow, doubt = answer.best(), request.held_out.flow, NOT_FOUND
+        best, flow, score = answer.best(), request.held_out.flow, NOT_FOUND
         if flow in best:
             before = best[: best.index(flow) + 1]
-            doubt = round(Sets.doubts([confidence(answer.candidate(key)) for key in before])[-1], 6)
-        strangeness += [doubt] * request.times
-    return Sets(strangeness=tuple(sorted(strangeness)))
+            score = round(Sets.scores([confidence(answer.candidate(key)) for key in before])[-1], 6)
+        nonconformity += [score] * request.times
+    return Sets(nonconformity=tuple(sorted(nonconformity)))
 
 
 def _own_answers(

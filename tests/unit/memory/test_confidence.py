@@ -204,7 +204,7 @@ def test_a_model_survives_its_note() -> None:
         digest="d",
         confidence=Logistic(weights=(1.0, 2.0, 0.0, 0.5, 3.0, 0.0, 1.0), bias=-1.0),
         scope=Logistic(weights=(1.0, 2.0, 0.0, 0.5, 3.0, 7.0), bias=-1.0),
-        sets=Sets(strangeness=(0.1, 0.5, 1e9)),
+        sets=Sets(nonconformity=(0.1, 0.5, 1e9)),
         usual=Usual(flows={"b": 0.5}, mean=0.25, low=0.125),
         names={"a": "b"},
         flows=frozenset("b"),

@@ -86,9 +86,9 @@ CHANCES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
     st.tuples(st.floats(0.5, 0.999), st.floats(0.5, 0.999)),
 )
 def test_sizes_grow_with_the_coverage(
-    strangeness: list[float], chances: list[float], coverages: tuple[float, float]
+    scores: list[float], chances: list[float], coverages: tuple[float, float]
 ) -> None:
-    sets = Sets(strangeness=tuple(sorted(strangeness)))
+    sets = Sets(nonconformity=tuple(sorted(scores)))
     fewer, more = (sets.size(chances, coverage) for coverage in sorted(coverages))
     assert 1 <= fewer <= more <= min(10, len(chances))
 
@@ -98,8 +98,8 @@ def test_the_wished_share_of_the_requests_it_learned_from_is_held(
     requests: list[list[float]], coverage: float, random: Random
 ) -> None:
     places = [random.randrange(min(len(chances), 10)) for chances in requests]
-    doubts = [Sets.doubts(chances)[place] for chances, place in zip(requests, places, strict=True)]
-    sets = Sets(strangeness=tuple(sorted(doubts)))
+    right = [Sets.scores(chances)[place] for chances, place in zip(requests, places, strict=True)]
+    sets = Sets(nonconformity=tuple(sorted(right)))
     held = [place < sets.size(chances, coverage) for chances, place in zip(requests, places, strict=True)]
     assert sum(held) >= coverage * len(held)
 

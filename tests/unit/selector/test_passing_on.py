@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
 from jazz_select.selector.calibration import Calibration, Cascade, Line
-from jazz_select.selector.decider import NONE, at_most, together
+from jazz_select.selector.decider import NONE, posterior_bounds, posteriors
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Reason
 from tests.unit.selector.shop import EXCHANGE, REFUND, metadata, shop
@@ -117,11 +117,11 @@ def test_no_answer_makes_an_option_likelier_than_one_that_is_wholly_sure_of_it(
         for place, own in enumerate(confidence)
     ]
     ids = [*(each.flow_id for each in found), NONE]
-    most = at_most(found, in_scope=in_scope, scoped=scoped)
-    given_chances = together(found, dict(zip(ids, said, strict=False)), in_scope=in_scope, scoped=scoped)
+    most = posterior_bounds(found, in_scope=in_scope, scoped=scoped)
+    given_chances = posteriors(found, dict(zip(ids, said, strict=False)), in_scope=in_scope, scoped=scoped)
     for each in ids:
         wholly = {other: float(other == each) for other in ids}
-        assert most[each] == pytest.approx(together(found, wholly, in_scope=in_scope, scoped=scoped)[each])
+        assert most[each] == pytest.approx(posteriors(found, wholly, in_scope=in_scope, scoped=scoped)[each])
         assert given_chances[each] <= most[each] + 1e-9
 
 
