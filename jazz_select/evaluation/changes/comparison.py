@@ -1,6 +1,7 @@
 """`diff`: two versions of a catalogue, each judged in a process of its own, and what lies between them."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -10,12 +11,14 @@ from typing import Any
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_cases
-from jazz_select.evaluation.changes.difference import Difference, Gates
+from jazz_select.evaluation.changes.difference import Difference, GateFailure, Gates, RouteChange
 from jazz_select.evaluation.changes.git_tree import is_tracked
+from jazz_select.evaluation.changes.reasons import explained, reasons
 from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
 from jazz_select.evaluation.changes.side_run import Job, SideRun
 from jazz_select.evaluation.changes.sides import side_of
-from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source, questions
+from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source, dumps, questions
+from jazz_select.evaluation.changes.undoing import Undone
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.overlay import load_overlay
 from jazz_select.evaluation.route import Asked, Policy
@@ -89,9 +92,44 @@ async def diff(  # noqa: PLR0913 - options with a name
     async with AsyncExitStack() as stack:
         runs = [SideRun(side, book, job, stack) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
-    found = Difference.between(older, newer, asked, gates)
+        found = Difference.between(older, newer, asked, gates)
+        if found.moved and all(run.side.index is None for run in runs):
+            found = await _explained(found, (older, newer), asked, runs[1], book)
+    if left_out:
+        found = replace(found, failures=(_wrong_cases(left_out), *found.failures))
     notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
     return replace(found, notes=(*found.notes, *notes), took_s=perf_counter() - began)
+
+
+async def _explained(
+    found: Difference, sides: tuple[Snapshot, Snapshot], asked: Sequence[Question], run: SideRun, book: RouteBook
+) -> Difference:
+    """With what moved each request; as it was found before, where the same requests moved between the same flows."""
+    before, after = sides
+    questions = {id(before.routes[each.key]): each for each in asked if each.key in before.routes}
+    keys = [questions[id(each.before)].key if id(each.before) in questions else "" for each in found.changes]
+    moved = [(key, each.before.first, each.after.first) for key, each in zip(keys, found.changes, strict=True)]
+    both = hashlib.sha256(dumps([before.flows, after.flows, run.told.digest, moved])).hexdigest()
+    told = book.reasons(both)
+    if told is None:
+
+        async def ask(parts: Undone, changes: Sequence[RouteChange]) -> Sequence[str]:
+            known = (questions.get(id(each.before)) for each in changes)
+            requests = [
+                Asked(request=change.request, episodes=change.episodes) if each is None else each.asked
+                for change, each in zip(changes, known, strict=True)
+            ]
+            return await run.undone(parts, requests)
+
+        told = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, ask)).items()}
+        book.keep_reasons(both, told)
+    return explained(found, {int(place): why for place, why in told.items()})
+
+
+def _wrong_cases(left_out: Sequence[str]) -> GateFailure:
+    many = len(left_out)
+    message = f"cases: {many} {'line says' if many == 1 else 'lines say'} what is wrong with them: {left_out[0]}"
+    return GateFailure(gate="cases", allowed="0", found=str(many), message=message)
 
 
 def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:

@@ -115,6 +115,9 @@ _DRIFT = 0.02
 """How far a confidence has to move, class or not, to be more than the drift of any refit."""
 
 
+_MOST_NAMED = 3
+
+
 class ChangeKind(StrEnum):
     """What may change for a request."""
 
@@ -178,10 +181,17 @@ class RouteChange:
     why: str = ""
 
     @property
+    def is_shuffle(self) -> bool:
+        """Whether nothing but candidates behind the first change, neither for better nor for worse."""
+        return self.kinds == (ChangeKind.CANDIDATES,) and self.effect is Effect.NONE
+
+    @property
     def details(self) -> list[str]:
         """What is different beside the first candidate, and what is known of it."""
         before, after = self.before, self.after
         moves = [*(f"+{name}" for name in self.entered), *(f"-{name}" for name in self.left)]
+        more = len(moves) - _MOST_NAMED
+        moves = [*moves[:_MOST_NAMED], f"and {more} more"] if more > 1 else moves
         of_first = f" of {after.first}" if self.effect is Effect.SURER else ""
         told = {
             ChangeKind.CANDIDATES: f"candidates {' '.join(moves)}",
@@ -338,6 +348,21 @@ class Difference(Framed):
         return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in better)
 
     @property
+    def led_away(self) -> tuple[RouteChange, ...]:
+        """Examples whose own flow was first, or offered, and is not any more."""
+        return tuple(each for each in self.changes if each.source is not Source.CASE and each.effect in BROKEN)
+
+    @property
+    def shuffled(self) -> tuple[RouteChange, ...]:
+        """The requests for which nothing but candidates behind the first changes, neither for better nor for worse."""
+        return tuple(each for each in self.changes if each.is_shuffle)
+
+    @property
+    def why(self) -> dict[str, int]:
+        """How many requests have another first candidate for each reason that is known, the commonest first."""
+        return dict(Counter(each.why for each in self.moved if each.why).most_common())
+
+    @property
     def passed(self) -> bool:
         """Whether every gate was passed."""
         return not self.failures
@@ -348,12 +373,17 @@ class Difference(Framed):
         asked = f"{self.after.requests:,} requests"
         if not self.changes:
             return f"No request is led elsewhere ({asked})."
-        moved, others = len(self.moved), len(self.changes) - len(self.moved)
+        moved, behind = len(self.moved), len(self.shuffled)
+        others = len(self.changes) - moved - behind
         told = [f"{moved:,} of {asked} {'has' if moved == 1 else 'have'} another first candidate"]
         if others:
             told.append(
                 f"{others:,} more {'changes' if others == 1 else 'change'} in candidates, outcome or confidence"
             )
+        if behind:
+            told.append(f"{behind:,} {'has' if behind == 1 else 'have'} other candidates behind the same first")
+        if away := len(self.led_away):
+            told.append(f"{away:,} {'example lies' if away == 1 else 'examples lie'} with another flow now")
         if self.after.labelled:
             gone = sum(each.effect is Effect.GONE for each in self.broken)
             lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
@@ -661,7 +691,6 @@ _Count = Annotated[int, Constraint("a count, such as 0", ge=0)]
 _Share = Annotated[str, Constraint("a share", pattern=r"^\s*(\d+\.?\d*|\.\d+)\s*%\s*$")]
 Limit = Annotated[_Count | _Share | None, Constraint('a count, such as 10, or a share, such as "2%"')]
 """A count, or a share such as "2%"; None for no limit."""
-_MOST_NAMED = 3
 
 
 @checked

@@ -8,8 +8,10 @@ from jazz_select.text import beginning
 
 MARKER = "<!-- jazz-select diff -->"
 """Stands on top, so that the next run finds the comment and updates it."""
-MOST = 65_000
-"""Characters of a comment: GitHub takes 65,536."""
+MOST = 10_000
+"""Bytes of a comment: more of it nobody reads."""
+_REASONS = 10
+"""Reasons that are told by themselves."""
 _OPEN = 20
 """Changes that are shown without unfolding."""
 _CELL = 160
@@ -23,19 +25,37 @@ def comment(found: Difference, *, most: int = MOST) -> str:
 
     Args:
         found: What to tell.
-        most: How many characters it may have; details are left out first, and it says how many.
+        most: How many bytes it may have; details are left out first, and it says how many.
     """
     parts = [MARKER, f"### jazz-select diff: {markdown(found.summary)}", ""]
     parts += [f"❌ {_cut(each.message, 2 * _CELL)}" for each in found.failures]
     parts += [""] if found.failures else []
     parts += [f"`{_code(found.base)}` → `{_code(found.head)}`", ""]
-    parts += [_totals(found), *_flows(found), ""]
+    parts += [_totals(found), *_flows(found), "", *_why(found)]
     head = "\n".join(parts)
     tail = "\n".join((*(f"> {_cut(note, 2 * _CELL)}" for note in found.notes), "", "No model was asked."))
-    room = most - len(head) - len(tail) - 500
-    body = _changes(found.changes, room)
-    body += _confusions(found, room - len(body))
-    return f"{head}\n{body}\n{tail}\n"[:most]
+    room = most - _size(head) - _size(tail) - 500
+    body = _changes([each for each in found.changes if not each.is_shuffle], room)
+    body += _confusions(found, room - _size(body))
+    return f"{head}\n{body}\n{tail}\n".encode(errors="replace")[:most].decode(errors="ignore")
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
+def _why(found: Difference) -> list[str]:
+    """What moves how many requests, one reason a line."""
+    lines = [
+        f"- {_cut(what, _CELL)}: {count:,} request{'s' if count > 1 else ''}"
+        for what, count in list(found.why.items())[:_REASONS]
+    ]
+    more = len(found.why) - len(lines)
+    return (
+        ["**Why requests move:**", "", *lines, *([f"- and {more} more reasons"] if more > 0 else []), ""]
+        if lines
+        else []
+    )
 
 
 def _totals(found: Difference) -> str:
@@ -92,7 +112,7 @@ def _within(rows: Iterable[tuple[object, ...]], room: int) -> list[tuple[object,
     """As many rows, from the first, as there is room for once they are escaped."""
     kept: list[tuple[object, ...]] = []
     for row in rows:
-        room -= sum(len(markdown(str(cell))) + 3 for cell in row) + 2
+        room -= sum(_size(markdown(str(cell))) + 3 for cell in row) + 2
         if room < 0:
             break
         kept.append(row)

@@ -110,6 +110,14 @@ class RouteBook:
         tokens = {key: count for key, count in (known.tokens | new.tokens).items() if key in routes}
         self._write("routes", f"{digest} {self._setting}", Known(routes=routes, tokens=tokens))
 
+    def reasons(self, of: str) -> dict[str, str] | None:
+        """Why requests moved between two catalogues, by their keys; None where that is not known."""
+        return self._read("reasons", f"{of} {self._setting}", dict[str, str])
+
+    def keep_reasons(self, of: str, told: dict[str, str]) -> None:
+        """Keep why requests moved."""
+        self._write("reasons", f"{of} {self._setting}", told)
+
     def _file(self, kind: str, key: str) -> Path | None:
         if self._folder is None:
             return None
@@ -130,7 +138,7 @@ class RouteBook:
             return None
         return told
 
-    def _write(self, kind: str, key: str, told: Catalogue | Known) -> None:
+    def _write(self, kind: str, key: str, told: Catalogue | Known | dict[str, str]) -> None:
         """Where it cannot be kept it is not: that is no reason not to compare."""
         file = self._file(kind, key)
         if file is None:

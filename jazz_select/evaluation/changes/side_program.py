@@ -16,12 +16,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from jazz_select.errors import FlowLoadError, JazzSelectError
+from jazz_select.errors import FlowError, FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
 from jazz_select.evaluation.changes.snapshots import catalogue_digest, dumps, loads, prompt_tokens, told_by
+from jazz_select.evaluation.changes.undoing import undone
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
-from jazz_select.evaluation.route import Asked, Policy, routes
+from jazz_select.evaluation.route import Asked, Policy, led, routes
 from jazz_select.flow.base import Flow, FlowRegistry
 from jazz_select.flow.imports import NOT_THERE
 from jazz_select.flow.loading import load_flows
@@ -121,11 +122,27 @@ async def _as_written(job: Job, answer: _Answer) -> None:
     gc.freeze()  # what is there now stays until the end
     digest = catalogue_digest(registry, sources_digest(root, job.flows))
     answer({"flows": told_by(registry), "digest": digest, "notes": notes})
-    if line := sys.stdin.buffer.readline():
-        cache, beside = (None if each is None else Path(each) for each in (job.cache, job.beside))
-        how = {"embedder": job.embedder, "language": job.language}
-        async with indexed(registry, **how, cache=cache, beside=beside) as memory:
-            answer(await _routed(job, registry, memory, AGENT, loads(line)))
+    cache, beside = (None if each is None else Path(each) for each in (job.cache, job.beside))
+    how: dict[str, Any] = {"embedder": job.embedder, "language": job.language, "beside": beside}
+    while line := sys.stdin.buffer.readline():
+        wanted = loads(line)
+        if "undone" in wanted:
+            answer(await _without(job, registry, wanted, how))
+            continue
+        async with indexed(registry, **how, cache=cache) as memory:
+            answer(await _routed(job, registry, memory, AGENT, wanted))
+
+
+async def _without(
+    job: Job, registry: FlowRegistry, wanted: Mapping[str, Any], how: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The first flow for each request, with parts of the change undone; none at all where no catalogue is left."""
+    asked = [Asked(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
+    try:
+        made = undone(registry, wanted["undone"])
+        return {"firsts": [each.first for each in await led(made, asked, job.policy, **how)]}
+    except FlowError:
+        return {"firsts": []}
 
 
 def _check_homes(job: Job, registry: FlowRegistry) -> None:

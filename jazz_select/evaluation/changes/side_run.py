@@ -17,8 +17,9 @@ from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBook
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Question, Snapshot, dumps, loads
+from jazz_select.evaluation.changes.undoing import Undone
 from jazz_select.evaluation.index import AGENT, PREFIX, in_memory
-from jazz_select.evaluation.route import Policy, Route
+from jazz_select.evaluation.route import Asked, Policy, Route
 from jazz_select.json_values import plain
 from jazz_select.text import describe_error
 from jazz_select.travel import value_of
@@ -128,6 +129,13 @@ class SideRun:
             routes=dict(zip(questions, value_of(list[Route], told["routes"]), strict=True)),
             tokens=dict(zip(counted, told["tokens"], strict=True)),
         )
+
+    async def undone(self, parts: Undone, asked: Sequence[Asked]) -> Sequence[str]:
+        """The first flow for each of these requests, with parts of the change undone; empty where none can be told."""
+        process = self._process or (await self._started())[0]
+        plainly = [replace(each, context=plain(each.context)) for each in asked]
+        told = await process.asked({"asked": plainly, "undone": parts})
+        return value_of(list[str], told["firsts"]) or [""] * len(asked)
 
     async def _started(self) -> "tuple[_Process, Catalogue]":
         """The process under way, and the first thing that it says."""

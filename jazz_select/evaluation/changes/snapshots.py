@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from jazz_select.evaluation.guard_code import guard_digest
 from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
 from jazz_select.flow.base import BaseFlow, digest_of
 from jazz_select.json_values import plain
@@ -93,8 +94,8 @@ def questions(
     return tuple(found.values())
 
 
-_GUARD = "guarded"
-"""The field that says whether a flow asks `available`; code is no data, so that is all that can be said of it."""
+GUARD = "guard"
+"""The field that says whether a flow asks `available`, and by which code: a digest, since code is no data."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ def told_by(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
     for flow in sorted(registry.values(), key=lambda each: each.name):
         own = flow.outline()
         parts = [f"{part.name}: {part.when}" if part.when else part.name for part in own.parts]
-        fields = flow.fields() | {"parts": parts, _GUARD: flow.has_guard}
+        fields = flow.fields() | {"parts": parts, GUARD: guard_digest(flow)}
         told[flow.name] = {name: plain(value) for name, value in fields.items()}
     return told
 

@@ -12,6 +12,7 @@ from types import CodeType
 from typing import Any, Final
 
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
+from jazz_select.evaluation.guard_code import codes_of
 from jazz_select.flow.base import BaseFlow
 from jazz_select.text import describe_error
 
@@ -88,28 +89,13 @@ def _contexts(
     """None, those that there are, and all values for whatever it has asked for meanwhile."""
     yield {}
     yield from contexts
-    values = list({repr(each): each for each in (*_compared(_codes(flow)), *_USUAL)}.values())
+    values = list({repr(each): each for each in (*_compared(codes_of(flow)), *_USUAL)}.values())
     known = 0
     while known < len(facts):  # a fact may be asked for only where another one is as it should be
         known = len(facts)
         names = list(facts)[:_MOST_FACTS]
         yield from (dict.fromkeys(names, value) for value in values)
         yield from (dict(zip(names, each, strict=True)) for each in product(values, repeat=len(names)))
-
-
-def _codes(flow: BaseFlow) -> list[CodeType]:
-    """The code of a guard, and of what it calls of its own module."""
-    guard: Any = flow.available
-    ahead: list[Any] = [getattr(guard, "__func__", guard)]
-    found: list[CodeType] = []
-    while ahead and len(found) < _MOST_FACTS:
-        each = ahead.pop()
-        code = getattr(each, "__code__", None)
-        if not isinstance(code, CodeType) or code in found:
-            continue
-        found.append(code)
-        ahead += [each.__globals__[name] for name in code.co_names if callable(each.__globals__.get(name))]
-    return found
 
 
 def _compared(codes: Sequence[CodeType]) -> list[Any]:
@@ -124,5 +110,5 @@ def _compared(codes: Sequence[CodeType]) -> list[Any]:
 
 def _is_closed(flow: BaseFlow) -> bool:
     """Whether the guard looks at nothing but the context, as far as its code shows."""
-    codes = _codes(flow)
+    codes = codes_of(flow)
     return len(codes) == 1 and _PLAIN.issuperset(codes[0].co_names) and not codes[0].co_freevars

@@ -108,7 +108,8 @@ async def test_python_flows_of_two_versions_with_their_guards(repo: Repository) 
     assert [(each.request, each.effect.value, each.after.first != "refund") for each in guarded.broken] == [
         ("refund my order", "broken", True)
     ]
-    assert guarded.flows.any is False, "a guard is code: what the flow says is as it was"
+    assert guarded.flows.changed == {"refund": ("guard",)}
+    assert {each.why for each in guarded.moved} == {"the guard of refund withholds it"}
 
 
 async def test_guards_see_the_context_of_a_request_as_json(repo: Repository) -> None:

@@ -1,0 +1,179 @@
+"""What moved each request: parts of a change are taken back, one at a time, and the moved requests are asked again.
+
+First whole flows are taken back, then, of those whose change moves anything back, the fields and the examples that are
+new or gone. What is told as the reason is what was tried: taking it back alone leads the request where it led before.
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jazz_select.evaluation.changes.difference import ChangeKind, Difference, FlowChanges, RouteChange
+from jazz_select.evaluation.changes.snapshots import GUARD
+from jazz_select.evaluation.changes.undoing import TOLD, Fields, Undone
+from jazz_select.text import beginning
+
+_MOST_WORK: Final = 3_000
+"""Flows of the catalogues that are made to try parts of one change: each is indexed anew."""
+_SHOWN: Final = 60
+Ask = Callable[[Undone, Sequence[RouteChange]], Awaitable[Sequence[str]]]
+"""The first flow for each of these requests, with that undone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part of a change: what it is in words, the flows that it names, and how it is taken back."""
+
+    what: str
+    flows: frozenset[str]
+    undone: Undone
+
+
+def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Part]:
+    """Each flow that changed, as a part."""
+    for name in flows.added:
+        yield Part(what=f"{name} is new", flows=frozenset({name}), undone={name: None})
+    for name in flows.removed:
+        yield Part(what=f"{name} was removed", flows=frozenset({name}), undone={name: before[name]})
+    old_names = {new: old for old, new in flows.renamed.items()}
+    for new, old in old_names.items():
+        yield Part(what=f"{new} has a new name", flows=frozenset({old, new}), undone={new: None, old: before[old]})
+    for name, changed in flows.changed.items():
+        if name not in old_names:
+            fields = {field: before[name][field] for field in changed if field in TOLD}
+            what = f"{name} changed ({', '.join(changed)})"
+            if fields:
+                yield Part(what=what, flows=frozenset({name}), undone={name: fields})
+            if GUARD in changed:
+                yield from _of_guard(name, fields, after[name])
+
+
+def _of_guard(name: str, fields: Fields, now: Fields) -> Iterator[Part]:
+    """An edited guard cannot be had back, as it is code; what it said can be, either way."""
+    for opened in (True, False) if now[GUARD] else (False,):  # without a guard nothing is withheld any more
+        yield Part(
+            what=f"the guard of {name} {'withholds it' if opened else 'lets it through'}",
+            flows=frozenset({name}),
+            undone={name: {**fields, GUARD: opened}},
+        )
+
+
+def smaller_parts(part: Part, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Part]:
+    """What a changed flow's change is made of: examples that are new or gone, and other fields."""
+    (name,) = part.undone if len(part.undone) == 1 else ("",)
+    fields = part.undone.get(name)
+    if not fields or name not in before or name not in after:
+        return
+    for field, old in fields.items():
+        if field == "examples":
+            yield from _of_examples(name, tuple(old), tuple(after[name]["examples"]))
+        elif field == GUARD:
+            if len(fields) > 1:
+                yield replace(part, undone={name: {GUARD: old}})
+        else:
+            what = f"the {field.replace('_', ' ')} of {name}"
+            yield Part(what=what, flows=frozenset({name}), undone={name: {field: old}})
+
+
+def _of_examples(name: str, old: Sequence[str], new: Sequence[str]) -> Iterator[Part]:
+    gone, come = [each for each in old if each not in new], [each for each in new if each not in old]
+    for each in come:
+        left = [text for text in new if text != each]
+        what = f"‘{beginning(each, _SHOWN)}’ under {name}"
+        yield Part(what=what, flows=frozenset({name}), undone={name: {"examples": left}})
+    for each in gone:
+        what = f"‘{beginning(each, _SHOWN)}’ is gone from {name}"
+        yield Part(what=what, flows=frozenset({name}), undone={name: {"examples": [*new, each]}})
+    if len(gone) + len(come) > 1 or not gone + come:
+        what = f"the examples of {name} together"
+        yield Part(what=what, flows=frozenset({name}), undone={name: {"examples": list(old)}})
+
+
+async def reasons(
+    found: Difference, before: Mapping[str, Fields], after: Mapping[str, Fields], ask: Ask
+) -> dict[int, str]:
+    """Why requests have another first flow, by their places among the changes.
+
+    Args:
+        found: The difference.
+        before: What the flows of the earlier version say.
+        after: The same of the later one.
+        ask: Asks requests of the later version with parts of the change undone.
+    """
+    open_places = [place for place, each in enumerate(found.changes) if ChangeKind.FIRST in each.kinds]
+    work = _Work(found, ask, max(1, _MOST_WORK // max(1, len(after))))
+    parts = _likely(list(flow_parts(found.flows, before, after)), found, open_places)
+    whole: dict[int, Part] = {}
+    for part in parts:
+        is_all = len(parts) == 1
+        for place in await work.moved_back(part, [each for each in open_places if each not in whole], known=is_all):
+            whole[place] = part
+    told = {place: part.what for place, part in whole.items()}
+    for part in dict.fromkeys(map(id, whole.values())):
+        one = next(each for each in whole.values() if id(each) == part)
+        places = [place for place, each in whole.items() if each is one]
+        pieces = list(smaller_parts(one, before, after))
+        for piece in pieces:
+            left = [place for place in places if told[place] == one.what]
+            for place in await work.moved_back(piece, left, known=len(pieces) == 1):
+                told[place] = piece.what
+    rest = [place for place in open_places if place not in told]
+    if rest and len(parts) > 1:
+        together = {name: fields for part in parts for name, fields in part.undone.items()}
+        both = Part(what="several of these changes together", flows=frozenset(), undone=together)
+        told |= dict.fromkeys(await work.moved_back(both, rest, known=False), both.what)
+    return told
+
+
+def _likely(parts: Sequence[Part], found: Difference, places: Sequence[int]) -> list[Part]:
+    """Those first whose flows most requests come from or go to."""
+    ends = Counter[str]()
+    for place in places:
+        change = found.changes[place]
+        ends.update({change.before.first, change.after.first})
+    return sorted(parts, key=lambda part: -max((ends[name] for name in part.flows), default=0))
+
+
+@dataclass
+class _Work:
+    """Tries parts, as many as there is room for."""
+
+    _found: Difference
+    _ask: Ask
+    _left: int
+
+    async def moved_back(self, part: Part, places: Sequence[int], *, known: bool) -> list[int]:
+        """The places of these requests that lead where they led before, with the part taken back.
+
+        Where a part is all there is of the change (`known`), that is how the earlier version leads them.
+        """
+        is_guard = any(GUARD in (fields or ()) for fields in part.undone.values())
+        if not places or (known and not is_guard):
+            return list(places)
+        if not self._left:
+            return []
+        self._left -= 1
+        changes = [self._found.changes[place] for place in places]
+        firsts = await self._ask(part.undone, changes)
+        names = self._found.flows
+        return [
+            place
+            for place, change, first in zip(places, changes, firsts, strict=True)
+            if first in {change.before.first, names.now(change.before.first)}
+        ]
+
+
+def explained(found: Difference, told: Mapping[int, str]) -> Difference:
+    """With the reasons that were found, instead of those that can only be supposed."""
+    changes = [
+        replace(each, why="; ".join((*lost_flow(each), told[place]))) if place in told else each
+        for place, each in enumerate(found.changes)
+    ]
+    return replace(found, changes=tuple(changes))
+
+
+def lost_flow(change: RouteChange) -> tuple[str, ...]:
+    """What is said of a case that lost its flow, as it stands there."""
+    first = change.why.partition("; ")[0]
+    return (first,) if first.startswith("lost its flow") else ()

@@ -1,0 +1,35 @@
+"""A catalogue with parts of a change taken back, as the process of a side makes it."""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, Final, cast
+
+from jazz_select.evaluation.changes.snapshots import GUARD
+from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
+
+TOLD: Final = ("description", "condition", "desired_effects", "examples", "aliases", "priority")
+"""Fields that decide where requests lead, and can be set."""
+Fields = Mapping[str, Any]
+Undone = Mapping[str, Fields | None]
+"""By name of a flow in the later version: the fields to set; None takes it out, a name that is new puts one in."""
+
+
+def undone(registry: Mapping[str, BaseFlow], parts: Undone) -> FlowRegistry:
+    """A catalogue with parts of a change taken back; the flows themselves stay as they are."""
+    made = FlowRegistry(min_examples=0)
+    for flow in registry.values():
+        fields = parts.get(flow.name, {})
+        if fields is None:
+            continue
+        again = copy(flow)
+        for name, value in fields.items():
+            if name == GUARD:
+                again.available = lambda _, opened=value: opened  # pyright: ignore[reportAttributeAccessIssue]
+            else:
+                setattr(again, name, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
+        made.register(again)
+    known = {flow.name for flow in registry.values()}
+    for name, fields in parts.items():
+        if name not in known and fields is not None:
+            Flow(name=name, registry=made, **{field: fields[field] for field in TOLD if field in fields})
+    return made

@@ -1,0 +1,40 @@
+"""The code of guards: functions are no data, and what they are made of still says whether one was edited."""
+
+import hashlib
+from types import CodeType
+from typing import Any, Final
+
+from jazz_select.flow.base import BaseFlow
+
+_MOST_READ: Final = 12
+
+
+def codes_of(flow: BaseFlow) -> list[CodeType]:
+    """The code of a flow's guard, and of what it calls by name; none where it has no guard, or no code."""
+    if not flow.has_guard:
+        return []
+    guard: Any = flow.available
+    ahead: list[Any] = [getattr(guard, "__func__", guard)]
+    found: list[CodeType] = []
+    while ahead and len(found) < _MOST_READ:
+        each = ahead.pop(0)
+        code = getattr(each, "__code__", None)
+        if isinstance(code, CodeType) and code not in found:
+            found.append(code)
+            ahead += [each.__globals__[name] for name in code.co_names if callable(each.__globals__.get(name))]
+    return found
+
+
+def guard_digest(flow: BaseFlow) -> str:
+    """The same for the same guard, wherever its file lies; empty where there is none."""
+    told = "\n".join(map(_said, codes_of(flow))) if flow.has_guard else ""
+    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:16] if flow.has_guard else ""
+
+
+def _said(code: CodeType) -> str:
+    constants = [_said(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
+    return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames}"
+
+
+def _constant(value: Any) -> str:
+    return str(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)

@@ -1,0 +1,98 @@
+"""What moved a request is what leads it back when it alone is taken back."""
+
+import asyncio
+import re
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from jazz_select.evaluation import Case, Difference, comment, diff
+from tests.unit.evaluation.repository import repository
+from tests.vectors import EMBEDDER, NEEDS_STATIC
+
+HERE = Path(__file__).parent / "catalogues"
+Flows = dict[str, dict[str, Any]]
+CLEAN: Flows = {flow["name"]: flow for flow in yaml.safe_load((HERE / "airline.yaml").read_text("utf-8"))}
+LURE = "credit my mother's points at the gate"
+ASKED = [
+    *("please drop the seats", "void the booking", "cancel my seats please", "drop my reservation and void it"),
+    *("void and drop the whole reservation", "credit my grandfather", "points for my mother", "a heavier suitcase"),
+    *("the luggage is gone", "where can my bag be", "kilos", "vegan", "food without nuts please", "on board"),
+]
+pytestmark = [NEEDS_STATIC, pytest.mark.programs]
+
+
+def changed() -> Flows:
+    """An example, a description with its condition, a flow that is gone, one that is new, two more examples."""
+    flows = deepcopy(CLEAN)
+    flows["flight_status"]["examples"] += ["cancel the booking, void the reservation and drop the seats"]
+    flows["special_meal"] |= {"description": "Seats, luggage and animals on board.", "condition": "Anything on board."}
+    del flows["lost_bag"]
+    flows["bags"] = {
+        "name": "bags",
+        "description": "Everything about luggage.",
+        "condition": "It is about a suitcase.",
+        "desired_effects": ["The suitcase is dealt with"],
+        "examples": ["another suitcase", "one more bag", "extra luggage please", "baggage to Rome", "kilos of luggage"],
+    }
+    flows["wheelchair"]["examples"] += ["miles for my grandfather", LURE]
+    return flows
+
+
+def between(folder: Path, base: Flows, head: Flows, **more: Any) -> Difference:
+    repo = repository(folder)
+    file = repo.folder / "flows" / "all.json"
+    file.write_bytes(orjson.dumps(list(base.values())))
+    repo.commit()
+    file.write_bytes(orjson.dumps(list(head.values())))
+    return asyncio.run(diff("HEAD", embedder=EMBEDDER, here=repo.folder, requests=ASKED, **more))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Difference:
+    return between(tmp_path_factory.mktemp("reasons"), CLEAN, changed())
+
+
+@pytest.mark.spec("007.8")
+def test_nearly_each_moved_request_has_a_reason(found: Difference) -> None:
+    assert len(found.moved) > 8
+    assert sum(bool(each.why) for each in found.moved) >= 0.9 * len(found.moved)
+    assert any("under wheelchair" in what for what in found.why)
+    assert any("lost_bag was removed" in what or "bags is new" in what for what in found.why)
+
+
+@pytest.mark.spec("007.8")
+def test_taking_the_reason_back_leads_requests_back(found: Difference, tmp_path: Path) -> None:
+    cause = f"‘{LURE}’ under wheelchair"
+    those = {each.request for each in found.moved if each.why == cause}
+    assert those
+    head = changed()
+    head["wheelchair"]["examples"].remove(LURE)
+    without = {each.request for each in between(tmp_path / "without", CLEAN, head).moved}
+    assert not those & without
+
+
+@pytest.mark.spec("007.8")
+def test_a_reviewer_reads_what_takes_how_many(found: Difference) -> None:
+    text = comment(found)
+    assert "**Why requests move:**" in text
+    assert len(text.encode()) <= 10_000
+    rows = sum(" | example | " in line or " | logged | " in line for line in text.splitlines())
+    left = re.search(r"… and (\d+) more, which there is no room for", text)
+    others = len(found.changes) - len(found.moved) - len(found.shuffled)
+    assert rows + (int(left[1]) if left else 0) == len(found.moved) + others
+    assert f"{len(found.moved)} of" in found.summary
+    assert f"{others} more change" in found.summary
+
+
+@pytest.mark.spec("007.8")
+def test_cases_that_are_wrong_fail_a_comparison(tmp_path: Path) -> None:
+    cases = tmp_path / "cases.yaml"
+    cases.write_text("- {request: is my plane late, expect: [flight_status]}\n- {reqest: x}\n", "utf-8")
+    judged = between(tmp_path / "repo", CLEAN, CLEAN, cases=[cases, Case(request="my bag", expect=("lost_bag",))])
+    assert not judged.passed
+    assert [each.gate for each in judged.failures] == ["cases"]
