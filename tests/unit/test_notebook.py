@@ -15,8 +15,9 @@ from jazz_select.agent.turn_result import TurnResult
 from jazz_select.errors import ConfigError
 from jazz_select.notebook import facts_html, rows_html
 from jazz_select.routing.records import StepRecord
+from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import Trace, span
-from jazz_select.values import Candidate, Decision, Reason, RecallResult, Tier
+from jazz_select.values import Candidate, Decision, Latency, Reason, RecallResult, Tier, Usage
 
 ATTACK = "<script>alert(1)</script>\"' onload=x <img src=x onerror=y> </table>"
 OURS = {"div", "table", "caption", "thead", "tbody", "tfoot", "tr", "th", "td"}
@@ -31,6 +32,7 @@ class Read(HTMLParser):
         self.attributes: set[str] = set()
         self.open: list[str] = []
         self.text = ""
+        self.cells: list[str] = []
         self.feed(html)
         self.close()
 
@@ -44,6 +46,7 @@ class Read(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+        self.cells += [data]
 
 
 def shown(value: Any) -> Read:
@@ -111,6 +114,42 @@ def test_what_is_empty_is_shown_too() -> None:
         TurnResult(status="done", text="", conversation=Conversation()),
     ):
         shown(value)
+
+
+def test_a_decision_is_shown_with_all_that_is_known_of_it() -> None:
+    found = Candidate(flow_id="i", flow_name="n", description="d", ranks={"dense": 1, "bm25": 2}, score=0.5)
+    decision = Decision(
+        tier=Tier.GUIDED,
+        reason=Reason.LLM,
+        chosen_ids=("i",),
+        candidates=(found, replace(found, flow_id="j", flow_name="", confidence=0.25)),
+        model="m",
+        error="e",
+        sized="two are enough",
+        recalled_by="words",
+        raw_reply="r",
+        in_scope=0.75,
+        question=UserQuestion(text="Which?", options=()),
+        usage=Usage(input_tokens=3, output_tokens=4),
+        latency=Latency(total_s=0.003, recall_s=0.001, choose_s=0.002),
+        notes=("noted",),
+    )
+    facts = {
+        "decided": "guided, llm",
+        "P(in scope)": "0.75",
+        "candidates": "two are enough",
+        "recalled by": "words",
+        "model": "m",
+        "reply": "r",
+        "error": "e",
+        "asks": "Which?",
+        "tokens": "3 in, 4 out",
+        "took": "3.0 ms: recall 1.0, choice 2.0",
+        "note": "noted",
+    }
+    names = ["flow", "description", "score", "confidence", "ranks"]
+    rows = ["1", "✓", "n", "d", "0.5", "dense 1, bm25 2", "2", "j", "d", "0.5", "0.25", "dense 1, bm25 2"]
+    assert shown(decision).cells == [*(cell for fact in facts.items() for cell in fact), *names, *rows]
 
 
 def test_long_texts_are_cut_and_many_rows_counted() -> None:

@@ -101,7 +101,7 @@ def _renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[st
 def _alike(one: _Fields, other: _Fields) -> float:
     """From 0 to 1; 0 where it is too little to be one flow."""
     both = (one.keys() & other.keys()) - _NAMED
-    says = any(one.get(field) for field in ("description", "examples"))
+    says = any(one[field] for field in both & {"description", "examples"})
     if says and all(one[field] == other[field] for field in both):
         return 1.0
     mine, theirs = set(map(str, one.get("examples") or ())), set(map(str, other.get("examples") or ()))
@@ -652,7 +652,7 @@ def _totals(side: Snapshot, told: Sequence[_Told], *, older: bool) -> Totals:
         if expected:
             labelled += 1
             right += recall_at(route.ranking, expected, 1)
-        elif expected is None and not older and each.had:
+        elif not older and each.had:
             labelled += 1
     return Totals(
         flows=len(side.flows),

@@ -225,6 +225,7 @@ def between(before: Route, after: Route, expect: tuple[str, ...] | None, source:
             Effect.BROKEN,
             id="none was right",
         ),
+        pytest.param(route("a"), route("a", outcome=Outcome.TAKEN), (), "outcome", Effect.LOST, id="none is right"),
         pytest.param(route("a", sure=0.9), route("a", sure=0.7), ("a",), "confidence", Effect.NONE, id="less sure"),
         pytest.param(route("a", sure=0.801), route("a", sure=0.799), ("a",), "", Effect.NONE, id="drift over a border"),
         pytest.param(route("a", sure=0.81), route("a", sure=0.97), ("a",), "", Effect.NONE, id="surer in its class"),
@@ -340,6 +341,34 @@ def test_a_wrong_case_that_becomes_surer_comes_right_after_what_is_lost() -> Non
     assert [each.request for each in found.broken] == ["lost"]
     assert "right is a" in comment(found)
     assert str(found) == found.summary
+
+
+def test_a_difference_as_plain_json_and_in_words() -> None:
+    asked = Question(asked=Asked(request="r"), source=Source.CASE, expect=("a",))
+    told = {**FLOWS, "b": {**FLOWS["b"], "condition": "now"}, "e": {"name": "e"}}
+    older = Snapshot(label="old", flows={**FLOWS, "b": {**FLOWS["b"], "condition": ""}}, routes={asked.key: route("a")})
+    newer = Snapshot(label="new", flows={name: told[name] for name in "abce"}, routes={asked.key: route("b", sure=0.6)})
+    found = Difference.between(older, newer, [asked])
+    assert found.flows.told == {"added": ("e",), "removed": ("d",), "renamed": (), "changed": ("b (condition)",)}
+    (change,) = found.changes
+    assert change.details == ["candidates +b -a", "likely (0.90) → open (0.60)", "b changed (condition)"]
+    assert replace(change, why="").details == change.details[:-1]
+    assert found.summary == "1 of 1 requests has another first candidate; 1 case is broken, none fixed."
+    data = found.to_dict()
+    led = {"outcome": Outcome.ASKED}
+    assert (data["changes"][0]["before"], data["changes"][0]["after"]) == (
+        {**led, "first": "a", "candidates": ("a",), "confidence": 0.9, "confidence_class": "likely"},
+        {**led, "first": "b", "candidates": ("b",), "confidence": 0.6, "confidence_class": "open"},
+    )
+    assert (data["summary"], data["passed"]) == (found.summary, True)
+    totals = {"requests": 1, "labelled": 1, "asked": 1, "taken": 0, "none": 0, "counted": 0, "prompt_tokens": 0}
+    assert data["before"] == {**totals, "flows": 4, "right": 1.0, "recall_at_1": 1.0, "asked_share": 1.0}
+    assert data["after"] == {**totals, "flows": 4, "right": 0.0, "recall_at_1": 0.0, "asked_share": 1.0}
+
+
+def test_where_nothing_is_found_nothing_is_confused_with_the_right_flow() -> None:
+    found = between(route("a"), route(outcome=Outcome.NONE), ("a",))
+    assert (found.confusions, [each.effect for each in found.changes]) == ((), [Effect.BROKEN])
 
 
 def test_a_request_is_asked_once_and_as_what_says_most_of_it() -> None:

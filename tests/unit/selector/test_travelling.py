@@ -289,6 +289,33 @@ def test_any_recall_comes_back(
     assert vars(pickled(recalled)) == vars(recalled)
 
 
+@given(offered)
+def test_what_recall_returns_of_a_candidate_is_all_of_it(candidate: Candidate) -> None:
+    known = replace(candidate, flow_id=candidate.flow_id or "x")
+    assert Candidate.from_metadata(known.as_metadata()) == known
+
+
+def test_what_is_null_in_a_recall_is_not_known() -> None:
+    told: dict[str, Any] = {"candidates": [], "notes": None, "caveat": None, "sized": None, "beyond": None}
+    assert vars(RecallResult.from_dict(told)) == vars(RecallResult())
+
+
+@pytest.mark.parametrize(
+    ("field", "sent", "read"),
+    [
+        ("desired_effects", "one", ("one",)),
+        ("desired_effects", "", ()),
+        ("desired_effects", 7, ()),
+        ("confidence", 1 + 1e-7, 1.0),
+        ("confidence", 1.1, None),
+        ("confidence", -0.1, None),
+        ("confidence", "0.5", None),
+    ],
+)
+def test_metadata_of_other_hands(field: str, sent: object, read: object) -> None:
+    assert getattr(Candidate.from_metadata({"flow_name": "x", field: sent}), field) == read
+
+
 def test_numbers_that_json_has_not_are_no_numbers() -> None:
     candidate = Candidate(flow_id="x", score=float("nan"), confidence=float("inf"))
     assert Candidate.from_dict(candidate.to_dict()) == Candidate(flow_id="x")
