@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jazz_select import Agent, FlowSelector
-from jazz_select.consent import Asked, is_courtesy, phrases, read_consent
+from jazz_select.consent import Asked, is_courtesy, language_of, phrases, read_consent
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
@@ -18,6 +18,7 @@ from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
 
 ASKED = Asked(words="drop", arguments={"number": "A-1"})
+NEITHER_SAID = ("neither", "")
 ROWS = [*((each, "yes") for each in YES), *((each, "no") for each in NO), *((each, "neither") for each in NEITHER)]
 
 
@@ -197,6 +198,32 @@ async def test_a_refusal_that_is_an_argument_as_well_is_no_yes(message: str, arg
     assert (asked.status, said.status, log) == ("confirming", "confirming", [])
     done = await agent.turn("yes, cancel my order", said.conversation, context=arguments)
     assert (done.status, len(log)) == ("done", 1)
+
+
+@pytest.mark.spec("005.2")
+@pytest.mark.parametrize(
+    ("message", "asked", "said"),
+    [
+        ("no, and are there fees?", Asked(), ("no", "and are there fees?")),
+        ("No. Where is my parcel 5? Yes.", Asked(), NEITHER_SAID),
+        ("Yes. For him.", Asked(), NEITHER_SAID),
+        ("yes. and my sister wouldn't know anything of it", Asked(), NEITHER_SAID),
+        ("yes, call it off", Asked(words="Call it off"), NEITHER_SAID),
+        ("yes, true", Asked(words="Mark the order", arguments={"urgent": True}), NEITHER_SAID),
+        ("yes, true", Asked(words="Mark the order", arguments={"urgent": "true"}), ("yes", "")),
+        (f"yes, {'a' * 195}", Asked(words="Write", arguments={"text": "a" * 195}), ("yes", "")),
+        (f"yes, {'a' * 196}", Asked(words="Write", arguments={"text": "a" * 196}), NEITHER_SAID),
+    ],
+)
+def test_what_is_said_besides_may_take_a_yes_back(message: str, asked: Asked, said: tuple[str, str]) -> None:
+    assert read_consent(message, asked) == said
+
+
+@pytest.mark.parametrize(
+    ("message", "language"), [("si es", ""), ("non lo so", ""), ("no thanks", "en"), ("no", ""), ("42", "")]
+)
+def test_a_word_of_several_languages_tells_none_of_them(message: str, language: str) -> None:
+    assert language_of(message) == language
 
 
 def test_a_message_of_any_length_is_read_at_once() -> None:

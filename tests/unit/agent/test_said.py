@@ -6,7 +6,8 @@ import pytest
 
 from jazz_select.agent import Conversation
 from jazz_select.agent.reading.bare_answer import bare_answer, plain_answer
-from jazz_select.agent.reading.grounding import Wanted, ground
+from jazz_select.agent.reading.grounding import Wanted, ground, is_named, refined, shown_inputs
+from jazz_select.flow.checks import Input
 from jazz_select.routing import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.texts import Texts
@@ -66,6 +67,9 @@ SAID: list[Any] = [
     (WHOLE, 200, "deux cents"),
     (NUMBER, 500.0, "500 euros"),
     (NUMBER, 500.0, "five hundred, please"),
+    (WHOLE, 1000, "one thousand"),
+    (WHOLE, 100, "a hundred"),
+    (WHOLE, 3, "half of it is mine, and you may take three"),
     (WHOLE, 2, "the second one"),
     (WHOLE, 3, "die dritte"),
     (PETS, ["Rex", "Tom"], "Tom and Rex"),
@@ -88,6 +92,10 @@ NOT_SAID: list[Any] = [
     (WHOLE, 2, "two and a half"),
     (WHOLE, 2, "two hundred"),
     (WHOLE, 20, "twenty-one"),
+    (WHOLE, 20, "twenty-odd"),
+    (WHOLE, 20, "twenty zero"),
+    (WHOLE, 123456, "1,23,456 of them"),
+    ({"anyOf": [{"enum": ["gift"]}, TEXT]}, "gift", "it is for my sister"),
     (WHOLE, 11, "only once"),
     (WHOLE, 17, "A-17"),
     (WHOLE, -17, "A-17"),
@@ -124,6 +132,18 @@ def test_a_value_is_not_put_together_out_of_two_messages() -> None:
 def test_what_a_model_says_is_null_is_left_out() -> None:
     assert heard({"name": "Ada", "phone": None}, OWNER, "Ada") == {"name": "Ada"}
     assert heard(None, TEXT, "null") is None
+
+
+def test_what_an_author_asks_describes_an_input_that_its_tool_does_not() -> None:
+    def told(part: Any) -> tuple[str, ...]:
+        return shown_inputs({"size": refined(Wanted(part, {}), Input("size", question="Which size?"))})
+
+    assert told(TEXT) == ("size: string (Which size?)",)
+    assert told({**TEXT, "description": "In inches"}) == ("size: string (In inches)",)
+
+
+def test_a_flow_that_is_gone_is_named_by_nothing() -> None:
+    assert not is_named(None, "refund_order")
 
 
 def test_an_endless_list_is_not_held_against_all_that_was_said() -> None:
