@@ -310,5 +310,6 @@ def test_whoever_destroys_does_not_read_and_a_server_may_say_who_does() -> None:
     assert not Tool(name="get_rid", destructive=True, read_only=True).reads
     hints: list[dict[str, Any]] = [{"readOnlyHint": True}, {"readOnlyHint": False}, {}]
     listed = [{"name": "list_it", "annotations": each} for each in hints]
-    assert [each.read_only for each in tools_from_mcp(listed)] == [True, False, None]
-    assert [each.reads for each in tools_from_mcp(listed)] == [True, False, False], "without hints it destroys"
+    assert [each.read_only for each in tools_from_mcp(listed, trusted=True)] == [True, False, None]
+    assert [each.reads for each in tools_from_mcp(listed, trusted=True)] == [True, False, False], "else it destroys"
+    assert [each.reads for each in tools_from_mcp(listed)] == [False, False, False], "whom nobody trusts says nothing"
