@@ -52,7 +52,7 @@ class Service:
 
     def __init__(self, index: Path, uds: Path | None = None) -> None:
         where = ["--port", "0"] if uds is None else ["--uds", str(uds)]
-        files = ["--flows", "flows", "--index", str(index), "--agent", AGENT, "--embedder", EMBEDDER]
+        files = ["--flows", "flows", "--index", str(index), "--agent-id", AGENT, "--embedder", EMBEDDER]
         parts = ["--no-access-log", "--no-reload", "--on-empty", "none"]
         program = [sys.executable, "-c", "from jazz_select.cli import app; app()"]
         command = [*program, "serve", *files, *where, *parts]

@@ -100,14 +100,14 @@ def main() -> None:
         ]
         unseen.write_text(json.dumps(kept), "utf-8")
         print("\nA week at the desk:", asyncio.run(week(log)))
-        common = ("--flows", CLINIC, "--agent", AGENT, "--learned", str(learned))
+        common = ("--flows", CLINIC, "--agent-id", AGENT, "--learned", str(learned))
         run("learn", str(log), *common)
         run("learn", str(log), *common, "--shadow")
         run("learn", *common, "--promote")
         print("\nRequests of that week that nothing was learned from, before and after:")
         run("eval", str(unseen), "--flows", CLINIC)
         run("eval", str(unseen), "--flows", CLINIC, "--learned", str(learned))
-        run("drift", str(log), "--flows", CLINIC, "--agent", AGENT)
+        run("drift", str(log), "--flows", CLINIC, "--agent-id", AGENT)
     print(f"\nAll of it in {perf_counter() - began:.0f} s.")
 
 

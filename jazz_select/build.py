@@ -1,13 +1,15 @@
 """The composition root: where flows, memory, models and settings meet."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, check_connected
-from jazz_select.text import counted
+from jazz_select.text import counted, describe_error
 from jazz_select.values import flow_id
 
 if TYPE_CHECKING:
@@ -18,6 +20,39 @@ if TYPE_CHECKING:
     from jazz_select.selector.options import SelectorOptions
     from jazz_select.selector.select import FlowSelector
     from jazz_select.settings import Settings
+
+
+AgentFactory: TypeAlias = Callable[..., Any]
+"""Takes the opened selector, and where it has a parameter `model` that one, too; returns an `Agent`, or awaits one."""
+
+
+def load_factory(named: str, *, told_by: str) -> AgentFactory:
+    """The factory of an agent that `package.module:factory` names.
+
+    Raises:
+        ConfigError: There is none; `told_by` says who named it.
+    """
+    module, colon, name = named.partition(":")
+    if not module or not colon or not name:
+        raise ConfigError(f"{told_by} {named!r:.80} is told as package.module:factory, such as shop.agents:make_agent")
+    try:
+        found: Any = import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as error:
+        raise ConfigError(f"{told_by} {named}: {describe_error(error)}") from error
+    if not callable(found):
+        raise ConfigError(f"{told_by} {named} is no function: it takes a selector, and returns an agent")
+    return cast("AgentFactory", found)
+
+
+def made_by(factory: AgentFactory, selector: "FlowSelector", model: object) -> Any:
+    """What a factory gives for a selector: an agent, or what gives one when it is awaited."""
+    try:
+        takes_model = "model" in inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # something built in, which tells nothing of what it takes
+        takes_model = False
+    return factory(selector, model=model) if takes_model else factory(selector)
 
 
 async def sync_registry(  # noqa: PLR0913 - a published signature, and options with a name

@@ -41,13 +41,16 @@ from jazz_select.chat.decisions import SURE, Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import check_calls, check_connected
+from jazz_select.json_values import storable_text
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import ApprovalPolicy, Approve
+from jazz_select.routing.approval import ApprovalPolicy, Approve, Deny, Verdict
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor, OpenRouter
+from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tools.showing import OpenTools
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
+from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.growing import Ledger
 from jazz_select.selector.options import TimeLimit
 from jazz_select.selector.select import FlowSelector
@@ -196,7 +199,7 @@ class Agent:
         self._own_decider = decides if isinstance(decider, str) else None
         if decision_callback is None and (chat is not None or decides is not None):
             decision_callback = ModelDecision(chat, decider=decides)
-        executor = FlowExecutor(
+        executor = self._executor = FlowExecutor(
             self._tools.values(), decision_callback, open_router, claims=claims, on_call=tell_of_step
         )
         options = ChainOptions(
@@ -218,7 +221,7 @@ class Agent:
                 offers=lambda: titles_of(selector.flow_registry.values()),
             )
         gate = DestructionGate(executor.tools)
-        asks = AgentApproval(approval, approve, claims)
+        asks = self._approval = AgentApproval(approval, approve, claims)
         self._running = TurnFlows(
             selector,
             executor=executor,
@@ -255,6 +258,33 @@ class Agent:
             await self._own.aclose()
         if self._own_decider is not None:
             await self._own_decider.aclose()
+
+    @property
+    def tools(self) -> Toolbox:
+        """What is connected, by name."""
+        return self._tools
+
+    def with_claims(self, claims: ClaimStore) -> Self:
+        """This agent, which claims calls there where it has no store of its own."""
+        if self._approval.claims is None:
+            self._approval.claims = self._executor.claims = claims
+        return self
+
+    async def verdict(self, call: ToolCall) -> Verdict:
+        """What this agent says of a call that somebody else wants made, such as a client over MCP.
+
+        Its guards see the call as a message, with the tool and the arguments as the context; then its hook decides, or
+        its policy.
+        """
+        if self._guards:
+            context = {**call.arguments, "tool": call.tool}
+            said = f"{call.tool} {storable_text(dict(call.arguments))}"
+            state = TurnInput(message=said, conversation=Conversation(), context=context)
+            route = await through_in_time(self._guards, state)
+            if route.tag != CONTINUE:
+                reason = route.decision.reason if route.decision else ""
+                return Deny(reason or f"a guard of the agent says {route.tag}")
+        return await self._approval.verdict(call)
 
     @property
     def unconnected(self) -> dict[str, tuple[str, ...]]:

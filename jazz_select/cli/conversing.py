@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import RenderableType
@@ -13,6 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from jazz_select.agent import Agent
+from jazz_select.build import AgentFactory, load_factory, made_by
 from jazz_select.cli.session import catalogue, look_here
 from jazz_select.cli.terminal import emit, facts, filled, hint, line, mark, milliseconds, progress, show, styled
 from jazz_select.errors import ConfigError
@@ -23,7 +23,7 @@ from jazz_select.evaluation.route import Policy
 from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
-from jazz_select.text import counted, describe_error
+from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import ConverseCommand
@@ -49,14 +49,17 @@ def converse(settings: "Settings", given: "ConverseCommand") -> None:
 
 async def _played(settings: "Settings", given: "ConverseCommand") -> "ConversationReport":
     async with AsyncExitStack() as stack:
+        registry = catalogue(settings, learned=settings.learned_by_now)
         if given.factory:
-            cases, make_agent = load_conversations(given.source), _factory(given.factory)
+            look_here()
+            factory = load_factory(given.factory, told_by="--agent")
+            cases = load_conversations(given.source, registry)
+            agents = _made_of(settings, registry, factory)
         else:
-            registry = catalogue(settings, learned=settings.learned_by_now)
             tools = _tools_of(settings.flows, given.tools, quiet=given.json)
             cases = load_conversations(given.source, registry, tools=tools())
-            agents = _made_of(settings, registry, tools, given.tools or settings.flows)
-            make_agent = await stack.enter_async_context(agents)
+            agents = _made_of(settings, registry, _of_tools(tools, given.tools or settings.flows), tools)
+        make_agent = await stack.enter_async_context(agents)
         cases = _chosen(cases, given.only or ())
         update = stack.enter_context(progress("playing"))
         return await play_all(cases, make_agent, model=settings.llm, at_once=given.at_once, progress=update)
@@ -71,15 +74,25 @@ def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[[], Too
     return partial(load_tools, flows, may_be_none=True)
 
 
+def _of_tools(tools: Callable[[], Toolbox], source: str) -> AgentFactory:
+    """Agents of tools that are loaded for each alone."""
+
+    def make(selector: FlowSelector, model: "ChatModel | None") -> Agent:
+        own = tools()
+        return Agent(selector, own, model, decision_callback=None if model or not own else load_policy(source))
+
+    return make
+
+
 @asynccontextmanager
 async def _made_of(
-    settings: "Settings", registry: "FlowRegistry", tools: Callable[[], Toolbox], source: str
+    settings: "Settings", registry: "FlowRegistry", factory: AgentFactory, tools: Callable[[], Toolbox] | None = None
 ) -> AsyncGenerator["MakeAgent"]:
-    """Agents over one index of the flows, each with tools that were loaded for it alone."""
+    """Agents over one index of the flows, each made anew by a factory."""
     async with indexed(registry, embedder=settings.embedder, language=settings.language, cache=CACHE) as memory:
 
-        def make(model: "ChatModel | None") -> Agent:
-            own = tools()
+        def make(model: "ChatModel | None") -> Any:
+            own: Toolbox = tools() if tools is not None else {}
             # An agent takes no flow whose tools are not there, but where it has none at all.
             able = registry if not own else {key: flow for key, flow in registry.items() if not flow.lacks(own)}
             selector = FlowSelector(
@@ -90,27 +103,9 @@ async def _made_of(
                 timeout_s=settings.timeout_s,
                 **Policy.of(settings).options(),
             )
-            return Agent(selector, own, model, decision_callback=None if model or not own else load_policy(source))
+            return made_by(factory, selector, model)
 
         yield make
-
-
-def _factory(named: str) -> "MakeAgent":
-    """What `package.module:factory` names."""
-    module, colon, name = named.partition(":")
-    if not module or not colon or not name:
-        raise ConfigError(f"--agent {named!r:.80} is told as package.module:factory, such as shop.agents:make_agent")
-    look_here()
-    try:
-        found: Any = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"--agent {named}: {describe_error(error)}") from error
-    if not callable(found):
-        msg = f"--agent {named} is no function: it takes the model to ask, and returns an agent of its own each time"
-        raise ConfigError(msg)
-    return cast("MakeAgent", found)
 
 
 def _chosen(cases: Sequence[ConversationCase], only: Sequence[str]) -> Sequence[ConversationCase]:

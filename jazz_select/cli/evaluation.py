@@ -302,7 +302,7 @@ def _logged(log: Path, settings: "Settings") -> list[str]:
     entries = OutcomeLog.existing(log).read(agent_id=settings.agent_id)
     asked = dict.fromkeys(each.request for each in reversed(list(entries)) if each.request and each.alone)
     if not asked:
-        hint(f"{log} has no request of agent {settings.agent_id!r} that can be asked again (--agent names another)")
+        hint(f"{log} has no request of agent {settings.agent_id!r} that can be asked again (--agent-id names another)")
     if len(asked) > _MOST_LOGGED:
         hint(f"of the {len(asked):,} requests in {log} the newest {_MOST_LOGGED:,} are asked")
     return list(asked)[:_MOST_LOGGED]

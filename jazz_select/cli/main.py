@@ -277,8 +277,8 @@ class ConverseCommand(JsonOption, RecallOptions, FlowOptions):
     factory: Annotated[
         str,
         option(
-            "A function that takes a model, or None, and returns an agent of its own each time; instead of one "
-            "made of --flows and --tools.",
+            "Makes the agent: a function that takes the selector, and the model where it has a parameter `model`, and "
+            "returns an Agent, anew each time; instead of one made of --tools.",
             "MODULE:FACTORY",
             "--agent",
         ),
@@ -376,6 +376,15 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
     tools: Annotated[
         str | None,
         option("Its tools; without it those in the folder, package or .py file of the flows.", "PATH|PACKAGE"),
+    ] = None
+    factory: Annotated[
+        str | None,
+        option(
+            "Makes the agent: a function that takes the selector and returns an Agent, with guards, facts and texts of "
+            "its own; instead of one made of --tools.",
+            "MODULE:FACTORY",
+            "--agent",
+        ),
     ] = None
     log: Annotated[Path | None, option("Keep each selection, and what was right, in a log of outcomes.", "FILE")] = None
     cases: Annotated[list[Path] | None, option("Labelled requests that the panel judges by; repeatable.", "FILE")] = (

@@ -82,7 +82,7 @@ LlmOption = Annotated[
     ),
 ]
 LogOption = Annotated[
-    Path | None, option("A log of outcomes, as FlowSelector(…, log=PATH) writes it; that of --agent.", "FILE")
+    Path | None, option("A log of outcomes, as FlowSelector(…, log=PATH) writes it; that of --agent-id.", "FILE")
 ]
 
 
@@ -114,7 +114,7 @@ class FlowOptions(Options):
 class AgentOption(Options):
     """Whose flows."""
 
-    agent: Annotated[str | None, option("Whose flows. (JAZZ_AGENT_ID, default: support)", "ID")] = None
+    agent_id: Annotated[str | None, option("Whose flows. (JAZZ_AGENT_ID, default: support)", "ID")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,15 +186,14 @@ def settings_with(options: Mapping[str, Any]) -> "Settings":
     """The environment's settings with the options that were given (those not None) in their place.
 
     Args:
-        options: All that a command takes, by name; what is no setting is passed over, and `agent` is the agent's id.
+        options: All that a command takes, by name; what is no setting is passed over.
     """
     from pydantic import ValidationError
 
     from jazz_select.errors import ConfigError
     from jazz_select.settings import Settings, setting_problem
 
-    named = {"agent_id" if name == "agent" else name: value for name, value in options.items()}
-    given = {name: named[name] for name in Settings.model_fields if named.get(name) is not None}
+    given = {name: options[name] for name in Settings.model_fields if options.get(name) is not None}
     if "agent_id" in given:
         given["agent_id"] = encodable(given["agent_id"])
     if {"index", "url"} <= given.keys():
@@ -241,5 +240,4 @@ def _value(text: str) -> Any:
 
 
 def _source(field: str, given: Mapping[str, Any]) -> str:
-    option = "agent" if field == "agent_id" else field.replace("_", "-")
-    return f"--{option}" if field in given else f"JAZZ_{field.upper()}"
+    return f"--{field.replace('_', '-')}" if field in given else f"JAZZ_{field.upper()}"

@@ -232,13 +232,14 @@ def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]"
         only = AgentSource(
             settings=settings,
             tools=given.tools,
+            factory=given.factory,
             log=given.log,
             keys=tuple(keys),
             mcp_servers=given.mcp_servers,
             cases=tuple(given.cases or ()),
         )
         return _with_cases([only])
-    own = (given.tools, given.log, given.cases, given.mcp_servers, settings.learned, keys or None)
+    own = (given.tools, given.factory, given.log, given.cases, given.mcp_servers, settings.learned, keys or None)
     if any(each is not None for each in own) or "flows" in settings.model_fields_set:
         what = "its flows, tools, log, cases, learned, mcp_servers and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options, and their variables, out"

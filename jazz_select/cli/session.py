@@ -109,7 +109,7 @@ async def changes_note(memory: "ProceduralMemory", registry: "FlowRegistry", set
 
 def nothing_synced(settings: "Settings") -> ConfigError:
     """The error for an agent without flows."""
-    other = " (--agent names another one)" if is_there(settings) else ""
+    other = " (--agent-id names another one)" if is_there(settings) else ""
     where = f"agent {settings.agent_id!r}{other} has no flows in the index {place(settings)}"
     msg = f"{where}: run {sync_command(settings)} first"
     return ConfigError(msg)
@@ -118,7 +118,7 @@ def nothing_synced(settings: "Settings") -> ConfigError:
 def sync_command(settings: "Settings") -> str:
     """The command that syncs what these settings are about, wherever they came from; defaults are left out."""
     where = "url" if settings.url else "index"
-    options = {"flows": "flows", "agent": "agent_id", where: where, "embedder": "embedder", "learned": "learned"}
+    options = {"flows": "flows", "agent-id": "agent_id", where: where, "embedder": "embedder", "learned": "learned"}
     words = ["jazz-select", "sync"]
     for option, field in options.items():
         value = getattr(settings, field)

@@ -295,7 +295,7 @@ class FlowExecutor:
         self._decision_timeout_s = decision_timeout_s
         self._step_timeout_s = step_timeout_s
         self._retry = retry
-        self._claims = claims
+        self.claims = claims
         self._max_candidates = max_candidates
         self._min_compatibility = min_compatibility
         self._on_call = on_call
@@ -572,7 +572,7 @@ class FlowExecutor:
             door="executor",
             timeout_s=self._step_timeout_s,
             approve=run.approve if record.tier is Tier.DETERMINISTIC else run.approve_chosen,
-            claims=self._claims,
+            claims=self.claims,
             vouched=True,  # by whoever gave a policy
         )
         made, attempts = await self._tried(tool, call, run.call_id(tool.name, arguments) if run.call_id else "")

@@ -89,6 +89,7 @@ class AgentSource:
         keys: SHA-256 of each key that opens it, in hexadecimal.
         mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
         cases: Files of labelled requests that its panel judges by.
+        factory: What makes the agent, as `package.module:factory`; one of the tools where None.
         told_in: The file of agents that it is an entry of, if any.
     """
 
@@ -98,6 +99,7 @@ class AgentSource:
     keys: tuple[str, ...] = ()
     mcp_servers: Path | None = None
     cases: tuple[Path, ...] = ()
+    factory: str | None = None
     told_in: Path | None = None
 
     @property
@@ -135,6 +137,7 @@ class _Agent(BaseModel):
 
     flows: str
     tools: str | None = None
+    factory: str | None = None
     learned: Path | None = None
     log: Path | None = None
     llm: str | None = None
@@ -214,6 +217,7 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
         keys=(*told.key_sha256, *(key_of_file(here / each) for each in told.key_file)),
         mcp_servers=None if told.mcp_servers is None else here / told.mcp_servers,
         cases=tuple(here / each for each in told.cases),
+        factory=told.factory,
     )
 
 

@@ -127,7 +127,17 @@ async def _running(
     # Another one for each: no conversation changes agents.
     secret = digest(master, settings.agent_id.encode(), "sha256")
     read = ReadAnew(source.read, source.places)
-    return RunningCatalogue(settings, memory, read, model=model, decider=decider, log=log, claims=claims, secret=secret)
+    return RunningCatalogue(
+        settings,
+        memory,
+        read,
+        model=model,
+        decider=decider,
+        log=log,
+        claims=claims,
+        secret=secret,
+        factory=source.factory,
+    )
 
 
 def _unusable(error: JazzSelectError) -> Callable[[], Sources]:

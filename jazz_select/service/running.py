@@ -1,17 +1,19 @@
 """One agent as it is served: its flows, tools, selector and agent, changed all at once or not at all."""
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from secrets import token_bytes
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Final
 
 from jazz_select.agent import Agent
-from jazz_select.build import selector_options, sync_registry
+from jazz_select.build import load_factory, made_by, selector_options, sync_registry
 from jazz_select.chat.decisions import DecisionClient
-from jazz_select.errors import FlowLoadError, JazzSelectError, NotLoadedError
+from jazz_select.errors import ConfigError, FlowLoadError, JazzSelectError, NotLoadedError
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.json_values import Secret
 from jazz_select.memory.procedural import ProceduralMemory
@@ -99,6 +101,7 @@ class RunningCatalogue:
         log: "OutcomeLog | None" = None,
         claims: ClaimStore | None = None,
         secret: Secret | None = None,
+        factory: str | None = None,
         patience_s: float = _PATIENCE_S,
     ) -> None:
         """Take what it is made of; nothing is read before `reload`.
@@ -112,6 +115,7 @@ class RunningCatalogue:
             log: Where outcomes are kept.
             claims: Where calls that destroy something are claimed before they are made.
             secret: What conversations that leave are signed with; one of this process where there is none.
+            factory: Makes the agent, as `package.module:factory`; without one it is made of the tools.
             patience_s: How many seconds a reading may take; then it is left behind, and another one may begin.
         """
         self.settings, self.memory, self.log = settings, memory, log
@@ -119,6 +123,7 @@ class RunningCatalogue:
         self.secret: Secret = token_bytes(32) if secret is None else secret
         self.problem, self.failures, self.is_outdated = "", 0, False
         self.read = read
+        self.factory = factory
         self._model, self._decider, self._claims, self._patience_s = model, decider, claims, patience_s
         self._one_at_a_time = asyncio.Lock()
         self._live: Generation | None = None
@@ -196,33 +201,54 @@ class RunningCatalogue:
     async def _made(self, found: Sources, started: float, *, allow_delete: bool) -> Generation:
         settings = self.settings
         selector = self.selector(found.registry)
-        policy = None if self._model is not None else found.policy
-        agent = Agent(
-            selector,
-            found.tools,
-            self._model,
-            decision_callback=policy,
-            claims=self._claims,
-            decider=self._decider,
-        )
+        agent = await self._agent(selector, found)
         report = await sync_registry(
             self.memory,
             self.agent_id,
             found.registry,
-            tools=found.tools or None,
+            tools=agent.tools or None,
             learned=settings.learned_by_now,
             allow_delete=allow_delete,
         )
         return Generation(
             number=self.number + 1,
             registry=found.registry,
-            tools=found.tools,
+            tools=agent.tools,
             selector=selector,
             agent=agent,
             report=report,
             loaded_at=time(),
             took_s=perf_counter() - started,
         )
+
+    async def _agent(self, selector: FlowSelector, found: Sources) -> Agent:
+        """The agent that the team's factory makes; without a factory, one of the tools and the settings.
+
+        Raises:
+            ConfigError: There is no such factory, or it gives no agent in time.
+        """
+        if self.factory is None:
+            policy = None if self._model is not None else found.policy
+            return Agent(
+                selector,
+                found.tools,
+                self._model,
+                decision_callback=policy,
+                claims=self._claims,
+                decider=self._decider,
+            )
+        factory = await in_daemon_thread(partial(load_factory, self.factory, told_by="factory"), name=_READS)
+        try:
+            async with asyncio.timeout(self._patience_s):
+                made = await in_daemon_thread(partial(made_by, factory, selector, self._model), name=_READS)
+                made = await made if inspect.isawaitable(made) else made
+        except TimeoutError as error:
+            raise ConfigError(f"factory {self.factory} gave no agent within {self._patience_s:g} s") from error
+        except Exception as error:
+            raise ConfigError(f"factory {self.factory} failed: {describe_error(error)}") from error
+        if not isinstance(made, Agent):
+            raise ConfigError(f"factory {self.factory} gives an Agent, not {made!r:.80}")
+        return made if self._claims is None else made.with_claims(self._claims)
 
     def selector(self, registry: FlowRegistry | None = None, **options: object) -> FlowSelector:
         """A selector over flows, those that answer now by default, as the settings say, with some options otherwise."""

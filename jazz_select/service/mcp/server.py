@@ -24,7 +24,8 @@ from starlette.types import Receive, Scope, Send
 from jazz_select import __version__
 from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import JazzSelectError
-from jazz_select.routing.approval import ApprovalPolicy, Approve
+from jazz_select.routing.approval import ApprovalPolicy, Approve, Verdict
+from jazz_select.routing.records import ToolCall
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
@@ -40,6 +41,7 @@ from jazz_select.service.mcp.results import Relay, answer, failure, outcome_of, 
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.threads import self_bounded
 
 _SESSION_ID: Final = "mcp-session-id"
 _STDIO: Final = "stdio"
@@ -97,7 +99,9 @@ class AgentServer:
         if gateway is not None:
             gateway.reserve(meta_tools.NAMES)
         self.connected = ConnectedTools(running, gateway)
-        self._asking = Asking(policy=approval, hook=approve)
+        # An agent that a team has put together decides about calls here as it does in its turns, guards and all.
+        own = self._by_the_agent if approve is None and running.factory is not None else approve
+        self._asking = Asking(policy=approval, hook=own)
         self._listings = Listings(listed)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
@@ -115,6 +119,10 @@ class AgentServer:
         )
         sealed = RequestStateSecurity.ephemeral(ttl=900.0)
         self.server.middleware.append(RequestStateBoundary(sealed, default_audience=self.server.name))
+
+    @self_bounded
+    async def _by_the_agent(self, call: ToolCall) -> Verdict:
+        return await self._running.live.agent.verdict(call)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["AgentServer"]:

@@ -73,15 +73,13 @@ def test_as_json(jazz: Jazz, talks: Path) -> None:
 
 
 FACTORY = """
-from jazz_select import Agent, FlowSelector
-from jazz_select.testing import ListMemory
-from jazz_select import FlowRegistry
+from jazz_select import Agent
 
 made = []
 
-def make_agent(model):
+async def make_agent(selector, model):
     made.append(model)
-    return Agent(FlowSelector(model, FlowRegistry(min_examples=0), ListMemory([])), model=model)
+    return Agent(selector, model=model)
 
 class nested:
     number = 3
@@ -90,7 +88,8 @@ class nested:
 
 def test_an_agent_of_ones_own(jazz: Jazz, talks: Path) -> None:
     (talks.parent / "own_agent.py").write_text(FACTORY, "utf-8")
-    turn = {"say": "hello", "script": ["Hello to you."], "expect": {"flows": "none", "says": "hello to you"}}
+    said = {"say": "hello", "chooses": "none", "script": ["Hello to you."]}
+    turn = {**said, "expect": {"flows": "none", "says": "hello to you"}}
     told = jazz("converse", write(talks, {"title": "Own", "turns": [turn]}), "--agent", "own_agent:make_agent")
     assert "1 conversation: 1 passed" in told.stdout
 

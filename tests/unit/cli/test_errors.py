@@ -22,7 +22,7 @@ CASES = [
     pytest.param(["sync", "--flows", "/no/such/place"], {}, "no such file or folder", id="missing flows"),
     pytest.param(["sync", "--flows", "no_such_package.flows"], {}, "no_such_package", id="missing package"),
     pytest.param(["sync", "--embedder", "wishful"], {}, "no such embedder: 'wishful'. Use auto", id="embedder"),
-    pytest.param(["sync", "--agent", ""], {}, "--agent: ", id="blank agent"),
+    pytest.param(["sync", "--agent-id", ""], {}, "--agent-id: ", id="blank agent"),
     pytest.param(["sync", "--index", "a", "--url", "http://b"], {}, "either --index or --url", id="index and url"),
     pytest.param(["sync", "--index", "{flows}"], {}, "Pass an empty folder", id="a folder that is no index"),
     pytest.param(["select", "hi", "--context", "authenticated"], {}, "is not KEY=VALUE", id="context without ="),
@@ -44,9 +44,11 @@ CASES = [
     ),
     pytest.param(["select", "hi", "--llm", "nobody:nothing"], {}, "nobody:nothing", id="unknown provider"),
     pytest.param(["select", "hi"], {"JAZZ_TOP_K": "many"}, "JAZZ_TOP_K: ", id="environment"),
-    pytest.param(["select", "hi", "--agent", "nobody"], {}, "run jazz-select sync --flows", id="agent without flows"),
-    pytest.param(["select", "hi", "--agent", "nobody"], {}, "(--agent names another one)", id="another agent"),
-    pytest.param(["select", "", "--agent", "nobody"], {}, "--agent nobody --index", id="and nothing asked"),
+    pytest.param(
+        ["select", "hi", "--agent-id", "nobody"], {}, "run jazz-select sync --flows", id="agent without flows"
+    ),
+    pytest.param(["select", "hi", "--agent-id", "nobody"], {}, "(--agent-id names another one)", id="another agent"),
+    pytest.param(["select", "", "--agent-id", "nobody"], {}, "--agent-id nobody --index", id="and nothing asked"),
     pytest.param(["select", "hi", "--index", "{folder}/new"], {}, "/new first", id="no index"),
     pytest.param(["list", "--index", "{folder}/new"], {}, "/new first", id="list without an index"),
     pytest.param(["eval", "{folder}/none.yaml"], {}, "cannot read the requests", id="no labelled requests"),
@@ -86,11 +88,11 @@ def test_debug_shows_where_it_came_from(shared: Jazz) -> None:
     ("options", "repeated"),
     [
         pytest.param([], "", id="defaults"),
-        pytest.param(["--agent", "support", "--index", ".jazz/index"], "", id="defaults by name"),
+        pytest.param(["--agent-id", "support", "--index", ".jazz/index"], "", id="defaults by name"),
         pytest.param(["--flows", "shop"], " --flows shop", id="flows"),
         pytest.param(
-            ["--index", "my index", "--agent", "Ada's"],
-            " --agent 'Ada'\"'\"'s' --index 'my index'",
+            ["--index", "my index", "--agent-id", "Ada's"],
+            " --agent-id 'Ada'\"'\"'s' --index 'my index'",
             id="quoted for the shell",
         ),
         pytest.param(["--embedder", "fastembed:x"], " --embedder fastembed:x", id="embedder"),
@@ -108,7 +110,7 @@ def test_the_sync_that_is_missing_is_told_with_the_options_in_use(
 
 def test_what_comes_from_the_environment_is_repeated_as_well(jazz: Jazz) -> None:
     stderr = jazz("list", code=2, JAZZ_AGENT_ID="other").stderr
-    assert f"run jazz-select sync --flows {jazz.flows} --agent other --index {jazz.index} first" in stderr
+    assert f"run jazz-select sync --flows {jazz.flows} --agent-id other --index {jazz.index} first" in stderr
 
 
 @pytest.mark.parametrize("command", [["sync"], ["select", "hi"], ["list"]], ids=lambda args: args[0])

@@ -213,6 +213,6 @@ def test_list_shows_what_is_in_the_index(shared: Jazz) -> None:
 
 
 def test_an_agent_without_flows_has_an_empty_list(shared: Jazz) -> None:
-    result = shared("list", "--agent", "nobody", "--json")
+    result = shared("list", "--agent-id", "nobody", "--json")
     assert '"flows": []' in result.stdout
     assert "run jazz-select sync --flows" in result.stderr

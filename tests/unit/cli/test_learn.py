@@ -157,8 +157,8 @@ def test_misuse_is_told_in_one_line(jazz: Jazz, args: list[str], said: str) -> N
 
 
 def test_of_an_agent_without_entries_nothing_is_learned(jazz: Jazz, log: Path) -> None:
-    assert "the log has no corrections" in run(jazz, "learn", str(log), "--agent", AGENT).stdout
-    assert "no entries for this agent" in run(jazz, "drift", str(log), "--agent", AGENT, code=2).stderr
+    assert "the log has no corrections" in run(jazz, "learn", str(log), "--agent-id", AGENT).stdout
+    assert "no entries for this agent" in run(jazz, "drift", str(log), "--agent-id", AGENT, code=2).stderr
 
 
 @pytest.mark.spec("007.6")
@@ -185,7 +185,7 @@ def test_what_users_asked_is_compared_and_suggested_from(jazz: Jazz, log: Path) 
     )
     logged = [each["request"] for each in found["changes"] if each["source"] == "logged"]
     assert "sing a song" in logged or found["before"]["requests"] > len(SAID) * 4
-    other = jazz("diff", str(jazz.flows), str(after), "--log", str(log), "--agent", "other", JAZZ_EMBEDDER=EMBEDDER)
+    other = jazz("diff", str(jazz.flows), str(after), "--log", str(log), "--agent-id", "other", JAZZ_EMBEDDER=EMBEDDER)
     assert "has no request of agent 'other'" in other.stderr
     told = jazz("suggest", "--log", str(log), "--flow", "refund_order", "--json", JAZZ_EMBEDDER=EMBEDDER)
     texts = [each["text"] for each in orjson.loads(told.stdout)["suggestions"]]

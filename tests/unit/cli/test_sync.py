@@ -59,12 +59,12 @@ def test_a_dry_run_says_the_same_and_writes_nothing(jazz: Jazz) -> None:
 def test_agents_do_not_meet(jazz: Jazz) -> None:
     jazz("sync")
     write_flows(jazz.flows, INVOICE)
-    assert set(jazz.json(shapes.Sync, "sync", "--agent", "other")["created"]) == {"close_account", "invoice_copy"}
+    assert set(jazz.json(shapes.Sync, "sync", "--agent-id", "other")["created"]) == {"close_account", "invoice_copy"}
     assert len(jazz.json(shapes.Listing, "list")["flows"]) == 3
 
 
 def test_options_win_over_the_environment(jazz: Jazz) -> None:
-    jazz("sync", "--index", str(jazz.folder / "elsewhere"), "--agent", "mine", JAZZ_AGENT_ID="theirs")
+    jazz("sync", "--index", str(jazz.folder / "elsewhere"), "--agent-id", "mine", JAZZ_AGENT_ID="theirs")
     assert not jazz.index.exists()
     listing = jazz.json(shapes.Listing, "list", JAZZ_INDEX=str(jazz.folder / "elsewhere"), JAZZ_AGENT_ID="mine")
     assert listing["agent_id"] == "mine"

@@ -54,7 +54,7 @@ def settings(folder: Path) -> Settings:
 @asynccontextmanager
 async def served(folder: Path) -> AsyncGenerator[asyncio.subprocess.Process]:
     """A service of these flows, once it answers."""
-    options = ["--flows", str(folder / "flows"), "--index", str(folder / "index"), "--agent", "shop"]
+    options = ["--flows", str(folder / "flows"), "--index", str(folder / "index"), "--agent-id", "shop"]
     options += ["--embedder", EMBEDDER, "--uds", str(folder / "s"), "--key-file", str(folder / "key"), "--no-panel"]
     program = "from jazz_select.cli import app; app()"
     command = [sys.executable, "-c", program, "serve", *options]
