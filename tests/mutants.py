@@ -73,7 +73,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/unit/evaluation/test_difference.py",
         "tests/unit/evaluation/test_gates.py",
     ),
-    "service/http/limits.py": ("tests/unit/service/test_http_refused.py", "tests/unit/service/test_http.py"),
+    "service/http/limits.py": tuple(
+        f"tests/unit/service/test_{name}.py" for name in ("http_refused", "http", "shares")
+    ),
     "chat/json_reader.py": ("tests/unit/chat/test_json_reader.py", "tests/unit/selector/test_reply.py"),
     "chat/client.py": ("tests/unit/chat/test_client.py", "tests/unit/chat/test_adapt.py"),
     "flow/checks.py": ("tests/unit/flow",),

@@ -226,7 +226,7 @@ def _is_large(scope: Scope) -> bool:
 
 def _after(body: bytes, receive: Receive) -> Receive:
     """Gives a body that is whole, and then what else is heard of a client."""
-    left: Message | None = {"type": "http.request", "body": body, "more_body": False}
+    left: Message | None = {"type": "http.request", "body": body}
 
     async def once() -> Message:
         nonlocal left

@@ -1,7 +1,7 @@
 """What is no request of ours is refused with the reason: no failure, no hang, and nothing of anybody else."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -251,6 +251,17 @@ async def test_who_is_about_to_stop_takes_no_stream_and_answers_the_rest() -> No
         assert (await up.post("/v1/select", {"request": REFUND})).status_code == 200
 
 
+async def test_the_end_ends_what_is_held_open() -> None:
+    async with shop_service(options=ServeOptions(stop_s=1, panel=False, mcp=False), parts=[HELD]) as up:
+        _, writer = await asyncio.open_connection("127.0.0.1", up.port)
+        writer.write(LISTEN)
+        await streams(up.life, 1)
+        up.life.end()
+        await streams(up.life, 0)
+        assert (up.life.is_stopping, up.life.is_over) == (True, True)
+        writer.transport.abort()
+
+
 async def test_a_websocket_is_refused_at_the_door() -> None:
     async with memory() as index:
         app = make_app(ServedAgents({"shop": catalogue(index, Shop().sources)}, is_open=True))
@@ -489,3 +500,58 @@ async def test_an_answer_chooses_no_flow_that_is_guarded_gone_or_of_another_agen
             assert [each["flow_name"] for each in told["candidates"]] == ["track_order"]
         many = {"text": "", "options": [{"flow_id": str(place)} for place in range(101)]}
         assert (await up.post("/v1/select", {"request": "1", "asked": many})).status_code == 400
+
+
+# --- a door, message by message ----------------------------------------------------------
+
+
+async def at_the_door(
+    *sent: dict[str, Any], path: str = "/v1/select", headers: Sequence[tuple[bytes, bytes]] = (), **options: Any
+) -> tuple[int, bool, int]:
+    """The status, whether the connection is closed, and how many of the messages of a body were read."""
+    told: list[Any] = []
+    left = [{"type": "http.request", **each} for each in sent]
+
+    async def receive() -> Any:
+        return left.pop(0) if left else await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    async with memory() as index:
+        served = ServedAgents({"shop": catalogue(index, Shop().sources)}, keys={digest_of(KEY): "shop"})
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "scheme": "http"}
+        scope |= {"headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), *headers]}
+        await make_app(served, options=ServeOptions(**options))(scope, receive, send)
+    return told[0]["status"], (b"connection", b"close") in told[0]["headers"], len(sent) - len(left)
+
+
+LET_IN = (b"authorization", b"Bearer " + KEY.encode())
+IN_PARTS = (b"transfer-encoding", b"chunked")
+MEGABYTE = b"x" * (1 << 20)
+
+
+async def test_a_stranger_s_body_is_passed_over_up_to_a_megabyte() -> None:
+    parts = {"body": MEGABYTE, "more_body": True}, {"body": b"x"}
+    assert await at_the_door(*parts, headers=[IN_PARTS]) == (401, False, 2)
+    parts = {"body": MEGABYTE + b"x", "more_body": True}, {"body": b"x"}
+    assert await at_the_door(*parts, headers=[IN_PARTS]) == (401, True, 1)
+
+
+async def test_who_waits_to_be_told_to_go_on_is_not_waited_for() -> None:
+    assert await at_the_door({"body": b"{}"}, headers=[IN_PARTS, (b"expect", b"100-continue")]) == (401, True, 0)
+    assert await at_the_door({"body": b""}, headers=[(b"expect", b"100-continue")]) == (401, False, 0)
+
+
+async def test_a_body_may_be_as_large_as_is_said_and_no_larger() -> None:
+    body = orjson.dumps({"request": "x" * 86})
+    assert len(body) == 100
+    for headers in ([LET_IN, IN_PARTS], [LET_IN, (b"content-length", b"100")]):
+        status, *rest = await at_the_door({"body": body}, headers=headers, max_body=100)
+        assert (status == 413, *rest) == (False, False, 1)
+    for sent, read in (({"body": body}, 1), ({"body": body[:99], "more_body": True}, 2)):
+        assert await at_the_door(sent, {"body": b""}, headers=[LET_IN, IN_PARTS], max_body=98) == (413, False, read)
+
+
+async def test_a_page_for_everybody_reads_no_body() -> None:
+    assert await at_the_door({"body": b"{}"}, path="/healthz", headers=[IN_PARTS]) == (405, True, 0)
