@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any, Final
 
 import anyio
@@ -43,6 +43,10 @@ KEY, OTHER = "the-key-of-the-shop", "the-key-of-the-office"
 LARGEST_MB, LONGEST_HELD_S = 64, 0.05
 _ASKED: Final = orjson.dumps({"request": "I want my money back"})
 _PATIENCE_S: Final = 20.0
+_SIEGE_S: Final = 8.0
+_PAUSE_S: Final = 0.005
+_SETTLING_S: Final = 0.2
+_LEAST_ASKED: Final = 50
 
 
 @dataclass
@@ -53,10 +57,10 @@ class Found:
     faults: list[str] = field(default_factory=list[str])
 
     def measured(self, what: str, value: float, most: float, unit: str) -> None:
-        """A figure, and the most that it may be."""
-        self.told.append(f"{what} {value:.3g} {unit}")
+        """A figure, and the most that it may be; both below 0 where it is the least."""
+        self.told.append(f"{what} {abs(value):.3g} {unit}")
         if value > most:
-            self.faults.append(f"{what}: {value:.3g} {unit}, and {most:.3g} is the most")
+            self.faults.append(f"{what}: {abs(value):.3g} {unit}, and the bound is {abs(most):.3g}")
 
 
 def prepared(folder: Path) -> list[str]:
@@ -92,18 +96,35 @@ async def client(root: str, key: str = "") -> AsyncGenerator[httpx.AsyncClient]:
         yield made
 
 
-async def asked(root: str, times: int, *, key: str = KEY) -> tuple[list[float], Counter[int]]:
-    """How long a key holder waits for each of so many answers, one after the other, and how they are answered."""
-    took: list[float] = []
-    statuses: Counter[int] = Counter()
-    async with client(root, key) as mine:
-        for _ in range(times):
-            began = time.perf_counter()
-            answered = await mine.post("/v1/select", content=_ASKED)
-            took.append(time.perf_counter() - began)
-            statuses[answered.status_code] += 1
-            await asyncio.sleep(0.005)
-    return took, statuses
+class Asker:
+    """A key holder on one connection, with as little work of its own as can be."""
+
+    def __init__(self, root: str, key: str, body: bytes) -> None:
+        self._port = int(root.rpartition(":")[2])
+        head = "POST /v1/select HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        self._sent = f"{head}authorization: Bearer {key}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+        self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def ask(self) -> int:
+        """Ask once; the status of the answer."""
+        reader, writer = self._open = self._open or await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(self._sent)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _PATIENCE_S)
+        await reader.readexactly(int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+        if b"connection: close" in head.lower():
+            writer.close()
+            self._open = None
+        return int(head.split(b" ", 2)[1])
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._open is not None:
+            self._open[1].close()
+
+
+def besieged_now() -> bool:
+    """Whether others do what they do: every other second, so that whatever else the machine does is in both."""
+    return int(time.time()) % 2 == 0
 
 
 async def held_s(root: str, attack: Callable[[httpx.AsyncClient], Awaitable[object]], times: int = 5) -> float:
@@ -137,22 +158,27 @@ async def slow(port: int, path: bytes, sent: bytes, *, key: str = "") -> Any:
     return writer
 
 
-def besieged(root: str, kind: str, seconds: float) -> None:
-    """What others do meanwhile, in a process of their own that takes no time from who measures."""
-    os.nice(10)
-    asyncio.run(_besieged(root, kind, seconds))
+def besieged(root: str, kind: str) -> int:
+    """What others do meanwhile, in a process of their own that takes no time from who measures; how often."""
+    os.nice(5)
+    return asyncio.run(_besieged(root, kind))
 
 
-async def _besieged(root: str, kind: str, seconds: float) -> None:
-    port, until = int(root.rpartition(":")[2]), time.monotonic() + seconds
-    key = OTHER if kind in ("selects", "values") else ""
+async def _besieged(root: str, kind: str) -> int:
+    port, until, times = int(root.rpartition(":")[2]), time.monotonic() + _SIEGE_S, 0
     body = _ASKED if kind != "values" else orjson.dumps({"request": "x", "context": {"a": [0] * 490_000}})
 
-    async def ask(mine: httpx.AsyncClient) -> None:
+    async def ask() -> None:
+        nonlocal times
+        theirs = Asker(root, OTHER, body)
         while time.monotonic() < until:
+            if not besieged_now():
+                await asyncio.sleep(0.02)
+                continue
+            times += 1
             if kind == "slow":
                 writers = [await slow(port, path, b"x") for path in (b"/docs", b"/healthz", b"/panel/", b"/v1/select")]
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(0.8)
                 for writer in writers:
                     writer.transport.abort()
             elif kind == "bodies":
@@ -160,44 +186,38 @@ async def _besieged(root: str, kind: str, seconds: float) -> None:
                 await asyncio.sleep(0.5)
                 writer.transport.abort()
             else:
-                await mine.post("/v1/select", content=body)
+                await theirs.ask()
+        theirs.close()
 
     many = {"slow": 128, "bodies": 200, "selects": 64, "values": 8}[kind]
-    async with client(root, key) as mine:
-        await asyncio.gather(*(ask(mine) for _ in range(many)), return_exceptions=True)
+    await asyncio.gather(*(ask() for _ in range(many)), return_exceptions=True)
+    return times
 
 
-async def beside(root: str, kind: str, seconds: float = 4.0) -> tuple[list[float], list[float], Counter[int]]:
-    """How long a key holder waits alone, and beside others; and how it is answered beside them."""
-    await asked(root, 20)
-    alone, _ = await asked(root, 150)
-    loop = asyncio.get_running_loop()
+async def beside(root: str, kind: str) -> tuple[list[float], list[float], Counter[int]]:
+    """How long a key holder waits alone, and beside others; and how it is answered."""
+    took: dict[bool, list[float]] = {True: [], False: []}
+    statuses: Counter[int] = Counter()
+    loop, mine = asyncio.get_running_loop(), Asker(root, KEY, _ASKED)
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as others:
-        siege = loop.run_in_executor(others, besieged, root, kind, seconds)
-        await asyncio.sleep(1.5)
-        then, statuses = await asked(root, 150)
-        await siege
-    return sorted(alone), sorted(then), statuses
+        siege = loop.run_in_executor(others, besieged, root, kind)
+        while not siege.done():
+            when, began = besieged_now(), time.perf_counter()
+            statuses[await mine.ask()] += 1
+            if time.time() % 1 > _SETTLING_S and when is besieged_now():
+                took[when].append(time.perf_counter() - began)
+            await asyncio.sleep(_PAUSE_S)
+        assert await siege > _LEAST_ASKED, "nobody asked beside it"
+    mine.close()
+    return took[False], took[True], statuses
 
 
 def p95(took: Sequence[float]) -> float:
     """The wait that one in twenty exceeds."""
-    return took[int(len(took) * 0.95)]
+    return sorted(took)[int(len(took) * 0.95)]
 
 
 # --- attacks on a service --------------------------------------------------------------
-
-
-async def pattern(up: Process) -> Found:
-    """A schema whose pattern backtracks."""
-    found, schema = Found(), {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
-    asked_for = {"message": "a" * 61 + "!", "timeout_s": 1, "schema": {**schema, "required": ["x"]}}
-
-    async def attack(mine: httpx.AsyncClient) -> None:
-        await mine.post("/v1/turn", content=orjson.dumps(asked_for))
-
-    found.measured("others wait", 1000 * await held_s(up.root, attack), 1000 * LONGEST_HELD_S, "ms")
-    return found
 
 
 async def values(up: Process) -> Found:
@@ -231,8 +251,9 @@ async def _flooded(up: Process, kind: str) -> Found:
     found, before = Found(), memory_mb(up)
     alone, then, statuses = await beside(up.root, kind)
     found.measured("memory grows by", memory_mb(up) - before, LARGEST_MB, "MB")
-    found.told.append(f"median wait {1000 * median(alone):.1f} → {1000 * median(then):.1f} ms")
-    found.measured("key holders refused", 150 - statuses[200], 0, "of 150")
+    rate = (mean(alone) + _PAUSE_S) / (mean(then) + _PAUSE_S)
+    found.measured("rate of key holders beside them", -100 * rate, -90, "%")
+    found.measured("key holders refused", statuses.total() - statuses[200], 0, f"of {statuses.total()}")
     return found
 
 
@@ -247,16 +268,11 @@ async def contexts(up: Process) -> Found:
 
 
 async def _shared(up: Process, kind: str) -> Found:
-    """The best of three: what else the machine does makes it only worse."""
-    found, tried = Found(), list[tuple[float, float]]()
-    refused = 0
-    while len(tried) < 3 and (not tried or min(tried)[0] > 2):
-        alone, then, statuses = await beside(up.root, kind)
-        tried.append((p95(then) / p95(alone), p95(alone)))
-        refused += 150 - statuses[200]
-    grown, before = min(tried)
-    found.measured("p95 grows", grown, 2, f"times ({1000 * before:.1f} ms alone)")
-    found.measured("refused", refused, 0, "requests")
+    found = Found()
+    alone, then, statuses = await beside(up.root, kind)
+    found.told.append(f"p95 {1000 * p95(alone):.1f} → {1000 * p95(then):.1f} ms")
+    found.measured("grows", p95(then) / p95(alone), 2, "times")
+    found.measured("refused", statuses.total() - statuses[200], 0, f"of {statuses.total()}")
     return found
 
 
@@ -358,9 +374,9 @@ async def _called(spec: ServerSpec) -> Found:
 
 
 def _agent(**options: Any) -> Agent:
-    def find_order(email: str) -> str:
+    def find_order(email: str) -> dict[str, str]:
         """Find an order."""
-        return f"order of {email}"
+        return {"order": email}
 
     registry = FlowRegistry(min_examples=0)
     flow = Flow(name="find_it", description="Find it", examples=["find it"], tools=["find_order"], registry=registry)
@@ -368,6 +384,19 @@ def _agent(**options: Any) -> Agent:
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
     selector = FlowSelector(None, registry, memory, "a", on_empty="top1")
     return Agent(selector, [tool_from_function(find_order)], **options)
+
+
+async def pattern() -> Found:
+    """A schema for an answer whose pattern backtracks, and a text of 28 characters that it is held against."""
+    found, schema = Found(), {"type": "object", "properties": {"order": {"type": "string", "pattern": "^(a+)+$"}}}
+    agent = _agent(timeout_s=1)
+    known = {"email": "a" * 27 + "!"}
+    await agent.turn("find it", context=known)
+    began = time.perf_counter()
+    result = await agent.turn("find it", context=known, schema={**schema, "required": ["order"]})
+    found.measured("it took", 1000 * (time.perf_counter() - began), 1000 * LONGEST_HELD_S, "ms")
+    found.told.append(f"{result.status}, {str(result.error or result.value)[:80]}")
+    return found
 
 
 async def hooks() -> Found:
@@ -421,8 +450,8 @@ async def files() -> Found:
     return found
 
 
-OF_A_SERVICE: Final = (pattern, values, strangers, bodies, tenants, contexts)
-OF_A_PROCESS: Final = (mcp_stdio, mcp_gzip, hooks, context, files)
+OF_A_SERVICE: Final = (values, strangers, bodies, tenants, contexts)
+OF_A_PROCESS: Final = (pattern, mcp_stdio, mcp_gzip, hooks, context, files)
 
 
 def alone(number: int) -> Found:

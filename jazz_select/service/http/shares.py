@@ -31,9 +31,10 @@ _LONGEST_TURN_S: Final = 0.25
 class Shares:
     """Places for requests, and turns at work on them, shared by keys.
 
-    Where one key asks alone, its requests are begun as they come. Where several do, one of each of two keys is at work:
-    next is the key on whose requests the least time was spent. A request that waits for somebody else is not at work.
-    So who asks much waits for what it asked itself, and who asks little waits for one request of another.
+    Where one key asks alone, its requests are begun as they come. Where several do, one of each of two keys is at work
+    at most: next is the key on whose requests the least time was spent, and none beside one on whose less was. A
+    request that waits for somebody else is not at work. So who asks much waits for what it asked itself, and who asks
+    little waits for one request of another.
     """
 
     def __init__(self, options: ServeOptions, keys: int) -> None:
@@ -106,7 +107,9 @@ class Shares:
             self._tick = loop.call_at(now + _TICK_S, self._looked, loop, now + _TICK_S)
 
     def _has_room(self, key: str) -> bool:
-        return key not in self._at_work and len(self._at_work) < _AT_WORK
+        if key in self._at_work or len(self._at_work) >= _AT_WORK:
+            return False
+        return all(self._spent[key] <= self._spent[other] for other in self._at_work)
 
     def _looked(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
         """See which requests are at work no more, since the loop has time; others have their turn."""
