@@ -123,6 +123,9 @@ _NEAR_COPY: Final = 0.95
 _BELIEVED: Final = 4
 """A flow that recall has among its first ten for a request, or in the first quarter of fewer than forty flows, may well
 be the right one."""
+_SURE, _FAR, _SAID_TWICE = 0.7, 0.2, 2
+"""P(its first is right) from which recall speaks against a correction, the lead in cosine by which other texts do, and
+entries of a log that are believed all the same."""
 _CHUNK: Final = 512
 
 
@@ -170,8 +173,7 @@ class Neighbourhood:
     ) -> tuple[list[Correction], list[Correction]]:
         """The corrections to learn from, the most telling first, and those that cannot be.
 
-        Held back is what nothing speaks for: recall does not have the flow among its first for the request, and
-        the nearest text to it, among examples and other corrections, is another flow's. Left out is what a text of the
+        Held back is what is doubted, see `doubted`. Left out is what a text of the
         flow says already, and what is more than `most` texts for one flow. First come requests that are led wrongly,
         then those that recall is least sure of.
 
@@ -193,7 +195,7 @@ class Neighbourhood:
             own[name].append(row)
         counts, confirmed = defaultdict[str, int](int, taken), defaultdict[str, int](int)
         kept: list[Correction] = []
-        refused = [corrections[place].refused(_DOUBT) for place in sorted(doubted)]
+        refused = [corrections[place].refused(DOUBT) for place in sorted(doubted)]
         for place in order:
             each = corrections[place]
             name, is_led = each.flow, led[place].first == each.flow
@@ -223,10 +225,28 @@ class Neighbourhood:
                 blame.add(own[int((rows[own] @ row).argmax())])
         return tuple(sorted(blame))
 
+    def doubted(self, corrections: Sequence[Correction], led: Sequence[Route]) -> dict[int, str]:
+        """Places of corrections that a person should look at before anything is learned from them, and why.
+
+        No text near it, among examples and other corrections, speaks for the flow; and recall does not have the flow
+        among its first, or is quite sure of another one, or texts of another flow lie far nearer. What two entries of
+        a log say is believed.
+
+        Args:
+            corrections: Each for one flow.
+            led: Where each of them leads before anything is learned.
+        """
+        return dict.fromkeys(
+            sorted(self._doubted(corrections, self.vectors([each.request for each in corrections]), led)), DOUBT
+        )
+
     def _doubted(self, corrections: Sequence[Correction], rows: Vectors, led: Sequence[Route]) -> set[int]:
-        """Places of corrections that nothing speaks for."""
         believed = min(DEPTH, max(1, self._count // _BELIEVED))
-        asked = [place for place, each in enumerate(corrections) if each.flow not in led[place].ranking[:believed]]
+        asked = [
+            place
+            for place, each in enumerate(corrections)
+            if led[place].first != each.flow and len(each.ids) < _SAID_TWICE
+        ]
         flows = np.array([*self._flows, *(each.flow for each in corrections)])
         texts = np.concatenate([self._rows, rows])
         doubted: set[int] = set()
@@ -235,9 +255,12 @@ class Neighbourhood:
             near = rows[places] @ texts.T
             for line, place in enumerate(places):
                 near[line, len(self._flows) + place] = -2.0  # no text speaks for itself
-                if len(texts) > 1 and flows[int(near[line].argmax())] != corrections[place].flow:
+                mine = flows == corrections[place].flow
+                lead = float(near[line].max(initial=-2.0) - near[line][mine].max(initial=-1.0))
+                is_sure = (led[place].confidence or 0.0) > _SURE or lead > _FAR
+                if lead > 0 and (is_sure or corrections[place].flow not in led[place].ranking[:believed]):
                     doubted.add(place)
         return doubted
 
 
-_DOUBT: Final = "neither recall nor any text near it speaks for this flow: a person should look"
+DOUBT: Final = "texts of another flow speak for themselves, and none near it for this flow: a person should look"

@@ -26,7 +26,7 @@ from jazz_select.json_values import plain
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
-from jazz_select.text import counted
+from jazz_select.text import beginning, counted
 
 KEPT_APART: Final = 0.1
 """The share of corrections that is judged by and not learned from."""
@@ -34,6 +34,10 @@ MOST_LEARNED, MOST_CONFIRMED = 20, 10
 _MOST_CORRECTIONS, _MOST_CASES = 10_000, 2_000
 _LEAST_JUDGED: Final = 3
 _HURTS: Final = "as an example it would take requests from other flows"
+_SHOWN, _MOST_NAMED = 80, 3
+"""Characters of a request that is lost, and how many are named."""
+_NO_GAIN: Final = "it wins nothing beside the others"
+_NO_ROOM: Final = "the gate was asked as often as it may be (refits)"
 _NONE_LEFT: Final = "what is left after what does harm does not pass"
 
 
@@ -127,7 +131,7 @@ async def learn(  # noqa: PLR0913 - options with a name
     language: str = "english",
     policy: Policy | None = None,
     most: Positive = MOST_LEARNED,
-    refits: Annotated[int, Constraint("a whole number from 2, one before and one after", ge=2)] = 5,
+    refits: Annotated[int, Constraint("a whole number from 2, one before and one after", ge=2)] = 24,
 ) -> Learned:
     """Make examples of corrections, as far as that lowers nothing.
 
@@ -214,9 +218,8 @@ class _Lesson:
         if not examples:
             return replace(outcome, nothing="no correction says anything that can be learned")
         trial = await self._landed(gate, before, examples, near)
-        harmful = [each.refused(_HURTS) for each in trial.hurt]
         gain = trial.verdict.gain
-        outcome = replace(outcome, refits=self._refits, gain=gain, refused=(*outcome.refused, *harmful))
+        outcome = replace(outcome, refits=self._refits, gain=gain, refused=(*outcome.refused, *trial.hurt))
         if trial.verdict.why:
             return replace(outcome, nothing=trial.verdict.why)
         was = {each.request: route.first for each, route in zip(usable, led, strict=True)}
@@ -289,34 +292,56 @@ class _Lesson:
         examples: Sequence[Correction],
         near: Neighbourhood,
     ) -> "_Trial":
-        """The examples that pass the gate, or the last ones that did not, what it says of them, and who did harm.
+        """The examples that pass the gate together, what it says of them, and those that were left out, with why.
 
-        All are tried at once. Those that took requests from their flows are left out, and the rest is tried again;
-        the best that passes lands. Where nobody can be blamed, half of them are tried.
+        All are tried at once, then without those that took requests from their flows, for as long as that is better.
+        What was left out is tried again beside what has passed: by flows, by halves of them, one by one, as long as
+        there is room. Whoever takes requests away is told which.
         """
-        judged = gate.judged
-        passed: _Trial | None = None
-        trial = _Trial(kept=tuple(examples), verdict=verdict(judged, before, before))
-        while trial.kept and self._rounds < self._left:
-            after, _ = await self._routes(gate, trial.kept)
-            trial = replace(trial, verdict=verdict(judged, before, after))
-            if not trial.verdict.why and (passed is None or trial.verdict.gain.after > passed.verdict.gain.after):
-                passed = trial
-            elif passed is not None:
+        nothing = verdict(gate.judged, before, before)
+        landed, failed = _Trial(kept=(), verdict=nothing), _Trial(kept=(), verdict=nothing)
+        whys: dict[str, str] = {}
+        group, ahead = tuple(sorted(examples, key=lambda each: each.flow)), list[tuple[Correction, ...]]()
+        while group and self._rounds < self._left:
+            trial, lost = await self._tried_with(gate, before, group)
+            blame = await asyncio.to_thread(near.blamed, [(each.asked.request, first) for each, first in lost], group)
+            if not trial.verdict.why and (not landed.kept or trial.verdict.gain.after > landed.verdict.gain.after):
+                landed = trial
+            elif landed.kept:
                 break
-            taken = [(judged[place].asked.request, after[place].first) for place in trial.verdict.lost]
-            blame = await asyncio.to_thread(near.blamed, taken, trial.kept)
-            if not blame and passed is not None:
-                break
-            left = tuple(each for place, each in enumerate(trial.kept) if place not in blame)
-            if blame:
-                hurt = (*trial.hurt, *(trial.kept[place] for place in blame))
-                trial = replace(trial, kept=left, hurt=hurt)
             else:
-                trial = replace(trial, kept=left[: len(left) // 2])
-        if passed is not None:
-            return passed
-        return trial if trial.verdict.why else replace(trial, verdict=replace(trial.verdict, why=_NONE_LEFT))
+                failed = trial
+            if not blame:
+                break
+            guilty = [group[place] for place in blame]
+            whys |= {each.request: f"{_HURTS}: {_taken(lost)}" for each in guilty}
+            group = tuple(each for each in group if each not in guilty)
+        left = [each for each in sorted(examples, key=lambda each: each.flow) if each not in landed.kept]
+        ahead += _halves(tuple(left)) if left else []
+        while ahead and self._rounds < self._left:
+            group = ahead.pop(0)
+            trial, lost = await self._tried_with(gate, before, (*landed.kept, *group))
+            if not trial.verdict.why and trial.verdict.gain.after >= landed.verdict.gain.after:
+                landed = trial
+            elif len(group) > 1:
+                ahead += _halves(group)
+            else:
+                failed = trial
+                why = f"{_HURTS}: {_taken(lost)}" if lost else trial.verdict.why or _NO_GAIN
+                whys |= {each.request: why for each in group}
+        if not landed.kept:
+            landed = replace(landed, verdict=replace(failed.verdict, why=failed.verdict.why or _NONE_LEFT))
+        hurt = [each.refused(whys.get(each.request, _NO_ROOM)) for each in examples if each not in landed.kept]
+        return replace(landed, hurt=tuple(hurt))
+
+    async def _tried_with(
+        self, gate: "_Gate", before: Sequence[Route], examples: Sequence[Correction]
+    ) -> tuple["_Trial", list[tuple[Judged, str]]]:
+        """What the gate says of these examples, and the requests that are lost with them, with who takes each."""
+        after, _ = await self._routes(gate, examples)
+        found = verdict(gate.judged, before, after)
+        lost = [(gate.judged[place], after[place].first) for place in found.lost]
+        return _Trial(kept=tuple(examples), verdict=found), lost
 
     def _next(self, trial: "_Trial", cases: Sequence[HeldCase]) -> Version:
         """All that is learned by now."""
@@ -326,7 +351,9 @@ class _Lesson:
         for each in trial.kept:
             examples[each.flow][each.request] = " ".join(each.ids)
         hurt = (
-            HeldCase(request=each.request, expect=each.right, why=_HURTS, ids=" ".join(each.ids)) for each in trial.hurt
+            HeldCase(request=each.request, expect=each.right, why=_HURTS, ids=" ".join(each.ids))
+            for each in trial.hurt
+            if each.why.startswith(_HURTS)
         )
         return Version(
             number=1,
@@ -364,6 +391,28 @@ class _Trial:
     kept: tuple[Correction, ...]
     verdict: Verdict
     hurt: tuple[Correction, ...] = ()
+
+
+def _taken(lost: Sequence[tuple[Judged, str]]) -> str:
+    """The requests that are lost, to whom they belong, and who takes them."""
+    told = [
+        f"“{beginning(each.asked.request, _SHOWN)}” ({', '.join(sorted(each.right)) or 'no flow'}) goes to "
+        f"{first or 'nothing'}"
+        for each, first in lost[:_MOST_NAMED]
+    ]
+    more = len(lost) - len(told)
+    return "; ".join((*told, *([f"and {more} more"] if more else [])))
+
+
+def _halves(group: Sequence[Correction]) -> list[tuple[Correction, ...]]:
+    """By flows where they are for several, and else by their number."""
+    if len(group) == 1:
+        return [tuple(group)]
+    middle = len(group) // 2
+    if len({each.flow for each in group}) > 1:
+        starts = [place for place in range(1, len(group)) if group[place].flow != group[place - 1].flow]
+        middle = min(starts, key=lambda place: abs(place - middle))
+    return [tuple(group[:middle]), tuple(group[middle:])]
 
 
 def _with(index: FlowRegistry, examples: Sequence[Correction]) -> FlowRegistry:

@@ -25,6 +25,8 @@ from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.structure import has_definition
 from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_unwritten, words_of
+from jazz_select.evaluation.corrections import DOUBT, Correction, Neighbourhood
+from jazz_select.evaluation.route import Asked, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
@@ -252,7 +254,7 @@ _ALIKE = 0.6
 _TIMEOUT_S = 60.0
 
 
-async def suggest(  # noqa: PLR0913 - what suggestions are made from
+async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     registry: Mapping[str, BaseFlow],
     logged: Iterable[Labelled] = (),
     *,
@@ -298,7 +300,9 @@ async def suggest(  # noqa: PLR0913 - what suggestions are made from
         none = "no example was suggested: no flow has examples to compare with"
         return Suggestions(wanting=wanting, notes=(none,), took_s=perf_counter() - began)
     work = _Work(lie, Sames((case.request for case in cases), numbers=False), most)
-    await asyncio.to_thread(work.from_log, list(logged), wanting)
+    said = [each for each in logged if lie.holds(each.flow) and each.request.strip()]
+    doubted = await _doubted({flow.id: flow for flow in whole}, said, opened, language) if said else ()
+    await asyncio.to_thread(work.from_log, said, wanting, doubted)
     client = None if model is None else client_for(model)
     try:
         writer = None if client is None else Writer(client=client, timeout_s=timeout_s)
@@ -317,6 +321,17 @@ async def suggest(  # noqa: PLR0913 - what suggestions are made from
         notes=tuple(work.notes),
         took_s=perf_counter() - began,
     )
+
+
+async def _doubted(
+    registry: Mapping[str, BaseFlow], given: Sequence[Labelled], embedder: Embedder, language: str
+) -> Collection[int]:
+    """Places of what people said that is doubted, as `learn` does."""
+    said = [Correction(request=each.request, right=(each.flow,), first=each.first) for each in given]
+    asked = [Asked(request=each.request) for each in given]
+    routes = await led(registry, asked, embedder=embedder, language=language)
+    near = await asyncio.to_thread(Neighbourhood, registry, embedder)
+    return await asyncio.to_thread(near.doubted, said, routes)
 
 
 def _wanting(
@@ -343,10 +358,10 @@ class _Work:
     dropped: Counter[str] = field(default_factory=Counter[str])
     notes: list[str] = field(default_factory=list[str])
 
-    def from_log(self, logged: Sequence[Labelled], wanting: Collection[str]) -> None:
+    def from_log(self, logged: Sequence[Labelled], wanting: Collection[str], doubted: Collection[int]) -> None:
         """Examples that people gave, those that say something new first; and what comes first to the wrong flow."""
-        known = (each for each in logged if self.catalogue.holds(each.flow))
-        unlike = {(each.request.strip(), each.flow): each for each in known if each.request.strip()}
+        unlike = {(each.request.strip(), each.flow): each for each in logged}
+        open_ = {(logged[place].request.strip(), logged[place].flow) for place in doubted}
         chosen: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
         placed = self.catalogue.first([request for request, _ in unlike])
         for (request, name), each, nearest in zip(unlike, unlike.values(), placed, strict=True):
@@ -355,6 +370,9 @@ class _Work:
                 continue
             if each.sure < 1 and (each.sure < _SURE or first != name):
                 self.dropped["not sure whose it is"] += 1
+                continue
+            if (request, name) in open_:
+                self.dropped[DOUBT] += 1
                 continue
             if first and first != name and first in wanting:
                 self._negative(request, first, name)
