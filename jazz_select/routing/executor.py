@@ -30,7 +30,7 @@ from jazz_select.routing.records import RunResult, StepRecord, ToolCall, note_st
 from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
 from jazz_select.routing.schemas.fields import RESULT, Reading, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import verdicts
-from jazz_select.routing.tool_call import CallOutcome, call_tool, may_repeat
+from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
@@ -169,10 +169,10 @@ class RunContext:
         return list(fields(tool.output_schema)) if tool and tool.output_schema else list(self._last)
 
     def shown(self, point: GuidedDecisionPoint | None) -> dict[str, Any]:
-        """What one who chooses sees: the named fields, or the last step's; never the whole context."""
+        """What one who chooses sees, as a copy: the named fields, or the last step's; never the whole context."""
         if point and point.context_fields:
-            return {name: self.context[name] for name in point.context_fields if name in self.context}
-        return dict(self._last)
+            return copied({name: self.context[name] for name in point.context_fields if name in self.context})
+        return copied(self._last)
 
     def ended(self, status: Any, *, pending: tuple[ToolCandidate, ...] = ()) -> RunResult:
         """The result as it stands."""

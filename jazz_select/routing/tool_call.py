@@ -21,6 +21,7 @@ from jazz_select.json_values import as_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
+from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID, Tool
 from jazz_select.telemetry import span
@@ -191,9 +192,8 @@ def may_repeat(tool: Tool, earlier: CallOutcome, *, vouched: bool = False) -> bo
 
 def left_out(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """The required inputs that are not among the arguments."""
-    required = tool.input_schema.get("required")
-    names = cast("list[object]", required) if isinstance(required, list) else []
-    return tuple(name for name in names if isinstance(name, str) and name not in arguments)
+    required = (name for name, (_, needed) in fields(tool.input_schema).items() if needed)
+    return tuple(name for name in required if name not in arguments)
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -60,6 +60,11 @@ class GuidedDecisionPoint:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the tools."""
+        names = ("after_step", "decision_prompt", "fallback_tool")
+        texts = {name: getattr(self, name) for name in names}
+        for name, given in texts.items():
+            if not isinstance(given, str) and (given is not None or name == "after_step"):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+                raise ToolError(str(self.after_step), f"{name} is a text, not {given!r:.80}")
         if not self.after_step.strip():
             raise ToolError(self.after_step, "a decision point names the step after which it stands: after_step")
         for name, given in (("candidate_tools", self.candidate_tools), ("context_fields", self.context_fields)):

@@ -302,7 +302,7 @@ def _below(schema: Schema, kind: str, key: str) -> object:
         for spelling in (key, unquote(key)):
             if spelling in properties:
                 return properties[spelling]
-        more = schema.get("additionalProperties", False)
+        more = schema.get("additionalProperties", True)
         return None if more is False else more
     if kind == "array":
         if not key.isdecimal():

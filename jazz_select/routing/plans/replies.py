@@ -49,6 +49,13 @@ _REVISED = re.compile(
 )
 _TEXT_BESIDE = ("content", "text", "message", "response")
 _MOST_FIELDS = 1_000
+_CALLING = frozenset(folded for key in (*TOOL_KEYS, *ARGUMENT_KEYS) for folded in [key.replace("_", "").casefold()]) | {
+    "toolcall",
+    "toolcalls",
+    "functioncall",
+    "action",
+    "actioninput",
+}
 _BEFORE = 200
 _LONGEST_FENCE = 40
 
@@ -214,8 +221,34 @@ def _means_a_call(text: str) -> bool:
 
 
 def _is_data(text: str, value: object) -> bool:
-    """Whether a JSON value may be an answer by itself: it says something, and has nothing of a call that went wrong."""
-    return (value is False or value == 0 or bool(value)) and not _means_a_call(text)
+    """Whether a JSON value may be an answer by itself: it says something, and has nothing of a call that went wrong.
+
+    An object below another name is what the answer is about, unless it is a call: `{"answer": {"tool": "a hammer"}}`.
+    """
+    says_something = value is False or value == 0 or bool(value)
+    return says_something and not (_means_a_call(text) and _may_call(value))
+
+
+def _may_call(value: object) -> bool:
+    """Whether a value has the keys of a call itself, or a call in it."""
+    if not isinstance(value, Mapping):
+        return True
+    outer = cast("Mapping[Any, Any]", value)
+    if folded_fields(outer).keys() & _CALLING:
+        return True
+    left: list[object] = list(outer.values())
+    for _ in range(_MOST_FIELDS):
+        if not left:
+            return False
+        each = left.pop()
+        if isinstance(each, Mapping):
+            inner = cast("Mapping[Any, Any]", each)
+            if is_call(inner) or folded_fields(inner).keys() & {"toolcall", "toolcalls"}:
+                return True
+            left += inner.values()
+        elif isinstance(each, list):
+            left += cast("list[object]", each)
+    return True
 
 
 def _in_prose(text: str) -> ToolReply:

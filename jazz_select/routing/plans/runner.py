@@ -60,6 +60,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     *,
     fill: FillMissing | None = None,
     timeout_s: TimeLimit = TIMEOUT_S,
+    parallel: bool = False,
     at_once: Positive = AT_ONCE,
     approval: ApprovalPolicy = "destructive",
     approve: Approve | None = None,
@@ -68,8 +69,9 @@ async def run_plan(  # noqa: PLR0913 - options with a name
 ) -> PlanResult:
     """Run every step that can be run, and say what became of each.
 
-    Steps begin in planned order, as soon as what they depend on is there; a step whose tool destroys something runs
-    when all steps before it have ended and before any step after it begins. A step without references whose required
+    Steps run one after the other in planned order, so that a read after a write sees it. With `parallel=True` each
+    begins as soon as what it depends on is there; a step whose tool destroys something then still runs when all steps
+    before it have ended and before any step after it begins. A step without references whose required
     inputs are missing gets them from `fill`, which sees what the steps before it returned.
 
     Args:
@@ -79,7 +81,8 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         tools: The connected tools, or what `load_tools` returns; a `NameIndex` where many plans run on the same ones.
         fill: Where missing inputs come from; by default they are an error of the step.
         timeout_s: The most that one step may take; None for no limit.
-        at_once: The most steps that run at one time; 1 runs them one after the other.
+        parallel: Whether steps that do not depend on each other may run at one time.
+        at_once: The most of them.
         approval: What needs a yes where there is no `approve`: "always" lets none pass, "never" all of them, and
             "destructive" what the plan names, but no tool that destroys where a model made the plan.
         approve: Asked before each call is made, whatever the policy.
@@ -110,6 +113,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         approve=approve,
         before=_kept(sound, after),
         turn=asyncio.Semaphore(at_once),
+        parallel=parallel,
     )
     with span("run_plan", "node") as traced:
         async with asyncio.TaskGroup() as group:
@@ -153,6 +157,7 @@ class _Running:
     approve: Approve | None
     before: Mapping[str, StepOutcome]
     turn: asyncio.Semaphore
+    parallel: bool
     outcomes: dict[str, StepOutcome] = field(default_factory=dict[str, StepOutcome])
     tasks: "dict[str, asyncio.Task[None]]" = field(default_factory=dict[str, "asyncio.Task[None]"])
     barrier: str | None = None
@@ -162,7 +167,7 @@ class _Running:
         call = self._prepared(step)
         tool = call.resolution.tool
         before = list(self.needs.get(step.id, ()))
-        if call.missing or (tool is not None and tool.destructive):
+        if call.missing or not self.parallel or (tool is not None and tool.destructive):
             before = list(self.tasks)
         elif self.barrier:
             before.append(self.barrier)

@@ -7,7 +7,7 @@ import pytest
 from jazz_select.routing import Plan, Tool, run_plan
 from jazz_select.routing.plans.plan import PlanStep
 
-ITEM = {"type": "object", "properties": {"id": {"type": "integer"}}}
+ITEM = {"type": "object", "properties": {"id": {"type": "integer"}}, "additionalProperties": False}
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "$defs": {"item": ITEM},
@@ -19,7 +19,9 @@ SCHEMA: dict[str, Any] = {
         "map": {"type": "object", "additionalProperties": {"type": "integer"}},
         "open": {"type": "object", "properties": {"a": {}}, "additionalProperties": True},
         "a/b": {"type": "string"},
+        "unsaid": {"type": "object", "properties": {"a": {}}},
     },
+    "additionalProperties": False,
 }
 
 
@@ -42,7 +44,10 @@ async def run(pointer: str, schema: dict[str, Any] | None) -> tuple[tuple[str, .
 @pytest.mark.parametrize(
     ("pointer", "problem"),
     [
-        ("/total", "b: a#/total: the output of find has no 'total'; it has items, name, either, free, map, open, a/b"),
+        (
+            "/total",
+            "b: a#/total: the output of find has no 'total'; it has items, name, either, free, map, open, a/b, unsaid",
+        ),
         ("/items/0/name", "b: a#/items/0/name: the output of find has no 'name'; it has id"),
         ("/items/first", "b: a#/items/first: the output of find has no 'first'; it has no fields"),
         ("/name/first", "b: a#/name/first: the output of find has no 'first'; it has no fields"),
@@ -55,7 +60,19 @@ async def test_what_no_output_has_is_a_problem_of_the_plan(pointer: str, problem
 
 @pytest.mark.parametrize(
     "pointer",
-    ["", "/items", "/items/7/id", "/name", "/either/id", "/free/x/y", "/map/anything", "/open/b", "/a~1b", "/a%2Fb"],
+    [
+        "",
+        "/items",
+        "/items/7/id",
+        "/name",
+        "/either/id",
+        "/free/x/y",
+        "/map/anything",
+        "/open/b",
+        "/unsaid/b",
+        "/a~1b",
+        "/a%2Fb",
+    ],
 )
 async def test_what_an_output_may_have_is_for_the_run_to_find(pointer: str) -> None:
     problems, ran = await run(pointer, SCHEMA)

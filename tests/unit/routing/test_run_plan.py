@@ -387,7 +387,7 @@ class Meter:
 async def test_independent_steps_run_side_by_side_within_bounds(at_once: int, most: int) -> None:
     meter = Meter()
     steps = [(f"n{number}", "measure", {"name": f"n{number}"}) for number in range(10)]
-    await run_plan(plan(*steps), [tool("measure", meter)], at_once=at_once)
+    await run_plan(plan(*steps), [tool("measure", meter)], parallel=True, at_once=at_once)
     assert meter.most == most
     assert meter.began == [f"n{number}" for number in range(10)]
 
@@ -401,7 +401,7 @@ async def test_what_destroys_runs_alone_and_in_its_place() -> None:
         seen.extend((meter.now, len(meter.began)))
         await meter(name)
 
-    await run_plan(plan(*steps), [tool("measure", meter), tool("wipe", wipe, destructive=True)])
+    await run_plan(plan(*steps), [tool("measure", meter), tool("wipe", wipe, destructive=True)], parallel=True)
     assert seen == [0, 2]
     assert meter.began == ["n0", "n1", "n2", "n3", "n4"]
     assert meter.most == 2
@@ -411,6 +411,25 @@ async def test_what_destroys_and_is_referred_to_from_before_does_not_wait_for_it
     wipe = tool("wipe", lambda: 1, destructive=True)
     result = await run_plan(plan(("a", "echo", {"value": ref("b")}), ("b", "wipe", {})), [ECHO, wipe], timeout_s=1)
     assert result.outputs == {"a": 1, "b": 1}
+
+
+@pytest.mark.spec("004.5")
+async def test_a_read_that_is_planned_after_a_write_sees_it() -> None:
+    told: list[str] = []
+
+    async def write(name: str) -> None:
+        await asyncio.sleep(0.01)
+        told.append(f"{name} is written")
+
+    async def read(name: str) -> str:
+        return told[-1] if told else "nothing"
+
+    steps = [("w", "write", {"name": "ada"}), ("r", "read", {"name": "ada"})]
+    result = await run_plan(plan(*steps), [tool("write", write), tool("read", read)])
+    assert result.outputs["r"] == "ada is written"
+    told.clear()
+    result = await run_plan(plan(*steps), [tool("write", write), tool("read", read)], parallel=True)
+    assert result.outputs["r"] == "nothing"
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["tools that end", "a tool that will not"])
