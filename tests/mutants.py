@@ -43,6 +43,7 @@ AGENT = (
 )
 ROUTING = (
     *("tests/unit/routing", "tests/property/test_tool_names.py", "tests/unit/agent/test_claims.py"),
+    "tests/property/test_schemas.py",
     *("tests/unit/agent/test_approving.py", "tests/unit/agent/test_wrong_kinds.py"),
 )
 _OF_MEMORY = "recall sync deleting memorize shared_index cascade near_misses sets under_way confidence"

@@ -69,9 +69,7 @@ def assignable(
         at their word: a property that is not declared is not there, and an array holds something. Where a schema is
         too deep, too large or not understood, 0.5.
     """
-    most = MOST_STEPS if effort is None else min(MOST_STEPS, effort.left)
-    if most <= 0:
-        return PERHAPS
+    most = MOST_STEPS if effort is None else max(0, min(MOST_STEPS, effort.left))
     try:
         question = _Comparison(_root(out_root, out_schema), _root(in_root, in_schema), most)
     except Exception:  # noqa: BLE001 - a schema may be any JSON at all; what cannot be read may fit or not

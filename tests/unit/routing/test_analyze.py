@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jazz_select.errors import DuplicateToolError, ToolError
-from jazz_select.routing.decisions.points import ChainAnalyzer, GuidedDecisionPoint, ToolCandidate
-from jazz_select.routing.schemas.compatibility import CompatibilityIndex, compatibility_score, outputs
+from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
+from jazz_select.routing.decisions.points import (
+    ChainAnalyzer,
+    GuidedDecisionPoint,
+    ToolCandidate,
+    as_callback,
+    schema_shown,
+    untitled,
+)
+from jazz_select.routing.schemas.assignability import Effort
+from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, compatibility_score, outputs
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from tests.depth import examples
 from tests.unit.routing.shop import INTEGER, STRING, obj, tools
@@ -164,3 +172,65 @@ def test_a_decision_point_checks_itself(changes: dict[str, Any], told: str) -> N
 def test_a_score_lies_from_0_to_1(score: float) -> None:
     with pytest.raises(ToolError, match="compatibility_score lies from 0 to 1"):
         ToolCandidate(name="a", compatibility_score=score)
+
+
+def test_what_may_be_no_object_may_be_given_whole() -> None:
+    given = {"anyOf": [obj({"a": INTEGER}), STRING, {"type": "null"}]}
+    assert [(each.name, each.certain) for each in outputs(tool("a", gives=given))] == [("a", False), ("result", False)]
+    assert [(each.name, each.certain) for each in outputs(tool("a", gives=obj({"a": INTEGER})))] == [("a", True)]
+
+
+def referring(to: dict[str, Any]) -> dict[str, Any]:
+    """An object whose field is described where its reference points."""
+    return {**obj({"a": {"$ref": "#/$defs/it"}}), "$defs": {"it": to}}
+
+
+def test_fields_are_compared_where_their_references_point() -> None:
+    takes = [tool("whole", referring(INTEGER)), tool("text", referring(STRING)), tool("plain", obj({"a": INTEGER}))]
+    index = CompatibilityIndex(takes)
+    for gives in (referring(INTEGER), referring(STRING), obj({"a": STRING})):
+        there = outputs(tool("giver", gives=gives))
+        assert list(index.scores(there)) == [compatibility_score(there, each) for each in takes]
+    there = outputs(tool("giver", gives=referring(INTEGER)))
+    assert [compatibility_score(there, each) for each in takes] == [1.0, 0.0, 1.0]
+
+
+def test_what_could_not_be_compared_in_time_is_compared_the_next_time() -> None:
+    index = CompatibilityIndex([tool("b", obj({"a": INTEGER}))])
+    there = [Field("a", INTEGER)]
+    assert list(index.scores(there, Effort(0))) == [0.5]
+    assert list(index.scores(there)) == [1.0]
+
+
+def test_nothing_to_compare_and_what_says_nothing() -> None:
+    assert list(CompatibilityIndex([]).scores([Field("a", INTEGER)])) == []
+    assert list(CompatibilityIndex([tool("b", obj({"a": INTEGER}))]).scores([Field("a", schema=True)])) == [0.5]
+
+
+def test_a_long_schema_is_shown_by_its_first_fields() -> None:
+    takes = obj({"needed": {**INTEGER, "description": "x" * 9_000}}, **{f"f{number}": STRING for number in range(99)})
+    shown = schema_shown(takes)
+    assert (shown["type"], shown["required"], shown["properties"]["needed"]) == ("object", ["needed"], "integer")
+    assert len(shown["properties"]) + shown["left_out"] == 100
+
+
+def test_titles_are_left_out_wherever_they_are_titles() -> None:
+    whole = {"title": "T", "anyOf": [{"title": "A", "type": "string"}], **obj({"title": {"title": "U", **STRING}})}
+    assert untitled(whole) == {"anyOf": [{"type": "string"}], **obj({"title": STRING})}
+    deep: Any = "x"
+    for _ in range(5_000):
+        deep = [deep]
+    assert isinstance(untitled(deep), list)
+
+
+def test_a_class_is_nobody_who_chooses() -> None:
+    class Three:
+        def __init__(self, context: object, candidates: object, prompt: object) -> None: ...
+
+    with pytest.raises(ConfigError, match="decision_callback is an object with"):
+        as_callback(Three)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_graph_as_mermaid_draws_it() -> None:
+    made = [tool("a", gives=obj({"x": INTEGER})), tool("b", obj({"x": INTEGER}))]
+    assert ChainAnalyzer(made).mermaid() == 'flowchart LR\n    t0["a"]\n    t1["b"]\n    t0 --> t1\n'

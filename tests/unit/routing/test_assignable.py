@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from jazz_select.routing.schemas.assignability import NEVER, PERHAPS, SURELY, assignable
+from jazz_select.routing.schemas.assignability import NEVER, PERHAPS, SURELY, Effort, assignable, is_possible
 from tests.depth import examples
 
 S, INT, N, B = ({"type": each} for each in ("string", "integer", "number", "boolean"))
@@ -23,6 +23,29 @@ def optional(schema: Any) -> dict[str, Any]:
 
 def array(schema: Any) -> dict[str, Any]:
     return {"type": "array", "items": schema}
+
+
+def text(**bounds: int) -> dict[str, Any]:
+    keywords = {"least": "minLength", "most": "maxLength"}
+    return {"type": "string", **{keywords[name]: bound for name, bound in bounds.items()}}
+
+
+def items(first: Any, rest: Any, least: int) -> dict[str, Any]:
+    return {"type": "array", "prefixItems": [first], "items": rest, "minItems": least}
+
+
+def circle(of: Any) -> dict[str, Any]:
+    """Two that hold each other: what was taken for sure within the first is looked at again once that has failed."""
+    one, other = ({"$ref": f"#/$defs/{name}"} for name in ("one", "other"))
+    return {
+        "$defs": {
+            "one": {"type": "object", "properties": {"other": other, "x": of}, "required": ["x"]},
+            "other": {"type": "object", "properties": {"one": one}, "required": ["one"]},
+        },
+        "type": "object",
+        "properties": {"one": one, "other": other},
+        "required": ["other"],
+    }
 
 
 CASES: dict[str, tuple[Any, Any, float]] = {
@@ -58,6 +81,22 @@ CASES: dict[str, tuple[Any, Any, float]] = {
     "a tighter bound": ({"type": "integer", "minimum": 2}, {"type": "integer", "minimum": 1}, SURELY),
     "all of": ({"allOf": [BASE, {"properties": {"b": S}, "required": ["b"]}]}, SUB, SURELY),
     "a circle": (LIST, LIST, SURELY),
+    "anything that says what it is called to any": ({"title": "x", "pattern": "a"}, {}, SURELY),
+    "listed values that are none": ({"type": "string", "enum": ["a", "bb"], "minLength": 2}, text(least=2), SURELY),
+    "all listed values too short": (text(least=3), {"enum": ["a"]}, NEVER),
+    "at most so many characters": (S, text(most=5), PERHAPS),
+    "fewer than at most so many": (text(most=3), text(most=5), SURELY),
+    "as many as at most": (text(most=5), text(most=5), SURELY),
+    "more than at most so many": (text(least=6), text(most=5), NEVER),
+    "each item once": (array(INT), {**array(INT), "uniqueItems": True}, PERHAPS),
+    "each item as often as one likes": (array(INT), {**array(INT), "uniqueItems": False}, SURELY),
+    "a second item that may be there": (items(INT, S, 1), items(INT, INT, 0), PERHAPS),
+    "a second item that is there": (items(INT, S, 2), items(INT, INT, 0), NEVER),
+    "a second item that is wanted": (items(INT, S, 1), items(INT, INT, 2), NEVER),
+    "a property where none may be": (BASE, {"type": "object", "maxProperties": 0}, NEVER),
+    "a property where one may be": (BASE, {"type": "object", "maxProperties": 1}, SURELY),
+    "a circle that fails further in": (circle(INT), circle(S), NEVER),
+    "a circle that holds": (circle(INT), circle(N), SURELY),
     "a reference to nowhere": ({"$ref": "#/nowhere"}, INT, PERHAPS),
     "a reference to itself": ({"$ref": "#"}, INT, PERHAPS),
     "unknown keywords": ({"type": "integer", "x-unit": "g"}, {"type": "integer", "whatever": []}, SURELY),
@@ -69,6 +108,34 @@ CASES: dict[str, tuple[Any, Any, float]] = {
 @pytest.mark.parametrize(("there", "wanted", "score"), CASES.values(), ids=CASES)
 def test_assignable(there: Any, wanted: Any, score: float) -> None:
     assert assignable(there, wanted) == score
+
+
+@pytest.mark.parametrize(
+    ("schema", "possible"),
+    [
+        ({"type": "array", "items": False}, True),
+        ({"type": "array", "items": False, "minItems": 1}, False),
+        ({"type": "array", "items": False, "minItems": 1, "enum": [[1]]}, False),
+        ({"type": "object", "properties": {"a": False}}, True),
+        ({"type": "object", "properties": {"a": False}, "required": ["a"]}, False),
+        ({"type": "object", "properties": {"a": False}, "required": ["a"], "enum": [{"a": 1}]}, False),
+        ({"properties": {"a": {"$ref": "#"}}, "required": ["a"], "type": "object"}, False),
+    ],
+    ids=str,
+)
+def test_whether_there_is_any_value(schema: dict[str, Any], possible: bool) -> None:
+    assert is_possible(schema) is possible
+
+
+def test_questions_that_share_an_effort_end_with_it() -> None:
+    effort, one = Effort(100), [{"title": f"{number}", **BASE} for number in range(50)]
+    scores = [assignable(SUB, each, effort=effort) for each in one]
+    assert set(scores[:3]) == {SURELY}
+    assert set(scores[-10:]) == {PERHAPS}
+    spent = effort.left
+    assert spent <= 0
+    assert assignable(SUB, BASE, effort=effort) == PERHAPS
+    assert effort.left == spent
 
 
 def test_absurd_schemas_are_bounded() -> None:

@@ -12,14 +12,16 @@ from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_atte
 
 from jazz_select.agent.chain.tool_calls import ToolRunner
 from jazz_select.agent.chain.transcript import Chain, Event, ToolCalled, ToolReturned
+from jazz_select.errors import ToolUnheardError
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.tool_call import CallOutcome, call_tool, may_repeat
+from jazz_select.routing.tool_call import CallOutcome, call_of, call_tool, made_once, may_repeat
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.telemetry import Trace
 from jazz_select.testing import MemoryClaims
 from jazz_select.threads import Deadline, time_budget
+from jazz_select.values import Claim
 
 TWICE = AsyncRetrying(stop=stop_after_attempt(2), wait=wait_none())
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"value": {}}, "required": ["value"]}
@@ -529,3 +531,60 @@ async def test_a_cancelled_call_is_not_tried_again_whatever_the_policy_takes_for
     with pytest.raises(asyncio.CancelledError):
         await run
     assert calls == [1]
+
+
+# --- a call that somebody else makes, once -----------------------------------------
+
+
+async def once(claims: MemoryClaims, make: Callable[[], Awaitable[Any]]) -> CallOutcome:
+    """What becomes of the one call of a tool that destroys, when this is how it is made."""
+    tool = made(hangs)
+    return await made_once(tool, await call_of(tool, {"value": 1}, door="chain", call_id="c-1"), make, claims)
+
+
+async def test_who_comes_second_hears_what_the_first_one_heard() -> None:
+    async def gives() -> str:
+        return "paid"
+
+    claims = MemoryClaims()
+    first, second = await once(claims, gives), await once(claims, raises_too_late)
+    assert (first.status, first.output, first.called, first.replayed) == ("ok", "paid", True, False)
+    assert (second.status, second.output, second.called, second.replayed) == ("ok", "paid", True, True)
+
+
+async def raises_too_late() -> None:
+    raise AssertionError("it was called twice")
+
+
+async def test_what_was_raised_is_raised_and_kept() -> None:
+    async def fails() -> None:
+        raise LookupError("no such order")
+
+    claims = MemoryClaims()
+    with pytest.raises(LookupError):
+        await once(claims, fails)
+    second = await once(claims, raises_too_late)
+    assert second.error is not None
+    assert (second.error.fault, second.error.message) == ("tool", "t failed: LookupError: no such order")
+    assert (second.called, second.replayed, second.error.unknown) == (True, True, False)
+
+
+@pytest.mark.parametrize("settled", [None, "no JSON", "{}", '{"ok": false}'])
+async def test_what_nobody_can_read_may_have_been_done(settled: str | None) -> None:
+    claims = MemoryClaims()
+    call = await call_of(made(hangs), {"value": 1}, door="chain", call_id="c-1")
+    claims.claims["c-1"] = Claim(fingerprint=call.identity, outcome=settled)
+    outcome = await once(claims, raises_too_late)
+    assert outcome.error is not None
+    assert (outcome.error.fault, outcome.error.unknown, outcome.replayed) == ("claim", True, True)
+
+
+async def test_an_error_has_its_kind_and_its_cause() -> None:
+    cause = ToolUnheardError("pay", "the line is dead")
+
+    async def unheard(value: object) -> None:
+        raise cause
+
+    outcome = await call_tool(made(unheard), {"value": 1}, door="chain", timeout_s=5)
+    assert outcome.error is not None
+    assert (outcome.error.fault, outcome.error.unknown, outcome.error.cause) == ("tool", True, cause)
