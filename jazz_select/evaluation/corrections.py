@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from jazz_select.evaluation.checks.wording import is_broad
 from jazz_select.evaluation.overlay import spelled, storable
 from jazz_select.evaluation.route import DEPTH, Route
 from jazz_select.flow.base import BaseFlow
@@ -229,8 +230,8 @@ class Neighbourhood:
         """Places of corrections that a person should look at before anything is learned from them, and why.
 
         No text near it, among examples and other corrections, speaks for the flow; and recall does not have the flow
-        among its first, or is quite sure of another one, or texts of another flow lie far nearer. What two entries of
-        a log say is believed.
+        among its first, or is quite sure of another one, or texts of another flow lie far nearer. So is what would do
+        for any flow. What two entries of a log say is believed.
 
         Args:
             corrections: Each for one flow.
@@ -258,7 +259,9 @@ class Neighbourhood:
                 mine = flows == corrections[place].flow
                 lead = float(near[line].max(initial=-2.0) - near[line][mine].max(initial=-1.0))
                 is_sure = (led[place].confidence or 0.0) > _SURE or lead > _FAR
-                if lead > 0 and (is_sure or corrections[place].flow not in led[place].ranking[:believed]):
+                if is_broad(corrections[place].request) or (
+                    lead > 0 and (is_sure or corrections[place].flow not in led[place].ranking[:believed])
+                ):
                     doubted.add(place)
         return doubted
 

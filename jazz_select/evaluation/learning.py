@@ -36,6 +36,7 @@ _LEAST_JUDGED: Final = 3
 _HURTS: Final = "as an example it would take requests from other flows"
 _SHOWN, _MOST_NAMED = 80, 3
 """Characters of a request that is lost, and how many are named."""
+_MOST_LOST: Final = 20
 _NO_GAIN: Final = "it wins nothing beside the others"
 _NO_ROOM: Final = "the gate was asked as often as it may be (refits)"
 _NONE_LEFT: Final = "what is left after what does harm does not pass"
@@ -165,6 +166,60 @@ async def learn(  # noqa: PLR0913 - options with a name
     return replace(found, took_s=time.perf_counter() - began)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What the gate says of one example, before it lands.
+
+    Attributes:
+        doubt: Why a person should look at it twice; empty where nothing is doubted.
+        why: Why it must not land; empty where it may.
+        gain: Shares of the gate's requests before and after; None where there were too few to judge by.
+        lost: Requests that it takes away, each with the flow that is right and the one that would come first.
+    """
+
+    doubt: str = ""
+    why: str = ""
+    gain: Gain | None = None
+    lost: tuple[tuple[str, str, str], ...] = ()
+
+    @property
+    def passes(self) -> bool:
+        """Whether it may land."""
+        return not self.doubt and not self.why
+
+
+async def rehearsed(  # noqa: PLR0913 - options with a name
+    registry: Mapping[str, BaseFlow],
+    request: str,
+    flow: str,
+    *,
+    gate_cases: Sequence[Case] = (),
+    overlay: Overlay | None = None,
+    embedder: str | Embedder = "auto",
+    language: str = "english",
+    policy: Policy | None = None,
+) -> Rehearsal:
+    """What would come of one example, by the filter and the gate of `learn`. Nothing is written.
+
+    Args:
+        registry: The flows, as their authors wrote them, or with what was learned.
+        request: The text.
+        flow: The name of the flow that it would be an example of.
+        gate_cases: As for `learn`.
+        overlay: As for `learn`.
+        embedder: As for `learn`.
+        language: As for `learn`.
+        policy: As for `learn`.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    loaded = await asyncio.to_thread(open_embedder, embedder)
+    version = (overlay or Overlay()).version("live")
+    lesson = _Lesson(registry, version, loaded, language, policy, MOST_LEARNED, 2)
+    return await lesson.rehearsed(Correction(request=request, right=(flow,)), gate_cases)
+
+
 @dataclass
 class _Lesson:
     """One time of learning."""
@@ -195,6 +250,19 @@ class _Lesson:
         if not usable:
             return replace(outcome, nothing=_why_none(found.corrections, fresh, found.refused))
         return await self._tried(outcome, base.registry, usable, self._cases(held), cases)
+
+    async def rehearsed(self, one: Correction, cases: Sequence[Case]) -> Rehearsal:
+        """What would come of this example alone."""
+        base = taught(self._authored, self._version)
+        gate = self._gate(base.registry, self._cases(()), cases)
+        before, led = await self._routes(gate, corrections=[one])
+        near = await asyncio.to_thread(Neighbourhood, gate.spared, self._embedder)
+        doubt = near.doubted([one], led).get(0, "")
+        if sum(bool(each.right) for each in gate.judged) < _LEAST_JUDGED:
+            return Rehearsal(doubt=doubt)
+        trial, lost = await self._tried_with(gate, before, [one])
+        taken = [(each.asked.request, ", ".join(sorted(each.right)), first) for each, first in lost]
+        return Rehearsal(doubt=doubt, why=trial.verdict.why, gain=trial.verdict.gain, lost=tuple(taken[:_MOST_LOST]))
 
     async def _tried(
         self,

@@ -13,6 +13,7 @@ from jazz_select.data_files import documents_of, read_text
 from jazz_select.errors import ConfigError, DataFileError, JazzSelectError
 from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.corrections import LONGEST
+from jazz_select.evaluation.learning import Rehearsal, rehearsed
 from jazz_select.evaluation.overlay import (
     Overlay,
     Version,
@@ -22,6 +23,7 @@ from jazz_select.evaluation.overlay import (
     spelled,
     storable,
 )
+from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.select import FlowSelector
@@ -50,6 +52,8 @@ class CorrectionBody(RequestBody):
     make: Literal["case", "example"] = "case"
     episodes: list[_Text] = Field(default=[], max_length=20)
     note: Annotated[str, Field(max_length=LONGEST)] = ""
+    sure: bool = False
+    """Whether a person has read why an example is doubted, and means it."""
     logged: Annotated[str, Field(max_length=100)] = ""
     """The entry of the log that it is about; one is made where there is none."""
 
@@ -71,7 +75,12 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
         raise ConfigError("request: it is blank; write what a user would say")
     if body.make == "case":
         told = await asyncio.to_thread(add_case, registry, files, body, right)
+        entry = await _selected(catalogue, body)
     else:
+        rehearsal = await rehearsed_here(catalogue, files, body)
+        if rehearsal.why or (rehearsal.doubt and not body.sure):
+            raise ConfigError(f"it does not pass the gate: {rehearsal.why or rehearsal.doubt}")
+        entry = await _selected(catalogue, body)  # as it was selected before anything is taught
         told = await asyncio.to_thread(_as_example, catalogue, files, body, right)
     problems: list[str] = []
     if told["is_new"] and body.make == "example":
@@ -82,7 +91,7 @@ async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionB
             _log.error("agent_id=<%s> | what was taught is not live", catalogue.agent_id, exc_info=error)
             problems.append(f"kept, not live: {catalogue.problem or describe_error(error)}")
     try:
-        logged = await _told_the_log(catalogue, body, right)
+        logged = await _told_the_log(catalogue, entry, body, right)
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
         logged = ""
@@ -107,6 +116,7 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
             "file": "" if learned is None else learned.as_posix(),
             "version": 0 if version is None else version.number,
             "count": 0 if version is None else version.count,
+            "can_undo": bool(overlay.was_live),
             "examples": {} if version is None else {name: list(texts) for name, texts in version.examples.items()},
         },
         "log": None
@@ -188,19 +198,29 @@ def _asked(case: Case) -> tuple[str, ...]:
 # --- examples ----------------------------------------------------------------------
 
 
-def _as_example(
+def _fit_to_teach(
     catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody, right: Sequence[str]
-) -> dict[str, Any]:
-    file, text = catalogue.settings.learned, storable(body.request)
-    if file is None:
+) -> str | None:
+    """The text as it is learned; None where the flow has it as an example already.
+
+    Raises:
+        ConfigError: It can be no example.
+    """
+    text = storable(body.request)
+    if catalogue.settings.learned is None:
         msg = "this service has no file of what is learned, so no example can be kept: start it with --learned FILE"
         raise ConfigError(msg)
     if len(right) != 1 or body.episodes:
-        raise ConfigError("an example is a request that is for one flow by itself: choose one flow, or make it a case")
+        msg = "an example is a request that is for one flow by itself: choose one flow, or make it a case"
+        raise ConfigError(msg)
     if len(text) > LONGEST or not any(letter.isalpha() for letter in text):
-        raise ConfigError(f"an example has words, and at most {LONGEST} characters: shorten it, or make it a case")
+        msg = f"an example has words, and at most {LONGEST} characters: shorten it, or make it a case"
+        raise ConfigError(msg)
     registry = catalogue.live.registry
     (name,) = right
+    if flow_id(name) not in registry:
+        msg = f"right: there is no flow {name!r:.80}"
+        raise ConfigError(msg)
     if (owner := _example_of(registry, text)) and owner != name:
         msg = f"it is an example of {owner} already, and one request leads to one flow: take it out there first"
         raise ConfigError(msg)
@@ -208,7 +228,16 @@ def _as_example(
         if any(spelled(case.request) == spelled(text) for case in _cases(cases)):
             msg = f"it is a case of {cases}, which would measure nothing any more: reword it, or leave it a case"
             raise ConfigError(msg)
-    if owner == name:
+    return None if owner == name else text
+
+
+def _as_example(
+    catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody, right: Sequence[str]
+) -> dict[str, Any]:
+    text = _fit_to_teach(catalogue, files, body, right)
+    file = cast("Path", catalogue.settings.learned)
+    (name,) = right
+    if text is None:
         return {"is_new": False, "file": file.as_posix(), "text": "", "make": "example"}
     was: list[int] = []
 
@@ -260,15 +289,68 @@ def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
 # --- the log -------------------------------------------------------------------------
 
 
-async def _told_the_log(catalogue: RunningCatalogue, body: CorrectionBody, right: Sequence[str]) -> str:
-    """The entry that the log was told of; empty where there is no log."""
-    log = catalogue.log
-    if log is None:
+async def _selected(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
+    """The entry of the log that a correction is about; empty where there is no log, or it cannot be told."""
+    if catalogue.log is None or body.logged:
+        return body.logged
+    try:
+        return (await _selector(catalogue).select(body.request, episode_summaries=body.episodes or None)).logged
+    except JazzSelectError as error:
+        _log.error("agent_id=<%s> | what a correction is about is not logged", catalogue.agent_id, exc_info=error)
         return ""
-    live = catalogue.live
-    selector = FlowSelector(
-        None, live.registry, catalogue.memory, catalogue.agent_id, catalogue.settings.top_k, log=log, on_empty="none"
-    )
-    entry = body.logged or (await selector.select(body.request, episode_summaries=body.episodes or None)).logged
-    await selector.feedback(entry, right=right, note=body.note)
+
+
+async def _told_the_log(catalogue: RunningCatalogue, entry: str, body: CorrectionBody, right: Sequence[str]) -> str:
+    """The entry that the log was told of; empty where there is no log."""
+    if catalogue.log is not None:
+        await _selector(catalogue).feedback(entry, right=right, note=body.note)
     return entry
+
+
+def _selector(catalogue: RunningCatalogue) -> FlowSelector:
+    live, settings = catalogue.live, catalogue.settings
+    return FlowSelector(
+        None, live.registry, catalogue.memory, catalogue.agent_id, settings.top_k, log=catalogue.log, on_empty="none"
+    )
+
+
+# --- the gate ----------------------------------------------------------------------------
+
+
+async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> Rehearsal:
+    """What the gate of `learn` says of an example, by all cases that the panel knows. It takes seconds.
+
+    Raises:
+        ConfigError: It can be no example, or a file of cases cannot be read.
+        EmbeddingError: The embedder failed.
+    """
+    right = tuple(dict.fromkeys(body.right))
+    found = await asyncio.to_thread(_fit_to_teach, catalogue, files, body, right)
+    if found is None:  # the flow has it already
+        return Rehearsal()
+    live, settings = catalogue.live, catalogue.settings
+    cases = [case for file in files.known.values() for case in await asyncio.to_thread(_cases, file)]
+    return await rehearsed(
+        live.registry,
+        found,
+        right[0],
+        gate_cases=[case for case in cases if all(flow_id(name) in live.registry for name in case.expect)],
+        embedder=catalogue.memory.encoder.embedder,
+        language=settings.language,
+        policy=Policy.of(settings),
+    )
+
+
+async def taken_back(catalogue: RunningCatalogue) -> dict[str, Any]:
+    """Make the version live that was so before the last one, and read it anew. What was taught stays in the file.
+
+    Raises:
+        ConfigError: Nothing is learned here, or there is nothing to take back.
+    """
+    file = catalogue.settings.learned
+    if file is None:
+        msg = "this service has no file of what is learned: start it with --learned FILE"
+        raise ConfigError(msg)
+    changed = await asyncio.to_thread(changed_overlay, file, Overlay.rolled_back)
+    live = await catalogue.reload()
+    return {"version": changed.live, "generation": live.number, "can_undo": bool(changed.was_live)}

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from jazz_select.json_values import plain
 from jazz_select.service.api.answers import answer
 from jazz_select.service.api.bodies import TurnBody, read_body
 from jazz_select.service.api.operations import flow_named, state_of
@@ -80,6 +81,8 @@ def panel_part(files: Mapping[str, PanelFiles]) -> Part:
         Route("/v1/panel/drift", told(_Panel.drift)),
         Route("/v1/panel/corrections", told(_Panel.corrections), methods=["GET"]),
         Route("/v1/panel/corrections", told(_Panel.correct, 201), methods=["POST"]),
+        Route("/v1/panel/corrections/rehearsal", told(_Panel.rehearse), methods=["POST"]),
+        Route("/v1/panel/corrections/undo", told(_Panel.undo), methods=["POST"]),
         Route("/panel", RedirectResponse("/panel/", 307), methods=["GET"]),
         Mount("/panel", app=_Guarded(directory=_PAGES, html=True)),
     ]
@@ -190,6 +193,16 @@ class _Panel:
         """Keep what was right."""
         body = await read_body(request, corrections.CorrectionBody)
         return await corrections.kept(self._catalogue, self._files, body)
+
+    async def rehearse(self, request: Request) -> Any:
+        """What the gate says of an example, before it is taught."""
+        body = await read_body(request, corrections.CorrectionBody)
+        found = await corrections.rehearsed_here(self._catalogue, self._files, body)
+        return plain(found) | {"passes": found.passes}
+
+    async def undo(self, _: Request) -> Any:
+        """Take back what was taught last."""
+        return await corrections.taken_back(self._catalogue)
 
 
 async def _turn(request: Request) -> Response:

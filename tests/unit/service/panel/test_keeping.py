@@ -244,18 +244,39 @@ def test_a_file_that_nothing_can_be_added_to_stays_as_it_is(service: Service) ->
 def test_an_example_is_live_at_once(service: Service) -> None:
     request = "The zither wants tuning"
     before = data(service, "try", {"request": request})
-    told = correct(service, request, "product_advice", make="example")
+    told = correct(service, request, "product_advice", make="example", sure=True)
     assert (told["version"], told["generation"]) == (1, 2)
     after = data(service, "try", {"request": request})
     assert after["candidates"][0]["name"] == "product_advice" != before["candidates"][0]["name"]
     assert data(service, "corrections")["learned"]["examples"] == {"product_advice": [request]}
-    assert correct(service, "Zithers on sale?", "product_advice", make="example")["version"] == 2
+    assert correct(service, "Zithers on sale?", "product_advice", make="example", sure=True)["version"] == 2
     assert data(service, "corrections")["learned"]["count"] == 2
+
+
+@pytest.mark.spec("007.9")
+def test_what_is_taught_passes_the_gate_and_can_be_taken_back(service: Service) -> None:
+    request, vague = "The zither wants tuning", "help me please"
+    found = data(service, "corrections/rehearsal", {"request": vague, "right": ["close_account"], "make": "example"})
+    assert not found["passes"]
+    assert "a person should look" in found["doubt"]
+    refused = correct(service, vague, "close_account", make="example", status=400)
+    assert "does not pass the gate" in refused["detail"]
+    before = data(service, "try", {"request": request})["candidates"][0]["name"]
+    good = {"request": request, "right": ["product_advice"], "make": "example"}
+    rehearsed = data(service, "corrections/rehearsal", good)
+    assert rehearsed["gain"]["after"] >= rehearsed["gain"]["before"]
+    told = correct(service, request, "product_advice", make="example", sure=True)
+    entries = data(service, "corrections")["log"]["entries"]
+    (logged,) = (each for each in entries if each["id"] == told["logged"])
+    assert "product_advice" not in logged["chosen"], "it is what was selected before it was taught"
+    assert data(service, "corrections")["learned"]["can_undo"]
+    assert data(service, "corrections/undo", {})["version"] == 0
+    assert data(service, "try", {"request": request})["candidates"][0]["name"] == before
 
 
 def test_the_same_example_twice_is_kept_once_and_read_once(service: Service) -> None:
     for is_new in (True, False):
-        told = correct(service, "The zither wants tuning", "product_advice", make="example")
+        told = correct(service, "The zither wants tuning", "product_advice", make="example", sure=True)
         assert (told["is_new"], told["version"]) == (is_new, 1)
     assert data(service, "state")["generation"] == 2
     assert data(service, "corrections")["learned"]["version"] == 1
@@ -269,7 +290,7 @@ def test_an_example_that_cannot_be_read_anew_is_kept_and_not_live(service: Servi
         raise wrong
 
     service.catalogue.read = fails
-    told = correct(service, "The zither wants tuning", "product_advice", make="example")
+    told = correct(service, "The zither wants tuning", "product_advice", make="example", sure=True)
     service.catalogue.read = read
     (problem,) = told["problems"]
     assert problem.startswith("kept, not live: ")

@@ -1,6 +1,7 @@
 // What was right: one click makes a case, or an example.
 import { fill, fresh, h, say } from "../dom.js";
 import { get, post, WRITTEN } from "../api.js";
+import { percent } from "../words.js";
 import { told } from "./states.js";
 
 let names = null;
@@ -21,16 +22,33 @@ export function mend(about, suggested, flows, standing, done) {
   const outcome = h("div", { "aria-live": "polite" });
   const buttons = [["case", "Save as case"], ["example", "Teach as example"]].map(([make, label]) =>
     h("button", { type: "button", class: make === "case" ? "main" : "", onclick: () => save(make), disabled: make === "example" && !standing.has_learned, title: make === "example" && !standing.has_learned ? "The service was started without --learned FILE" : "" }, label));
-  async function save(make) {
+  const asked = (make, sure) => ({ request: about.request, right: choice.value ? [choice.value] : [], make, sure, episodes: about.episodes ?? [], logged: about.logged ?? "" });
+  async function rehearse() {
+    fill(outcome, told("info", "Asking the gate: every case, and an example of each flow, with it and without …"));
+    buttons.forEach((button) => { button.disabled = true; });
+    try {
+      const found = await post("corrections/rehearsal", asked("example", false));
+      const gain = found.gain === null ? "There are too few cases to judge by." : `Right first: ${percent(found.gain.before)} before, ${percent(found.gain.after)} with it, of ${found.gain.requests}.`;
+      const lost = found.lost.length ? h("ul", { class: "examples" }, found.lost.map(([text, right, first]) => h("li", {}, text, h("span", { class: "dim small" }, ` ${right} → ${first || "nothing"}`)))) : null;
+      const go = found.why ? null : h("button", { type: "button", class: "main", onclick: () => save("example", true) }, found.doubt ? "Teach it all the same" : "Teach it");
+      fill(outcome, told(found.passes ? "good" : "warn", found.why ? `It does not pass: ${found.why}. ` : found.doubt ? `It is doubted: ${found.doubt}. ` : "It passes. ", gain, lost, go));
+      say(found.passes ? `It passes. ${gain}` : found.why || found.doubt);
+    } catch (error) {
+      fill(outcome, told("bad", `Nothing was written: ${error.message}`));
+    } finally {
+      buttons.forEach((button, at) => { button.disabled = at === 1 && !standing.has_learned; });
+    }
+  }
+  async function save(make, sure = false) {
     if (choice.value === "?") {
       fill(outcome, told("warn", "Choose the flow that would have been right, or that nothing fits."));
       choice.focus();
       return;
     }
+    if (make === "example" && !sure) return rehearse();
     buttons.forEach((button) => { button.disabled = true; });
     try {
-      const right = choice.value ? [choice.value] : [];
-      const found = await post("corrections", { request: about.request, right, make, episodes: about.episodes ?? [], logged: about.logged ?? "" });
+      const found = await post("corrections", asked(make, sure));
       const isLive = found.generation !== undefined;
       const what = !found.is_new ? `It is there already: ${found.file}` : make === "case" ? `Added to ${found.file}` : `Learned as version ${found.version}${isLive ? ", live now" : ""}: ${found.file}`;
       const whole = found.is_new && !found.problems.length;
