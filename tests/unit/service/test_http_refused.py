@@ -211,7 +211,7 @@ async def test_who_leaves_before_the_answer_leaves_nothing_behind() -> None:
 
 async def test_more_than_there_is_room_for_is_refused_at_once() -> None:
     held = [posted(b'{"requ', b"content-length: 100") for _ in range(2)]
-    async with shop_service(options=ServeOptions(max_in_flight=2, body_timeout_s=2, stop_s=3)) as up:
+    async with shop_service(options=ServeOptions(max_in_flight=2, body_timeout_s=0.3, stop_s=3)) as up:
         waiting = [asyncio.create_task(up.raw(each)) for each in held]
         await until(lambda: up.life.in_flight >= 2)
         refused = await up.post("/v1/select", {"request": REFUND})
@@ -394,7 +394,7 @@ async def test_a_key_opens_one_agent_and_shows_nothing_of_another() -> None:
 
 
 async def test_one_agent_leaves_room_for_the_others() -> None:
-    options = ServeOptions(max_in_flight=4, body_timeout_s=2, stop_s=3)
+    options = ServeOptions(max_in_flight=4, body_timeout_s=0.3, stop_s=3)
     async with memory() as index:
         shops = catalogue(index, Shop().sources), catalogue(index, clinic, "clinic")
         async with service(*shops, keys=[KEY, OTHER_KEY], options=options) as up:
