@@ -17,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import cycle
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import mean, median
@@ -97,12 +98,13 @@ async def client(root: str, key: str = "") -> AsyncGenerator[httpx.AsyncClient]:
 
 
 class Asker:
-    """A key holder on one connection, with as little work of its own as can be."""
+    """Who asks on one connection, a stranger without a key, with as little work of its own as can be."""
 
-    def __init__(self, root: str, key: str, body: bytes) -> None:
+    def __init__(self, root: str, key: str, body: bytes, what: str = "POST /v1/select") -> None:
         self._port = int(root.rpartition(":")[2])
-        head = "POST /v1/select HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-        self._sent = f"{head}authorization: Bearer {key}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+        head = f"{what} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        bearer = f"authorization: Bearer {key}\r\n" if key else ""
+        self._sent = f"{head}{bearer}\r\n".encode() + body
         self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self) -> int:
@@ -168,9 +170,11 @@ async def _besieged(root: str, kind: str) -> int:
     port, until, times = int(root.rpartition(":")[2]), time.monotonic() + _SIEGE_S, 0
     body = _ASKED if kind != "values" else orjson.dumps({"request": "x", "context": {"a": [0] * 490_000}})
 
+    public = cycle(("GET /docs", "GET /healthz", "GET /openapi.json", "POST /v1/select"))
+
     async def ask() -> None:
         nonlocal times
-        theirs = Asker(root, OTHER, body)
+        theirs = Asker(root, OTHER, body) if kind != "gets" else Asker(root, "", b"", next(public))
         while time.monotonic() < until:
             if not besieged_now():
                 await asyncio.sleep(0.02)
@@ -189,7 +193,7 @@ async def _besieged(root: str, kind: str) -> int:
                 await theirs.ask()
         theirs.close()
 
-    many = {"slow": 128, "bodies": 200, "selects": 64, "values": 8}[kind]
+    many = {"slow": 128, "bodies": 200, "gets": 64, "selects": 64, "values": 8}[kind]
     await asyncio.gather(*(ask() for _ in range(many)), return_exceptions=True)
     return times
 
@@ -240,6 +244,11 @@ async def values(up: Process) -> Found:
 async def strangers(up: Process) -> Found:
     """Hundreds of slow requests without a key, at public paths and others."""
     return await _flooded(up, "slow")
+
+
+async def gets(up: Process) -> Found:
+    """Requests without a key as fast as they are answered, for public pages and others."""
+    return await _flooded(up, "gets")
 
 
 async def bodies(up: Process) -> Found:
@@ -450,7 +459,7 @@ async def files() -> Found:
     return found
 
 
-OF_A_SERVICE: Final = (values, strangers, bodies, tenants, contexts)
+OF_A_SERVICE: Final = (values, strangers, gets, bodies, tenants, contexts)
 OF_A_PROCESS: Final = (pattern, mcp_stdio, mcp_gzip, hooks, context, files)
 
 

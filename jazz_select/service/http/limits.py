@@ -95,6 +95,8 @@ def has_body(scope: Scope) -> bool:
 
 
 _MOST_BUCKETS: Final = 10_000
+_STRANGERS_A_SECOND, _STRANGERS_AT_ONCE = 100.0, 100.0
+"""Requests without a key of one address that are answered at once; more are answered later."""
 _METRICS: Final = "/metrics"
 """What is asked to find out how it is has to be answered when all is taken, too."""
 
@@ -108,15 +110,19 @@ class TokenBucket:
         self._clock = clock
         self._tokens, self._at = burst, clock()
 
-    def wait_s(self) -> float:
-        """Take one, and return 0; where there is none, the seconds until there is."""
+    def wait_s(self, *, ahead: bool = False) -> float:
+        """Take one, and return 0; where there is none, the seconds until there is.
+
+        Args:
+            ahead: Whether one is taken all the same: nobody else has it then, once these seconds are over.
+        """
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now
-        if self._tokens >= 1:
+        wait_s = max(0.0, (1 - self._tokens) / self._rate)
+        if ahead or not wait_s:
             self._tokens -= 1
-            return 0.0
-        return (1 - self._tokens) / self._rate
+        return wait_s
 
 
 class Door:
@@ -137,7 +143,11 @@ class Door:
         def bucket_of(_: str) -> TokenBucket:
             return TokenBucket(rate, burst)
 
-        self._bucket_of = bucket_of
+        @lru_cache(_MOST_BUCKETS)
+        def bucket_of_strangers(_: str) -> TokenBucket:
+            return TokenBucket(_STRANGERS_A_SECOND, _STRANGERS_AT_ONCE, asyncio.get_running_loop().time)
+
+        self._bucket_of, self._bucket_of_strangers = bucket_of, bucket_of_strangers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its body, or refuse it."""
@@ -150,11 +160,19 @@ class Door:
         try:
             enter(scope, self._served)
             if is_public(scope["path"]) or scope["path"] == _METRICS:
+                await self._held_back(scope)
                 await self._app(scope, _after(b"", receive), _closing(send) if has_body(scope) else send)
             else:
                 await self._limited(scope, receive, send)
         except HTTPException as error:  # of what is checked here: the app answers its own
+            await self._held_back(scope)
             await refuse(error, scope, receive, send)
+
+    async def _held_back(self, scope: Scope) -> None:
+        """Have a stranger wait whose address asks so often that answers would take the time of key holders."""
+        state = scope.get("state", {})
+        if _WHOSE not in state and CONNECTION in state:
+            await asyncio.sleep(self._bucket_of_strangers(state[CONNECTION].address).wait_s(ahead=True))
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         whose: str = scope["state"][_WHOSE]  # not what was sent: one key can be written in many ways

@@ -110,6 +110,27 @@ async def test_a_connection_of_a_stranger_makes_room_and_one_that_was_let_in_sta
         await two(check, ServeOptions(**options, stop_s=1, panel=False, mcp=False))  # pyright: ignore[reportArgumentType]
 
 
+async def test_who_asks_without_a_key_more_often_than_is_answered_waits_and_nobody_else_does() -> None:
+    async def check(up: Service) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(50):
+            assert (await up.client.get("/healthz")).status_code == 200
+            assert (await up.client.get("/v1/flows")).status_code == 401
+        at_once_s = loop.time() - began
+        for _ in range(50):
+            assert (await up.client.get("/healthz")).status_code == 200
+            assert (await up.client.get("/v1/flows")).status_code == 401
+        held_s = loop.time() - began - at_once_s
+        assert held_s > 0.5
+        assert held_s > at_once_s
+        began = loop.time()
+        assert (await up.post("/v1/select", {"request": REFUND}, **MINE)).status_code == 200
+        assert loop.time() - began < 0.5
+
+    await two(check, ServeOptions(stop_s=1, panel=False, mcp=False))
+
+
 # --- turns ---------------------------------------------------------------------------
 
 
