@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import catalogue, look_for_flows
+from jazz_select.cli.session import catalogue, logged_entries, look_for_flows
 from jazz_select.cli.terminal import emit, filled, hint, line, milliseconds, show, styled, waiting, write_file
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
@@ -19,7 +19,7 @@ from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, Sev
 from jazz_select.evaluation.checks.sarif import sarif
 from jazz_select.evaluation.checks.suggesting import Labelled, Part, Suggestions, suggest
 from jazz_select.evaluation.rules import FILE, judging
-from jazz_select.outcomes import OutcomeLog, labels
+from jazz_select.outcomes import labels
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
     known = [case for file in given.labelled or () for case in load_cases(file, registry, flows=settings.flows)]
     logged = _labelled(known)
     if given.log is not None:
-        entries = OutcomeLog.existing(given.log).read(agent_id=settings.agent_id)
+        entries = logged_entries(given.log, settings)
         logged += [
             Labelled(request=each.request, flow=flow, sure=sure, first=each.first)
             for each in entries

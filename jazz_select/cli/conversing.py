@@ -92,7 +92,7 @@ async def _made_of(
     async with indexed(registry, embedder=settings.embedder, language=settings.language, cache=CACHE) as memory:
 
         def make(model: "ChatModel | None") -> Any:
-            own: Toolbox = tools() if tools is not None else {}
+            own = tools() if tools is not None else Toolbox()
             # An agent takes no flow whose tools are not there, but where it has none at all.
             able = registry if not own else {key: flow for key, flow in registry.items() if not flow.lacks(own)}
             selector = FlowSelector(

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import catalogue, opened_for_reading, place, require_flows
+from jazz_select.cli.session import catalogue, logged_entries, opened_for_reading, place, require_flows
 from jazz_select.cli.terminal import (
     Column,
     emit,
@@ -47,7 +47,6 @@ from jazz_select.evaluation.judged import Judged, failures, floors_of
 from jazz_select.evaluation.reports import choice_line, junit, markdown_report, none_line, percent
 from jazz_select.evaluation.route import DEPTH, Policy, Route
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
-from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
@@ -299,10 +298,10 @@ def _usual_cases() -> tuple[Path, ...]:
 
 def _logged(log: Path, settings: "Settings") -> list[str]:
     """What was asked by itself, the newest first."""
-    entries = OutcomeLog.existing(log).read(agent_id=settings.agent_id)
-    asked = dict.fromkeys(each.request for each in reversed(list(entries)) if each.request and each.alone)
-    if not asked:
-        hint(f"{log} has no request of agent {settings.agent_id!r} that can be asked again (--agent-id names another)")
+    entries = logged_entries(log, settings)
+    asked = dict.fromkeys(each.request for each in reversed(entries) if each.request and each.alone)
+    if entries and not asked:
+        hint(f"{log} has no request of agent {settings.agent_id!r} that can be asked again")
     if len(asked) > _MOST_LOGGED:
         hint(f"of the {len(asked):,} requests in {log} the newest {_MOST_LOGGED:,} are asked")
     return list(asked)[:_MOST_LOGGED]

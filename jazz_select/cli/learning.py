@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import LEARNED, catalogue
+from jazz_select.cli.session import LEARNED, catalogue, logged_entries
 from jazz_select.cli.terminal import Column, emit, filled, hint, line, mark, show, styled, table, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
@@ -19,7 +19,6 @@ from jazz_select.evaluation.learning import Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.trial import Change, Trial, compared
-from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def _called(number: int, overlay: Overlay) -> str:
 async def _learned(settings: "Settings", given: "LearnCommand", log: Path, overlay: Overlay) -> Learned:
     registry = catalogue(settings)
     cases: Sequence[Case] = () if given.cases is None else load_cases(given.cases, registry, flows=settings.flows)
-    entries = list(OutcomeLog.existing(log).read(agent_id=settings.agent_id, corrected=True))
+    entries = logged_entries(log, settings, corrected=True)
     with waiting(f"learning from {len(entries)} corrections"):
         return await learn(
             registry,
@@ -122,7 +121,7 @@ async def _learned(settings: "Settings", given: "LearnCommand", log: Path, overl
 
 async def _compared(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
     registry = catalogue(settings)
-    entries = OutcomeLog.existing(log).read(agent_id=settings.agent_id)
+    entries = logged_entries(log, settings)
     with waiting("asking both versions"):
         return await compared(
             registry,
@@ -180,10 +179,9 @@ def watch(settings: "Settings", given: "DriftCommand") -> None:
 
 async def _drift(settings: "Settings", given: "DriftCommand") -> Drift:
     registry = catalogue(settings, learned=settings.learned_by_now)
-    kept = OutcomeLog.existing(given.log)
-    last = max((each.at for each in kept.read(agent_id=settings.agent_id)), default=None)
-    since = None if last is None else last - 2 * given.days * DAY_S
-    entries = kept.read(agent_id=settings.agent_id, since=since)
+    kept = logged_entries(given.log, settings)
+    last = max((each.at for each in kept), default=0.0)
+    entries = [each for each in kept if each.at >= last - 2 * given.days * DAY_S]
     with waiting("reading the log"):
         return await drift(entries, registry, days=given.days, embedder=settings.embedder)
 

@@ -16,9 +16,11 @@ from jazz_select.text import counted
 if TYPE_CHECKING:
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
+    from jazz_select.outcomes import Logged
     from jazz_select.settings import Settings
 
 
+_MOST_AGENTS = 5
 LEARNED = Path("learned.yaml")
 """Where `learn` keeps what it learned, unless a file is named."""
 
@@ -105,6 +107,21 @@ async def changes_note(memory: "ProceduralMemory", registry: "FlowRegistry", set
     planned = await memory.sync(settings.agent_id, flows.values(), dry_run=True)
     changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
     return f"{counted(changed, 'flow')} changed since the last sync: run {sync_command(settings)}" if changed else ""
+
+
+def logged_entries(file: Path, settings: "Settings", *, corrected: bool = False) -> "list[Logged]":
+    """The entries of the agent in a log of outcomes; where there are none, whose there are is said."""
+    from jazz_select.outcomes import OutcomeLog
+
+    log = OutcomeLog.existing(file)
+    entries = list(log.read(agent_id=settings.agent_id, corrected=corrected or None))
+    what = "correction" if corrected else "request"
+    if not entries and (others := log.agents(corrected=corrected)):
+        listed = ", ".join(
+            f"{counted(count, what)} of {agent}" for agent, count in sorted(others.items())[:_MOST_AGENTS]
+        )
+        hint(f"{file} has no {what} of agent {settings.agent_id}, but {listed}: --agent-id {min(others)}")
+    return entries
 
 
 def nothing_synced(settings: "Settings") -> ConfigError:

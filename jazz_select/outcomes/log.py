@@ -664,6 +664,21 @@ class OutcomeLog:
         with reading(self.path) as database:
             return database.execute("SELECT 1 FROM entries WHERE id = ?", (entry,)).fetchone() is not None
 
+    def agents(self, *, corrected: bool = False) -> dict[str, int]:
+        """How many entries there are of each agent, or how many of which somebody said what was right.
+
+        Raises:
+            OutcomeLogError: The file cannot be read.
+        """
+        self.flush()
+        where = f" WHERE {_CORRECTED}" if corrected else ""
+        try:
+            with reading(self.path) as database:
+                rows = database.execute(f"SELECT agent, COUNT(*) FROM entries{where} GROUP BY agent").fetchall()  # noqa: S608 - our own text
+        except sqlite3.Error as error:
+            raise unusable(self.path, error) from error
+        return dict(rows)
+
     def read(
         self,
         *,

@@ -157,7 +157,11 @@ def test_misuse_is_told_in_one_line(jazz: Jazz, args: list[str], said: str) -> N
 
 
 def test_of_an_agent_without_entries_nothing_is_learned(jazz: Jazz, log: Path) -> None:
-    assert "the log has no corrections" in run(jazz, "learn", str(log), "--agent-id", AGENT).stdout
+    learned = run(jazz, "learn", str(log), "--agent-id", AGENT)
+    assert "the log has no corrections" in learned.stdout
+    said = " ".join(learned.stderr.split())
+    assert f"has no correction of agent {AGENT}, but" in said
+    assert "of support: --agent-id support" in said
     assert "no entries for this agent" in run(jazz, "drift", str(log), "--agent-id", AGENT, code=2).stderr
 
 
