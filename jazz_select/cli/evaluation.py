@@ -60,6 +60,13 @@ _FLOWS, _PAIRS, _MISSES, _PROBLEMS, _CHANGES = 5, 8, 30, 20, 30
 _SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
 
 
+_COMPARED = (
+    "skip_llm_above is compared with P(the first candidate is right), abstain_below with P(some flow is right), as "
+    "recall estimates them"
+)
+"""What the thresholds of a sweep stand against."""
+
+
 def judge(settings: "Settings", given: "EvalCommand") -> None:
     """Measure, report, and end with 1 where something was left out or a floor is not reached."""
     if given.json and given.format not in {None, "json"}:
@@ -166,7 +173,7 @@ def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> 
         "none": none_line(found),
         "asked": _asked_line(found),
         "sureness": _sureness_line(found),
-        "thresholds": styled(f"for {found.at:.4g}: {found.sweep}", limit=2_000),
+        "thresholds": styled(f"for {found.at:.4g}: {found.sweep}. {_COMPARED}", limit=2_000),
     }
     yield facts(known)
     if found.stages:

@@ -4,6 +4,7 @@ pytest loads it in every run, so importing it costs next to nothing: what is hea
 asks for it. `pytest -p no:jazz_select` leaves it out.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -83,7 +84,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A parameter for each request, with an id that tells its number and its words."""
+    """A parameter for each request, known by its own id, or by its number and its words."""
     marks = list(metafunc.definition.iter_markers(_MARKER))
     if not marks:
         return
@@ -105,9 +106,11 @@ def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
         cases = load_cases(_place(metafunc.config, file, beside), standing.registry, flows=source.flows)
     except JazzSelectError as error:
         raise pytest.Collector.CollectError(f"jazz_cases: {error}") from error
+    often = Counter(case.id for case in cases)
+    own = [case.id if case.id and often[case.id] == 1 else "" for case in cases]
     return [
-        pytest.param(case, id=f"{number}-{slug(case.request)}", marks=_marks(case))
-        for number, case in enumerate(cases, 1)
+        pytest.param(case, id=name or f"{number}-{slug(case.id or case.request)}", marks=_marks(case))
+        for number, (case, name) in enumerate(zip(cases, own, strict=True), 1)
     ]
 
 

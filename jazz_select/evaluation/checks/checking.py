@@ -19,10 +19,10 @@ from jazz_select.evaluation.checks.findings import (
     shown,
 )
 from jazz_select.evaluation.checks.guards import guards
-from jazz_select.evaluation.checks.nearness import ask, nearness
+from jazz_select.evaluation.checks.nearness import Field, ask, nearness
 from jazz_select.evaluation.checks.safety import safety
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
-from jazz_select.evaluation.checks.wording import Sames, wording
+from jazz_select.evaluation.checks.wording import NearCopies, Sames, wording
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.loading import survey
 from jazz_select.memory.embedders.catalogue import open_embedder
@@ -97,7 +97,44 @@ def leaks(
                     evidence=(Evidence(text=case.request, other=name),),
                 )
     yield from _contradicting(cases)
+    yield from _named_twice(cases)
     yield from _leaked(cases, flows, places)
+
+
+def _named_twice(cases: Sequence[Placed]) -> Iterator[Finding]:
+    first: dict[str, Placed] = {}
+    for case, at in cases:
+        earlier, there = first.setdefault(case.id, (case, at)) if case.id else (case, at)
+        if earlier is not case:
+            yield Finding(
+                code="duplicate-id",
+                at=at,
+                what=f"Two cases have the id {beginning(case.id, _SHOWN)!r}: “{beginning(case.request, _SHOWN)}” and "
+                f"“{beginning(earlier.request, _SHOWN)}”{f' ({there})' if there.file else ''}.",
+                remedy="Give each an id of its own: reports and tests are known by it.",
+                evidence=(Evidence(text=case.request, beside=earlier.request),),
+            )
+
+
+def _against_recall(cases: Sequence[Placed], flows: Sequence[BaseFlow], encoder: Encoder) -> Iterator[Finding]:
+    """Labels that recall contradicts so strongly that one of the two is wrong."""
+    known = {flow.name for flow in flows}
+    asked = [each for each in cases if each[0].expect and not each[0].episodes and known.issuperset(each[0].expect)]
+    field = Field.of(flows, encoder) if asked else None
+    if field is None:
+        return
+    found = field.against([case.request for case, _ in asked], [case.expect for case, _ in asked])
+    for place, first in found.items():
+        case, at = asked[place]
+        yield Finding(
+            code="contradicted-label",
+            flows=tuple(sorted({*case.expect, first})),
+            at=at,
+            what=f"“{beginning(case.request, _SHOWN)}” expects {', '.join(case.expect)}, and recall has {first} first by "
+            "far.",
+            remedy="Correct the label, or give the flow that is right examples that say so.",
+            evidence=(Evidence(text=case.request, flow=case.expect[0], other=first),),
+        )
 
 
 def _contradicting(cases: Sequence[Placed]) -> Iterator[Finding]:
@@ -120,17 +157,24 @@ def _contradicting(cases: Sequence[Placed]) -> Iterator[Finding]:
 def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
     sames = Sames((flow.examples[number] for flow, number in whose), numbers=False)
+    copies = NearCopies(flow.examples[number] for flow, number in whose)
     for case, stands in cases:
         if case.episodes:  # what was said before makes it another request
             continue
-        for at in sames.of(case.request)[:1]:
+        leaked, near = sames.of(case.request)[:1], copies.of(case.request)[:1]
+        for at in leaked or near:
             flow, number = whose[at]
             place = places.of(flow, "examples", number)
+            told = (
+                "is an example"
+                if leaked
+                else f"asks what “{beginning(flow.examples[number], _SHOWN)}” does, an example"
+            )
             yield Finding(
-                code="leaked-case",
+                code="leaked-case" if leaked else "near-leak",
                 flows=(flow.name,),
                 at=stands if stands.file else place,
-                what=f"“{beginning(case.request, _SHOWN)}” is asked as a case, and is an example of "
+                what=f"“{beginning(case.request, _SHOWN)}” is asked as a case, and {told} of "
                 f"{flow.name}{f' ({place})' if place.line else ''}.",
                 remedy="Take it out of one of the two: what a catalogue was shown measures nothing.",
                 evidence=(Evidence(text=case.request, beside=flow.examples[number], other=flow.name),),
@@ -138,7 +182,10 @@ def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) 
 
 
 BY_MEANING = frozenset(
-    {*("near-twins", "misplaced-example", "unreachable-flow", "broad-example", "greedy-flow", "contradicting-text")}
+    {
+        *("near-twins", "misplaced-example", "unreachable-flow", "broad-example", "greedy-flow", "contradicting-text"),
+        "contradicted-label",
+    }
 )
 """The kinds for which texts have to be embedded."""
 
@@ -203,6 +250,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
         if asked is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
         found += nearness(asked, places) if asked is not None else ()
+        found += _against_recall(placed, whole, encoder)
     here = {flow.name for flow in flows} | broken
     concerned = [one for one in accepted if not one[1] or one[1] & here]
     shown, hidden = _sorted_out(in_order(_without_echoes(found)), concerned, wanted)

@@ -36,6 +36,8 @@ _FAR = 3.0
 """How many scatters beyond the median margin an example has to lie with another flow."""
 _BEYOND, _NEARER = 2.0, 0.35
 """The same of one that says what a text of the other flow says: how much nearer that is than any of its own flow."""
+_NEARER_CASE = 0.25
+"""The same of a labelled request."""
 _FEWEST_WORDS = 4
 """Of an example that says enough to tell where it belongs."""
 _BEHIND, _LEAST_BEHIND = 0.06, 3
@@ -419,11 +421,40 @@ class Field:
         """The name of the flow that lies nearest to each request, by meaning and words as `check` weighs them."""
         if not texts:
             return []
-        vectors = self._vectors(texts)
+        return [self._flows[int(place)].name for place in self._scores(texts, self._vectors(texts)).argmax(axis=1)]
+
+    def against(self, texts: Sequence[str], labels: Sequence[Sequence[str]]) -> dict[int, str]:
+        """Places of the requests whose label recall contradicts strongly, and the flow that it has first instead.
+
+        That is what lies far with another flow, behind several before its own, and nearer to a text of the other one.
+
+        Args:
+            texts: The requests.
+            labels: For each, the names of the flows that are said to be right: one at least, all in the catalogue.
+
+        Raises:
+            EmbeddingError: The embedder failed.
+        """
+        if not texts or len(self._flows) < _FEWEST_FLOWS:
+            return {}
+        vectors, found = self._vectors(texts), dict[int, str]()
+        scores, places = self._scores(texts, vectors), {flow.name: place for place, flow in enumerate(self._flows)}
+        least = max(_LEAST_BEHIND, _BEHIND * len(self._flows))
+        for place, (row, vector) in enumerate(zip(scores, _unit(vectors), strict=True)):
+            own = float(row[[places[name] for name in labels[place]]].max())
+            best = self._flows[int(row.argmax())].name
+            if row.max() - own <= _FAR or (row > own).sum() < least or not self.holds(best):
+                continue
+            nearest = {name: (rows @ vector).max(initial=-1.0) for name, rows in self._examples.items()}
+            if nearest[best] - max(nearest.get(name, -1.0) for name in labels[place]) > _NEARER_CASE:
+                found[place] = best
+        return found
+
+    def _scores(self, texts: Sequence[str], vectors: Vectors) -> Floats:
+        """How far each flow stands out for each request; shape (requests, flows)."""
         heard = [self._catalogue.ask(text, vector, 0, None) for text, vector in zip(texts, vectors, strict=True)]
         dense, words = (np.stack([getattr(each, arm) for each in heard]) for arm in ("dense", "bm25"))
-        scores = together(standing_out(dense), standing_out(words))
-        return [self._flows[int(place)].name for place in scores.argmax(axis=1)]
+        return together(standing_out(dense), standing_out(words))
 
     def diverse(self, flow: str, texts: Sequence[str], taken: Sequence[str], most: int) -> list[str]:
         """At most so many of these that are unlike the flow's examples, those taken, and each other; newest first."""

@@ -471,29 +471,46 @@ _FEWEST_SAID, _MOST_SAID = 2, 40
 _LONG_ENOUGH = 5
 
 
-def _near_copies(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """Requests of two flows that say the same in another order, or with a word more or less that decides nothing."""
-    whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
-    bags = [frozenset(map(stem, words_of(flow.examples[number]))) - _LIGHT for flow, number in whose]
-    known: defaultdict[frozenset[str], list[int]] = defaultdict(list)
-    shorter: defaultdict[frozenset[str], list[int]] = defaultdict(list)
-    told = set[int]()
-    for mine, bag in enumerate(bags):
+class NearCopies:
+    """Texts by what they ask: those that say the same in another order, or with one word more or less of many."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        """Take the texts, each known by its place."""
+        self._texts = list(texts)
+        self._whole: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+        self._less: defaultdict[frozenset[str], list[int]] = defaultdict(list)
+        for place, text in enumerate(self._texts):
+            bag, less = _bags(text)
+            self._whole[bag].append(place)
+            for each in less:
+                self._less[each].append(place)
+
+    def of(self, text: str) -> list[int]:
+        """The places of the near copies of this, in order, without those that `Sames` finds."""
+        bag, less = _bags(text)
         if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:
-            continue
-        less = [bag - {word} for word in bag] if len(bag) > _LONG_ENOUGH else []
-        known[bag].append(mine)
-        for each in less:
-            shorter[each].append(mine)
-        near = {*known[bag], *shorter[bag], *(at for each in less for at in known[each])}
-        flow, number = whose[mine]
-        for at in sorted(near):
-            other, theirs = whose[at]
-            text, beside = flow.examples[number], other.examples[theirs]
-            same = folded(text, numbers=False), folded(beside, numbers=False)
-            if other is flow or mine in told or related(flow, other) or slipped(*same):  # those are shared examples
-                continue
-            told.add(mine)
+            return []
+        near = {*self._whole[bag], *self._less[bag], *(at for each in less for at in self._whole[each])}
+        mine = folded(text, numbers=False)
+        return [at for at in sorted(near) if not slipped(mine, folded(self._texts[at], numbers=False))]
+
+
+def _bags(text: str) -> tuple[frozenset[str], list[frozenset[str]]]:
+    """The words that say something, and these without each one, of a text of several."""
+    bag = frozenset(map(stem, words_of(text))) - _LIGHT
+    return bag, [bag - {word} for word in bag] if _LONG_ENOUGH < len(bag) <= _MOST_SAID else []
+
+
+def _near_copies(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
+    whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
+    copies = NearCopies(flow.examples[number] for flow, number in whose)
+    for mine, (flow, number) in enumerate(whose):
+        text = flow.examples[number]
+        earlier = (whose[at] for at in copies.of(text) if at < mine)
+        found = next(((other, at) for other, at in earlier if other is not flow and not related(flow, other)), None)
+        if found is not None:
+            other, theirs = found
+            beside = other.examples[theirs]
             yield Finding(
                 code="near-copies",
                 flows=(other.name, flow.name),

@@ -328,3 +328,29 @@ def test_cases_count_for_what_a_guard_is_asked() -> None:
     case = Case(request="free my seats", expect=("cancel_booking",), context={"tier": "gold"})
     found = check(registry, embedder=EMBEDDER, cases=[case]).found
     assert [each.code for each in found] == ["broken-guard"]
+
+
+CASES = [
+    pytest.param(
+        "to the evening, please move my departure", ["change_date"], "near-leak", id="an example in another order"
+    ),
+    pytest.param(
+        "reserve me an aisle seat near the very front", ["choose_seat"], "near-leak", id="an example and a word"
+    ),
+    pytest.param("my suitcase is missing at the belt", ["special_meal"], "contradicted-label", id="a wrong label"),
+    pytest.param("vegan food on the plane for my son", ["earn_miles"], "contradicted-label", id="another wrong label"),
+    pytest.param("my suitcase is missing at the belt", ["lost_bag"], "", id="a right one"),
+]
+
+
+@pytest.mark.spec("007.10")
+@pytest.mark.parametrize(("request_", "expect", "code"), CASES)
+def test_cases_are_judged(request_: str, expect: list[str], code: str) -> None:
+    found = judged(dict(CLEAN["airline"]), cases=[Case(request=request_, expect=tuple(expect))]).found
+    assert [each.code for each in found] == ([code] if code else [])
+
+
+@pytest.mark.spec("007.10")
+def test_two_cases_of_one_id_are_told() -> None:
+    cases = [Case(request=text, expect=("lost_bag",), id="bag-1") for text in ("rucksack gone", "where is my case")]
+    assert [each.code for each in judged(dict(CLEAN["airline"]), cases=cases).found] == ["duplicate-id"]
