@@ -130,8 +130,8 @@ def _against_recall(cases: Sequence[Placed], flows: Sequence[BaseFlow], encoder:
             code="contradicted-label",
             flows=tuple(sorted({*case.expect, first})),
             at=at,
-            what=f"“{beginning(case.request, _SHOWN)}” expects {', '.join(case.expect)}, and recall has {first} first by "
-            "far.",
+            what=f"“{beginning(case.request, _SHOWN)}” expects {', '.join(case.expect)}, and recall has {first} "
+            "first by far.",
             remedy="Correct the label, or give the flow that is right examples that say so.",
             evidence=(Evidence(text=case.request, flow=case.expect[0], other=first),),
         )
