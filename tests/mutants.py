@@ -46,7 +46,7 @@ ROUTING = (
     "tests/property/test_schemas.py",
     *("tests/unit/agent/test_approving.py", "tests/unit/agent/test_wrong_kinds.py"),
 )
-_OF_MEMORY = "recall sync deleting memorize shared_index cascade near_misses sets under_way confidence"
+_OF_MEMORY = "recall sync deleting memorize shared_index cascade near_misses sets under_way confidence damaged_index"
 MEMORY = (
     *(f"tests/unit/memory/test_{name}.py" for name in _OF_MEMORY.split()),
     "tests/property/test_sync_plan.py",

@@ -86,11 +86,10 @@ def test_what_lies_deep_is_not_looked_for() -> None:
 
 
 @pytest.mark.spec("000.8")
-@pytest.mark.parametrize("count", range(1, 40))
-def test_a_tool_all_of_whose_fields_surely_fit_scores_one_however_many_there_are(count: int) -> None:
-    schema = wide(count)
-    tools = [Tool(name=name, input_schema=schema, output_schema=schema) for name in ("one", "two")]
-    assert [score for _, _, score in ChainAnalyzer(tools).edges(min_compatibility=1.0)] == [1.0, 1.0]
+def test_a_tool_all_of_whose_fields_surely_fit_scores_one_however_many_there_are() -> None:
+    for schema in map(wide, range(1, 40)):
+        tools = [Tool(name=name, input_schema=schema, output_schema=schema) for name in ("one", "two")]
+        assert [score for _, _, score in ChainAnalyzer(tools).edges(min_compatibility=1.0)] == [1.0, 1.0], schema
 
 
 HOSTILE = """
