@@ -152,6 +152,11 @@ def test_a_decision_is_shown_with_all_that_is_known_of_it() -> None:
     assert shown(decision).cells == [*(cell for fact in facts.items() for cell in fact), *names, *rows]
 
 
+def test_of_a_decision_only_what_is_known_is_shown() -> None:
+    cells = shown(Decision(tier=Tier.GUIDED, reason=Reason.UNASKED)).cells
+    assert cells[:4] == ["decided", "guided, unasked", "took", "0.0 ms: recall 0.0, choice 0.0"]
+
+
 def test_long_texts_are_cut_and_many_rows_counted() -> None:
     assert len(facts_html("", [("text", "x" * 1_000_000)])) < 2_000
     read = Read(rows_html(("a", "b"), [(1, 2.34567)] * 1_000))

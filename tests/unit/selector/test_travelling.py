@@ -29,7 +29,7 @@ from jazz_select.json_values import error_data, plain
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
 from jazz_select.travel import error_of
-from jazz_select.values import Candidate, Decision, Latency, Reason, RecallResult, Tier, Usage
+from jazz_select.values import Candidate, Decision, Latency, Reason, RecallResult, Reply, Tier, Usage
 from tests.unit.selector.shop import CANCEL, REFUND, candidates, flow, metadata, shop
 
 ROOT = Path(__file__).parents[3]
@@ -314,6 +314,10 @@ def test_what_is_null_in_a_recall_is_not_known() -> None:
 )
 def test_metadata_of_other_hands(field: str, sent: object, read: object) -> None:
     assert getattr(Candidate.from_metadata({"flow_name": "x", field: sent}), field) == read
+
+
+def test_a_reply_that_came_to_its_limit_is_cut() -> None:
+    assert [Reply(text="x", finish_reason=each).truncated for each in ("length", "stop", "")] == [True, False, False]
 
 
 def test_numbers_that_json_has_not_are_no_numbers() -> None:
