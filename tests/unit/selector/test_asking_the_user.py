@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.asking import named_in, question_of
+from jazz_select.selector.asking import adds_nothing, in_question, named_in, question_in, question_of
 from jazz_select.stages import UserOption
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Candidate, Decision, Reason, Tier
@@ -445,3 +445,39 @@ def test_what_all_share_tells_nothing_apart() -> None:
 def test_one_or_four_are_no_question(names: tuple[str, ...]) -> None:
     flows = shop(*names)
     assert question_of([Candidate(flow_id=each.id) for each in flows.values()], flows, "x") is None
+
+
+@pytest.mark.parametrize("asked", ["yes", 5, {"text": "Which?"}], ids=str)
+def test_what_is_no_question_is_refused_as_what_it_is(asked: object) -> None:
+    with pytest.raises(ConfigError, match="asked is the decision that a question came with, or the question, not"):
+        question_in(asked)
+
+
+def test_those_may_be_meant_that_are_about_as_likely_as_the_likeliest() -> None:
+    found = [Candidate(flow_id=name) for name in "abcd"]
+    assert in_question(found, {}) == found
+    chances = {"b": 0.5, "c": 0.5, "d": 0.01}
+    assert [each.flow_id for each in in_question(found, chances)] == ["b", "c"], "nobody knows of a: it is not likely"
+    assert [each.flow_id for each in in_question(found, chances, at_least=3)] == ["b", "c", "d"]
+    assert len(in_question(found, chances | {"d": 0.05})) == 3, "a tenth of it is enough"
+    assert in_question([], chances) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "nothing"),
+    [
+        ("thanks", True),
+        ("yes", True),
+        ("no thanks", True),
+        ("L-9", True),
+        ("card L-9", True),
+        ("L-9 M-8 N-7", True),
+        ("L-9 M-8 N-7 O-6", False),
+        ("a lost card L-9", False),
+        ("card", False),
+        ("refund my order", False),
+        ("yes " * 200, False),
+    ],
+)
+def test_what_names_no_flow_at_all(message: str, nothing: bool) -> None:
+    assert adds_nothing(message) is nothing
