@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -216,10 +216,12 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
     return Surveyed(number=live.number, files=files, land=land, findings=findings)
 
 
-def listed(live: Generation) -> list[dict[str, Any]]:
-    """Every flow in a line or two, by name. Nothing is embedded."""
+def listed(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Every flow in a line or two, by name, with the folder that it is from and how often it was chosen."""
     return [
         {
+            "group": Path(flow.origin.file).parent.name if flow.origin.file else "",
+            "chosen": chosen.get(flow.name, 0),
             **{name: getattr(flow, name) for name in _IN_SHORT},
             "title": flow.display_name,
             "examples": len(flow.examples),
@@ -287,6 +289,16 @@ def mapped(surveyed: Surveyed) -> dict[str, Any]:
         "how_confused": HOW_CONFUSED,
         "embedder": surveyed.findings.embedder,
     }
+
+
+def recalled(land: Mapping[str, Any]) -> dict[str, float]:
+    """Flow to the share of its examples that lead to it, each asked while the flow does without it."""
+    missed, asked = Counter[str](), dict[str, int]()
+    for each in land["confusions"]:
+        missed[each["expected"]] += each["count"]
+        asked[each["expected"]] = each["of"]
+    clear = {point["name"]: 1.0 for point in land["points"] if point["examples"] > 1 and land["asked"]}
+    return clear | {name: round(1 - missed[name] / count, 4) for name, count in asked.items()}
 
 
 def counted(findings: Findings) -> dict[str, dict[str, int]]:

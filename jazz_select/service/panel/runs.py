@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -32,6 +33,7 @@ _log = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
 _LARGEST: Final = 32 << 20
 _MOST_LISTED, _MOST_COMMITS, _MOST_DAYS = 100, 15, 3_660
+_LATELY_DAYS: Final = 30
 _SUMMARIES: Final = ("requests", "flows", "recall_at_1", "recall_at_3", "mrr", "model", "summary", "passed")
 
 
@@ -261,3 +263,16 @@ async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | 
         return None
     embedder = catalogue.memory.encoder.embedder
     return (await drift(found, catalogue.live.registry, days=days, embedder=embedder)).to_dict()
+
+
+def chosen_lately(catalogue: RunningCatalogue) -> Counter[str]:
+    """How often each flow was chosen in the last thirty days; nothing where there is no log, or it cannot be read."""
+    found: Counter[str] = Counter()
+    if catalogue.log is None:
+        return found
+    try:
+        for each in catalogue.log.read(agent_id=catalogue.agent_id, since=time.time() - _LATELY_DAYS * DAY_S):
+            found.update(each.chosen)
+    except JazzSelectError as error:
+        _log.warning("agent_id=<%s>, error=<%s> | what was chosen is not known", catalogue.agent_id, error)
+    return found

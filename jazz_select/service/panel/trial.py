@@ -18,6 +18,7 @@ from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Span, Trace
 from jazz_select.text import describe_error, estimate_tokens
+from jazz_select.threads import called
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
 
 _OPTIONS: Final = ("top_k", "coverage")
@@ -80,6 +81,7 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
             for flow, prompt in zip(result.chosen_flows, result.chosen_prompts, strict=True)
         ],
         "unresolved": result.unresolved_ids,
+        "withheld": await called(_withheld, live, body.context, name="jazz-select-guards"),
         "prompt": {
             "seen": seen,
             "messages": messages,
@@ -88,6 +90,18 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
         "trace": [span.as_json() for span in trace.spans],
         "generation": live.number,
     }
+
+
+def _withheld(live: Generation, context: Mapping[str, Any]) -> list[str]:
+    """The flows whose guard does not let them be offered in this context; one that fails withholds its flow."""
+    found: list[str] = []
+    for flow in live.registry.values():
+        try:
+            if flow.has_guard and not flow.available(context):
+                found.append(flow.name)
+        except Exception as error:  # noqa: BLE001 - an author's code, which says why under Findings
+            found.append(f"{flow.name} ({describe_error(error)})")
+    return found
 
 
 def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) -> Mapping[str, Any]:

@@ -337,3 +337,17 @@ def test_agents_have_files_of_their_own(tmp_path: Path) -> None:
     assert len({each.runs for each in homes}) == len({each.collected for each in homes}) == len(names)
     assert all(".." not in each.runs.parts and each.runs.parents[1] == tmp_path / "panel" for each in homes)
     assert [is_file_name(name) for name in names] == [True, True, False, False, False, False, False]
+
+
+def test_the_catalogue_tells_folder_traffic_and_recall_of_each_flow(service: Service) -> None:
+    flows = data(service, "flows")["flows"]
+    assert all(isinstance(each["group"], str) and each["chosen"] >= 0 for each in flows)
+    recalled = data(service, "findings")["recalled"]
+    assert set(recalled) <= {each["name"] for each in flows}
+    assert all(0 <= share <= 1 for share in recalled.values())
+
+
+def test_a_guard_that_withholds_a_flow_is_named(service: Service) -> None:
+    request = {"request": "I want to close my account", "context": {"authenticated": False}}
+    assert data(service, "try", request)["withheld"]
+    assert data(service, "try", {"request": request["request"], "context": {}})["withheld"] == []

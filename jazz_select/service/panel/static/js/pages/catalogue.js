@@ -51,29 +51,43 @@ export async function mount(outlet, first) {
 async function list(body, first, signal) {
   const { flows } = await get("flows", signal);
   let found = null;
+  let recalled = {};
+  const bad = (flow) => Object.entries(found?.[flow.name] ?? {}).reduce((sum, [kind, count]) => sum + count * ({ error: 1e6, warning: 1e3 }[kind] ?? 1), 0);
+  const ORDERS = { name: ["Name", () => 0], chosen: ["Chosen most often", (flow) => -flow.chosen], recalled: ["Worst R@1", (flow) => recalled[flow.name] ?? 2], findings: ["Worst findings", (flow) => -bad(flow)] };
+  const groups = [...new Set(flows.map((flow) => flow.group))].sort();
+  const order = h("select", { id: "order", onchange: () => show() }, Object.entries(ORDERS).map(([name, [label]]) => h("option", { value: name }, label)));
+  const group = h("select", { id: "group", onchange: () => show() }, h("option", { value: "*" }, "All folders"), groups.map((name) => h("option", { value: name }, name || "no file")));
+  let most = 100;
   const rows = h("tbody");
   const count = h("p", { class: "note", role: "status" });
   const search = h("input", { type: "search", id: "search", value: first.params.get("q") ?? "", placeholder: "Name, description, condition, tool", oninput: () => { show(); history.replaceState(null, "", to(["catalogue"], { q: search.value })); } });
   const words = (flow) => [flow.name, flow.title, flow.description, flow.condition, ...flow.aliases, ...flow.tools].join(" ").toLowerCase();
   const known = flows.map((flow) => [flow, words(flow)]);
   const table = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Flows" }, h("table", { class: "flow-list tight" },
-    h("thead", {}, h("tr", {}, ["Flow", "What it does", "Tools", "Examples", "Findings"].map((name, at) => h("th", { scope: "col", class: at > 1 ? "num" : "" }, name)))), rows));
+    h("thead", {}, h("tr", {}, ["Flow", "What it does", "Tools", "Examples", "Chosen", "R@1", "Findings"].map((name, at) => h("th", { scope: "col", class: at > 1 ? "num" : "" }, name)))), rows));
   const none = h("div");
+  const rest = h("button", { type: "button", class: "quiet", onclick: () => { most = flows.length; show(); } });
   function show() {
     const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const left = known.filter(([, text]) => wanted.every((word) => text.includes(word))).map(([flow]) => flow);
-    fill(rows, left.map((flow) => h("tr", {},
+    const left = known.filter(([, text]) => wanted.every((word) => text.includes(word))).map(([flow]) => flow).filter((flow) => group.value === "*" || flow.group === group.value);
+    const [, by] = ORDERS[order.value];
+    left.sort((one, other) => by(one) - by(other));
+    fill(rows, left.slice(0, most).map((flow) => h("tr", {},
       h("th", { scope: "row" }, h("a", { href: to(["flow", flow.name]) }, flow.name)),
       h("td", {}, h("span", { class: "clip" }, flow.description || "–")),
       h("td", { class: "num", "data-label": "Tools" }, flow.unconnected.length ? h("span", { class: "tag warn", title: flow.unconnected.join(", ") }, `${flow.unconnected.length} missing`) : flow.tools.length || "–"),
       h("td", { class: "num", "data-label": "Examples" }, flow.examples),
+      h("td", { class: "num", "data-label": "Chosen" }, flow.chosen || "–"),
+      h("td", { class: "num", "data-label": "R@1" }, recalled[flow.name] === undefined ? "–" : `${Math.round(100 * recalled[flow.name])} %`),
       h("td", { class: "num", "data-label": "Findings" }, found ? severity(found[flow.name]) ?? "–" : ""))));
     count.textContent = wanted.length ? `${left.length} of ${counted(flows.length, "flow")}` : counted(flows.length, "flow");
     table.hidden = !left.length;
+    rest.hidden = left.length <= most;
+    rest.textContent = `Show all ${left.length}`;
     fill(none, left.length ? null : flows.length ? empty("No flow has these words", "Take one out, or look under Try for what a user would say.") : empty("There are no flows", "The catalogue is empty. Write one, and sync."));
   }
-  fill(body, h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("div", { class: "field grow" }, h("label", { for: "search", class: "unseen" }, "Search flows"), search), count), table, none));
+  fill(body, h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("div", { class: "field grow" }, h("label", { for: "search", class: "unseen" }, "Search flows"), search), h("div", { class: "field" }, h("label", { for: "order" }, "Order"), order), groups.length > 1 ? h("div", { class: "field" }, h("label", { for: "group" }, "Folder"), group) : null, count), table, h("div", { class: "row foot" }, rest), none));
   show();
-  get("findings", signal).then((told) => { found = told.by_flow; show(); }).catch(() => { /* the page of findings says why */ });
+  get("findings", signal).then((told) => { found = told.by_flow; recalled = told.recalled; show(); }).catch(() => { /* the page of findings says why */ });
   return (next) => { const q = next.params.get("q") ?? ""; if (q !== search.value) { search.value = q; show(); say(count.textContent); } };
 }

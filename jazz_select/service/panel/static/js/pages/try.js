@@ -22,10 +22,19 @@ function read(params) {
     abstain_below: number(params.get("below")),
     top_k: top ? Math.min(10, Math.max(1, Math.round(number(top) ?? 3))) : null,
     ask: params.get("ask") === "1",
+    context: params.get("context") ?? "",
     tab: params.get("tab") ?? "",
   };
 }
-const hash = (asked) => to(["try"], { q: asked.request, earlier: asked.episodes, skip: asked.skip_llm_above, below: asked.abstain_below, top_k: asked.top_k, ask: asked.ask, tab: asked.tab });
+
+/** What guards see: JSON, or nothing. */
+function facts(text) {
+  if (!text.trim()) return {};
+  const found = JSON.parse(text);
+  if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error("facts are a JSON object, such as {\"authenticated\": false}");
+  return found;
+}
+const hash = (asked) => to(["try"], { q: asked.request, earlier: asked.episodes, skip: asked.skip_llm_above, below: asked.abstain_below, top_k: asked.top_k, ask: asked.ask, context: asked.context, tab: asked.tab });
 
 export async function mount(outlet, first) {
   const service = await standing();
@@ -34,7 +43,8 @@ export async function mount(outlet, first) {
   const results = h("section", { "aria-label": "What was selected", class: "roomy results" });
   const request = h("textarea", { id: "request", rows: 1, maxLength: 8000, required: true, placeholder: "What a user says", onkeydown: (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); form.requestSubmit(); } } });
   const earlier = h("textarea", { id: "earlier", rows: 2, placeholder: "One summary a line", onchange: () => change({ episodes: lines(earlier.value) }) });
-  const form = h("form", { class: "card ask", role: "search", onsubmit: (event) => { event.preventDefault(); change({ request: request.value.trim(), episodes: lines(earlier.value) }, false); } },
+  const context = h("textarea", { id: "context", rows: 2, placeholder: '{"authenticated": false}', onchange: () => change({ context: context.value.trim() }) });
+  const form = h("form", { class: "card ask", role: "search", onsubmit: (event) => { event.preventDefault(); change({ request: request.value.trim(), episodes: lines(earlier.value), context: context.value.trim() }, false); } },
     h("div", { class: "ask-line" },
       h("div", { class: "field" }, h("label", { for: "request" }, "Request"), request),
       h("button", { class: "main", type: "submit" }, "Select")));
@@ -48,6 +58,7 @@ export async function mount(outlet, first) {
     h("div", { class: "sliders" }, sliders.map((each) => each.element)),
     h("div", { class: "row" },
       h("details", { open: asked.episodes.length > 0 }, h("summary", {}, "What was said earlier"), h("label", { class: "unseen", for: "earlier" }, "Summaries of earlier turns, one a line"), earlier),
+      h("details", { open: asked.context !== "" }, h("summary", {}, "Facts that guards see"), h("label", { class: "unseen", for: "context" }, "Facts as a JSON object"), context),
       service.has_model ? h("label", { class: "check", for: "ask" }, askBox, "Ask the model where it would be asked") : h("p", { class: "note" }, "No model is configured: the first candidate is taken.")));
 
   function slider(id, label, field, min, max, step, set, off) {
@@ -76,6 +87,7 @@ export async function mount(outlet, first) {
   function show() {
     if (document.activeElement !== request || request.value.trim() !== asked.request) request.value = asked.request;
     earlier.value = asked.episodes.join("\n");
+    context.value = asked.context;
     sliders[0].set(asked.skip_llm_above);
     sliders[1].set(asked.abstain_below);
     sliders[2].set(asked.top_k);
@@ -94,6 +106,7 @@ export async function mount(outlet, first) {
     results.setAttribute("aria-busy", "true");
     const { tab, ...sent } = asked;
     try {
+      sent.context = facts(asked.context);
       const [found, names] = await Promise.all([post("try", sent, mine.signal), flowNames()]);
       if (mine.signal.aborted) return;
       fill(results, verdict(found, asked), candidates(found), correction(found, names), inside(found));
@@ -130,7 +143,7 @@ export async function mount(outlet, first) {
         scale("P(the first is right, if any is)", decision.confidence, skip, skip === null ? "No threshold: a model is asked, where there is one." : `From ${share(skip)} on, the model is skipped.`),
         scale("P(some flow is right)", decision.in_scope, below, below === null ? "No threshold: something may always be chosen." : `Below ${share(below)}, nothing is chosen.`)),
       h("dl", { class: "figures" }, figures.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
-      decision.notes.length || found.unresolved.length ? h("ul", { class: "notes" }, decision.notes.map((note) => h("li", {}, note)), found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
+      decision.notes.length || found.unresolved.length || found.withheld.length ? h("ul", { class: "notes" }, decision.notes.map((note) => h("li", {}, note)), found.withheld.length ? h("li", {}, `Withheld by guards: ${found.withheld.join(", ")}`) : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
   }
 
   function candidates(found) {

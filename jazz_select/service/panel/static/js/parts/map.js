@@ -66,7 +66,7 @@ export function drawMap(body, data, first) {
   const isTwin = (pair) => data.twins.some((each) => each.flows.includes(pair.a) && each.flows.includes(pair.b));
   fill(body,
     h("div", { class: "card" },
-      h("div", { class: "legend" }, h("span", {}, h("i"), "flow"), h("span", {}, h("i", { class: "ring" }), "composite"), twins.length ? h("span", {}, h("i", { class: "dash" }), "near-twins") : null, data.stress === null ? null : h("span", {}, `stress ${fixed(data.stress, 2)}`), h("span", {}, `embedder ${data.embedder.split(":")[0]}`)),
+      h("div", { class: "legend" }, h("span", {}, h("i"), "flow"), h("span", {}, h("i", { class: "ring" }), "composite"), twins.length ? h("span", {}, h("i", { class: "dash" }), "near-twins") : null, data.stress === null ? null : h("span", { class: data.stress > 0.3 ? "tag warn" : "" }, data.stress > 0.3 ? `stress ${fixed(data.stress, 2)}: distances are rough here, read the pairs` : `stress ${fixed(data.stress, 2)}`), h("span", {}, `embedder ${data.embedder.split(":")[0]}`)),
       svg, beside,
       h("details", {}, h("summary", {}, "How the map is made"), h("p", { class: "note" }, data.how_mapped))),
     h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Nearest pairs"), h("p", {}, "By cosine of where their texts lie.")),

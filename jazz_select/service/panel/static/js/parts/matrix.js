@@ -30,7 +30,7 @@ export function drawMatrix(body, data, first) {
   }
   const lost = new Map();
   data.confusions.forEach((each) => { for (const name of [each.expected, each.first]) lost.set(name, (lost.get(name) ?? 0) + each.count); });
-  const names = [...lost].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([name]) => name).sort();
+  const names = [...lost].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([name]) => name);
   const cell = new Map(data.confusions.map((each) => [`${each.expected}\n${each.first}`, each]));
   const picked = h("div", { "aria-live": "polite" });
   const most = Math.max(...data.confusions.map((each) => each.count), 1);
