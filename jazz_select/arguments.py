@@ -166,7 +166,7 @@ def _checkable(kind: Any) -> Any:
     found: Any = origin or kind
     if found is Iterable or (found is Sequence and inner[0] is Any):
         return Any  # whoever reads what may stand in it can say what is wrong there
-    if found is Any or not isinstance(found, type) or getattr(found, "_is_protocol", False):
+    if found is Any or not isinstance(found, type) or getattr(cast("Any", found), "_is_protocol", False):
         return Any
     return cast("Any", InstanceOf[found])
 

@@ -462,6 +462,14 @@ def falls(number: str) -> str:
     raise LookupError(number)
 
 
+def says_five(number: str) -> int:
+    return 5
+
+
+def says_length(number: str) -> str:
+    return f"{len(number)} letters"
+
+
 async def test_an_error_writes_one_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:
     def forges(number: str) -> str:
         raise LookupError('x> | ok\n{"time": "2026"}\r\x1b[31m\u202e\u2028\ud800 ' + number * 9_000)
@@ -505,7 +513,7 @@ async def test_a_question_has_the_words_of_the_tool(confirm: Any, said: str) -> 
     [
         pytest.param(says_much, "has 100000 characters, and at most 2000 can be shown", id="long"),
         pytest.param(falls, "the `confirm` of cancel failed: LookupError", id="it fails"),
-        pytest.param(lambda number: 5, "the `confirm` of cancel gave int, and no text", id="no text"),
+        pytest.param(says_five, "the `confirm` of cancel gave int, and no text", id="no text"),
     ],
 )
 async def test_what_cannot_be_shown_is_not_asked_and_not_done(confirm: Any, why: str) -> None:
@@ -527,7 +535,7 @@ async def test_arguments_too_long_to_be_shown_need_words_of_the_tool() -> None:
     refused = await agent.turn("off", context=long)
     assert (refused.status, log) == ("failed", [])
     assert "its argument 'number' takes 5008 characters, and at most 2000 can be shown" in refused.reason
-    worded = replace(tool, confirm=lambda number: f"{len(number)} letters")
+    worded = replace(tool, confirm=says_length)
     agent = agent_of(shop_of(("off", ("cancel",))), [worded], "off", approval="destructive")
     asked = await agent.turn("off", context=long)
     assert asked.text == "This would be done next: Cancel: 5000 letters. Shall I go on, yes or no?"

@@ -156,7 +156,11 @@ async def test_what_destroys_waits_for_a_yes_and_is_done_once(made: Made) -> Non
 async def test_a_tool_that_is_another_one_since_the_question_is_asked_about_anew(made: Made) -> None:
     desk, script = Desk(REFUND), Script([call("shop_pay_back", order_id="A1")])
     door = desk.door()
-    vars(desk)["door"] = lambda **_: door
+
+    def same(**_: Any) -> Any:
+        return door
+
+    vars(desk)["door"] = same
     agent = made(desk, script)
     asked = await agent.run(ASKED)
     object.__setattr__(door.tools["shop_pay_back"], "description", "Closes the account.")

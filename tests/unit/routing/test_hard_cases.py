@@ -17,16 +17,18 @@ def obj(**properties: Any) -> dict[str, Any]:
 
 
 def finds() -> Tool:
-    return Tool(
-        name="find",
-        input_schema=obj(id={"type": "string"}),
-        output_schema=obj(items=TEXTS),
-        function=lambda id: {"items": ["a"]},  # noqa: A006
-    )
+    def find(number: str) -> dict[str, Any]:
+        return {"items": ["a"]}
+
+    given = obj(number={"type": "string"})
+    return Tool(name="find", input_schema=given, output_schema=obj(items=TEXTS), function=find)
 
 
 def takes(name: str, log: list[Any], schema: dict[str, Any] | None = None) -> Tool:
-    return Tool(name=name, input_schema=schema or obj(items=TEXTS), function=lambda items: log.append((name, items)))
+    def take(items: list[str]) -> None:
+        log.append((name, items))
+
+    return Tool(name=name, input_schema=schema or obj(items=TEXTS), function=take)
 
 
 @pytest.mark.spec("000.6")
@@ -41,7 +43,7 @@ async def test_who_chooses_changes_nothing_of_what_the_next_tool_gets() -> None:
 
     point = GuidedDecisionPoint(after_step="find", candidate_tools=["first", "second"])
     run = await FlowExecutor([finds(), takes("first", log), takes("second", log)], Spoils()).run(
-        ["find", point], {"id": "1"}
+        ["find", point], {"number": "1"}
     )
     assert (run.status, log) == ("ok", [("first", ["a"])])
 
@@ -64,8 +66,8 @@ def test_a_point_takes_texts(field: str) -> None:
 async def test_an_input_behind_a_reference_is_filled_in_a_flow_and_in_a_plan(schema: dict[str, Any]) -> None:
     log: list[Any] = []
     tools = [finds(), takes("use", log, schema)]
-    assert (await FlowExecutor(tools).run(["find", "use"], {"id": "1"})).status == "ok"
-    steps = [{"tool": "find", "arguments": {"id": "1"}}, {"tool": "use", "arguments": {}}]
+    assert (await FlowExecutor(tools).run(["find", "use"], {"number": "1"})).status == "ok"
+    steps: list[dict[str, Any]] = [{"tool": "find", "arguments": {"number": "1"}}, {"tool": "use", "arguments": {}}]
 
     def fill(tool: Tool, missing: Any, outputs: Any) -> dict[str, Any]:
         return {name: output[name] for name in missing for output in outputs.values() if name in output}
@@ -80,7 +82,7 @@ async def test_a_pointer_into_an_open_object_is_for_the_run_to_find() -> None:
     looks = Tool(
         name="look", output_schema={"type": "object", "properties": {"known": {}}}, function=lambda: {"n": ["x"]}
     )
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"id": "s1", "tool": "look", "arguments": {}},
         {"id": "s2", "tool": "use", "arguments": {"items": {"$ref": "s1#/n"}}},
         {"id": "s3", "tool": "use", "arguments": {"items": {"$ref": "s1#/gone"}}},

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,6 +26,10 @@ def said_of(item: str, **_: Any) -> str:
     return f"the {item} for 10 EUR"
 
 
+def said_dearer(item: str, **_: Any) -> str:
+    return f"the {item} for 9,999 EUR"
+
+
 def buys(log: list[Any], **changes: Any) -> Tool:
     def buy(**given: Any) -> None:
         log.append(given)
@@ -37,11 +41,13 @@ def buys(log: list[Any], **changes: Any) -> Tool:
 def changed(value: Any, chance: random.Random) -> Any:
     """The value with one character, digit or member of it other than it was."""
     if isinstance(value, dict):
+        value = cast("dict[str, Any]", value)
         if not value or chance.random() < 0.1:
             return {**value, f"more{len(value)}": None}
         name = chance.choice(sorted(value))
         return {**value, name: changed(value[name], chance)}
     if isinstance(value, list):
+        value = cast("list[Any]", value)
         place = chance.randrange(len(value) + 1)
         return [*value[:place], *([changed(value[place], chance)] if place < len(value) else [0]), *value[place + 1 :]]
     if isinstance(value, str):
@@ -99,7 +105,7 @@ def at_work(tool: Tool) -> Agent:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"confirm": lambda item, **_: f"the {item} for 9,999 EUR"},
+        {"confirm": said_dearer},
         {"title": "Close the account"},
         {"description": "Closes a bank account."},
         {"input_schema": {**SCHEMA, "title": "another"}},
