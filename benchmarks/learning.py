@@ -24,7 +24,7 @@ from benchmarks.index import registry_of
 from benchmarks.metrics import mean, percentile
 from benchmarks.options import DataFolder, Seeds, Unclean, data_folder, opened_book, parsed_seeds
 from jazz_select import FlowRegistry, FlowSelector
-from jazz_select.evaluation import Asked, Route, indexed, learn, routes, taught
+from jazz_select.evaluation import Query, Routed, indexed, learn, routes, taught
 from jazz_select.evaluation.index import AGENT
 from jazz_select.outcomes import Logged, OutcomeLog
 from jazz_select.testing import ListMemory
@@ -60,7 +60,7 @@ def training(name: str, data: Path) -> list[tuple[str, str]]:
 
 
 def said(
-    stream: Sequence[tuple[str, str]], led: Sequence[Route], names: Sequence[str], setting: Setting, seed: int
+    stream: Sequence[tuple[str, str]], led: Sequence[Routed], names: Sequence[str], setting: Setting, seed: int
 ) -> list[Logged]:
     """The log of the requests up to the last correction, with what was said of them."""
     dice, log, left = random.Random(seed), list[Logged](), setting.a_flow * len(names)
@@ -80,10 +80,10 @@ def said(
     return log
 
 
-async def led_by(registry: FlowRegistry, requests: Sequence[str]) -> list[Route]:
+async def led_by(registry: FlowRegistry, requests: Sequence[str]) -> list[Routed]:
     """Where requests lead, over an index of these flows."""
     async with indexed(registry, embedder=EMBEDDER) as memory:
-        return await routes(registry, memory, AGENT, [Asked(request=each) for each in requests])
+        return await routes(registry, memory, AGENT, [Query(request=each) for each in requests])
 
 
 async def measured(dataset: Dataset, data: Path, settings: Sequence[Setting]) -> list[rows.Row]:
@@ -95,7 +95,7 @@ async def measured(dataset: Dataset, data: Path, settings: Sequence[Setting]) ->
     found = await led_by(registry, [*asked, *(text for text, _ in stream)])
     names = [flow.name for flow in dataset.flows]
 
-    def right(led: Sequence[Route]) -> float:
+    def right(led: Sequence[Routed]) -> float:
         return mean([float(route.first in each.gold) for route, each in zip(led, dataset.requests, strict=True)])
 
     made: list[rows.Row] = []

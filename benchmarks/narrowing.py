@@ -9,8 +9,8 @@ from benchmarks.datasets.schemas import Catalogue, GoldCall
 from benchmarks.metrics import percentile
 from jazz_select.routing.schemas.compatibility import (
     CompatibilityIndex,
-    Field,
     Scores,
+    Slot,
     available_fields,
     field_score,
     outputs,
@@ -19,7 +19,7 @@ from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.words import folded_name
 
-Scorer = Callable[[Sequence[Field]], Scores]
+Scorer = Callable[[Sequence[Slot]], Scores]
 """What is there, to a score for every tool."""
 LIMIT = 10
 """The most that one who chooses is shown."""
@@ -36,7 +36,7 @@ class Point:
         linked: Whether that one takes something which an earlier tool gave.
     """
 
-    fields: tuple[Field, ...]
+    fields: tuple[Slot, ...]
     last: str = ""
     gold: str = ""
     linked: bool = False
@@ -57,7 +57,7 @@ def equal_names(tools: Sequence[Tool]) -> Scorer:
     wanted = [frozenset(each.name for each in _deciding(tool)) for tool in tools]
     empty = np.array([not names for names in wanted])
 
-    def scores(available: Sequence[Field]) -> Scores:
+    def scores(available: Sequence[Slot]) -> Scores:
         there = {each.name for each in available}
         return np.where(empty, 0.0, [float(names <= there) for names in wanted])
 
@@ -114,7 +114,7 @@ def all_given(catalogue: Catalogue) -> Iterator[Point]:
 
 def _point(catalogue: Catalogue, calls: Sequence[GoldCall], place: int, telling: Sequence[GoldCall]) -> Point:
     """As a run keeps it: arguments by their values, outputs as they are declared."""
-    there: dict[str, Field] = {}
+    there: dict[str, Slot] = {}
     for call in telling:
         there |= {each.name: each for each in available_fields(call.arguments)}
     for call in calls[:place]:
@@ -180,12 +180,12 @@ def links(catalogue: Catalogue) -> dict[str, int]:
     return found
 
 
-def _deciding(tool: Tool) -> tuple[Field, ...]:
+def _deciding(tool: Tool) -> tuple[Slot, ...]:
     """What decides whether a tool can run: its required arguments, or all of them where none is required."""
     wanted = _all_inputs(tool)
     return tuple(each for each in wanted if each.certain) or wanted
 
 
-def _all_inputs(tool: Tool) -> tuple[Field, ...]:
+def _all_inputs(tool: Tool) -> tuple[Slot, ...]:
     known = fields(tool.input_schema)
-    return tuple(Field(name, part, tool.input_schema, needed) for name, (part, needed) in known.items())
+    return tuple(Slot(name, part, tool.input_schema, needed) for name, (part, needed) in known.items())

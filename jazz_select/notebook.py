@@ -17,21 +17,21 @@ _CELL: Final = "text-align:left;vertical-align:top;padding:.15em .8em .15em 0;wh
 _QUIET: Final = f"{_CELL};opacity:.65;font-weight:normal"
 
 
-class Shown(str):
+class NotebookRepr(str):
     """HTML that was made here, of escaped texts."""
 
     __slots__ = ()
 
 
-def text_html(value: object) -> Shown:
+def text_html(value: object) -> NotebookRepr:
     """A value as escaped text, in one line, and not all of it where it is long."""
-    if isinstance(value, Shown):
+    if isinstance(value, NotebookRepr):
         return value
     shown = f"{value:.4g}" if isinstance(value, float) else "" if value is None else as_text(value)
-    return Shown(escape(in_one_line(beginning(shown, _LONGEST))))
+    return NotebookRepr(escape(in_one_line(beginning(shown, _LONGEST))))
 
 
-def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> Shown:
+def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> NotebookRepr:
     """What is known of one thing, a fact a line; what is empty is left out."""
     rows = "".join(
         f'<tr><th scope="row" style="{_QUIET}">{text_html(name)}</th><td style="{_CELL}">{text_html(value)}</td></tr>'
@@ -39,24 +39,24 @@ def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> Shown:
         if value not in (None, "", (), [])
     )
     head = f'<caption style="{_CELL};font-weight:bold">{text_html(title)}</caption>' if title else ""
-    return Shown(f'<table style="{_TABLE}">{head}<tbody>{rows}</tbody></table>')
+    return NotebookRepr(f'<table style="{_TABLE}">{head}<tbody>{rows}</tbody></table>')
 
 
-def rows_html(names: Sequence[str], rows: Sequence[Sequence[object]]) -> Shown:
+def rows_html(names: Sequence[str], rows: Sequence[Sequence[object]]) -> NotebookRepr:
     """Things of one kind, one a line, with what there are more of them than are shown."""
     if not rows:
-        return Shown("")
+        return NotebookRepr("")
     head = "".join(f'<th scope="col" style="{_QUIET}">{text_html(name)}</th>' for name in names)
     body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows[:_MOST_ROWS])
     more = len(rows) - _MOST_ROWS
     foot = f'<tfoot><tr><td style="{_QUIET}">and {more} more</td></tr></tfoot>' if more > 0 else ""
-    return Shown(f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>')
+    return NotebookRepr(f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>')
 
 
 def _cell(value: object) -> str:
     return f'<td style="{_CELL}">{text_html(value)}</td>'
 
 
-def page_html(*parts: Shown) -> str:
+def page_html(*parts: NotebookRepr) -> str:
     """Several of them, one below the other."""
     return f"<div>{''.join(parts)}</div>"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeGuard, cast
 from uuid import NAMESPACE_DNS, uuid5
 
 from jazz_select.json_values import json_bytes, plain
-from jazz_select.notebook import Shown, facts_html, page_html, rows_html
+from jazz_select.notebook import NotebookRepr, facts_html, page_html, rows_html
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, UserQuestion
 from jazz_select.travel import JsonData, read_json, value_of, whole_of
 
@@ -352,7 +352,7 @@ class Decision(JsonData):
         """As a notebook shows it."""
         return page_html(self.facts_html(), candidates_html(self.candidates, self.chosen_ids))
 
-    def facts_html(self, chosen: str = "") -> Shown:
+    def facts_html(self, chosen: str = "") -> NotebookRepr:
         """How it came out and what it took, as HTML, with what was chosen, where that is known by name."""
         took, usage = self.latency, self.usage
         facts = [
@@ -376,7 +376,7 @@ class Decision(JsonData):
         return facts_html("", facts)
 
 
-def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str] = ()) -> Shown:
+def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str] = ()) -> NotebookRepr:
     """Candidates, best first, with their ranks and scores, as HTML."""
     names = ("", "", "flow", "description", "score", "confidence", "ranks")
     rows = [

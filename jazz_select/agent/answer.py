@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 import orjson
 
 from jazz_select.agent.chain.finalizer import finalize
-from jazz_select.agent.chain.output_schema import OutputSchema, Read
+from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
@@ -232,7 +232,7 @@ def _done_already(flow: OpenFlow, titles: Titles) -> str:
     return titles.done_already(titles.effects(flow.ran))
 
 
-def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Read | None:
+def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Parsed | None:
     """What tools returned, in the schema: each field from the output of its name; None where that is not sure.
 
     What the caller knows is no answer, and stays out. Where outputs of one name differ, nothing tells which is meant.
@@ -250,7 +250,7 @@ def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Read | None:
             found[name] = given[same[0]][0]
         elif required:
             return None
-    read = schema.check(found) if found else Read(problem="nothing of it is known")
+    read = schema.check(found) if found else Parsed(problem="nothing of it is known")
     return None if read.problem else read
 
 

@@ -20,7 +20,7 @@ _REPLY_LIMIT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class Inquiry:
     """What a model is asked."""
 
     messages: tuple[Message, ...]
@@ -85,12 +85,12 @@ def why_unusable(answer: ChatReply, ids: Sequence[str], offered: Collection[str]
     return f"no {what} were found in it"
 
 
-def asked_again(question: Question, reply: str | None, problem: str) -> Question:
+def asked_again(question: Inquiry, reply: str | None, problem: str) -> Inquiry:
     """The same question once more, with the reply that could not be used, why, and what is wanted instead."""
     said = (reply or "").strip()[:_REPLY_LIMIT] or "(no text)"
     correction = f"That could not be used: {in_one_line(problem)}. Answer again, with nothing but {question.wanted}."
     more = (Message(role="assistant", content=said), Message(role="user", content=correction))
-    return Question((*question.messages, *more), question.schema, question.wanted)
+    return Inquiry((*question.messages, *more), question.schema, question.wanted)
 
 
 _log = logging.getLogger(__name__)
@@ -130,7 +130,7 @@ class ChatClient:
         """Whether a reply can be had while it is written."""
         return streams(self._model)
 
-    async def ask(self, question: Callable[[], Question], deadline: Deadline) -> ChatReply:
+    async def ask(self, question: Callable[[], Inquiry], deadline: Deadline) -> ChatReply:
         """What the model answers, within the deadline, queueing and retries included.
 
         Args:
@@ -150,7 +150,7 @@ class ChatClient:
 
     async def ask_until_usable(
         self,
-        question: Callable[[], Question],
+        question: Callable[[], Inquiry],
         deadline: Deadline,
         *,
         read: Callable[[ChatReply], T],
@@ -189,7 +189,7 @@ class ChatClient:
         return answer, said
 
     async def stream(
-        self, question: Question, deadline: Deadline, on_text: Callable[[str], Awaitable[object]]
+        self, question: Inquiry, deadline: Deadline, on_text: Callable[[str], Awaitable[object]]
     ) -> ChatReply:
         """What the model answers, each piece of it told while it writes; one call, since none can be taken back.
 
@@ -217,7 +217,7 @@ class ChatClient:
         self,
         model: StreamingChatModel,
         call: Call,
-        question: Question,
+        question: Inquiry,
         on_text: Callable[[str], Awaitable[object]],
     ) -> ChatReply:
         pieces: list[str] = []
@@ -245,7 +245,7 @@ class ChatClient:
         if self._owned and close is not None:
             await close()
 
-    async def _once(self, question: Question) -> ChatReply:
+    async def _once(self, question: Inquiry) -> ChatReply:
         """One call. The schema goes along where the model takes one."""
         model, messages, schema = self._model, question.messages, question.schema
         with span(self.name, "chat") as chat:

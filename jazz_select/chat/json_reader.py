@@ -65,7 +65,7 @@ def unquoted(text: str) -> tuple[str, Any]:
     return inner, decoded(inner)
 
 
-class Standing(NamedTuple):
+class Located(NamedTuple):
     """A value, and where in the text it stands."""
 
     value: Any
@@ -73,13 +73,13 @@ class Standing(NamedTuple):
     end: int
 
 
-def standing(text: str) -> list[Standing]:
+def standing(text: str) -> list[Located]:
     """The arrays and objects that stand in `text`, outermost only, in order, with their places.
 
     There are none in a text that is too large to be read. The search ends early where there are too many values, or
     where too much was read in vain.
     """
-    found: list[Standing] = []
+    found: list[Located] = []
     if too_large(text):
         return found
     failures = wasted = position = 0
@@ -93,7 +93,7 @@ def standing(text: str) -> list[Standing]:
             failures, position = failures + 1, opener.end()
             wasted += _read_until(error, len(text)) - opener.start()
         else:
-            found.append(Standing(value, opener.start(), position))
+            found.append(Located(value, opener.start(), position))
     return found
 
 
@@ -131,7 +131,7 @@ def without_first_thought(text: str) -> str:
     return text[thought.end() :] if thought else text
 
 
-def outside_thoughts(text: str) -> tuple[str, list[Standing]]:
+def outside_thoughts(text: str) -> tuple[str, list[Located]]:
     """The text without a thought that lacks its beginning or its end, and the values that stand in the rest.
 
     What stands inside of a value is part of it.
@@ -146,7 +146,7 @@ def outside_thoughts(text: str) -> tuple[str, list[Standing]]:
     tags = [tag for tag in _THOUGHT_TAG.finditer(text) if is_outside(tag)]
     begin = next((tag.end() for tag in reversed(tags) if tag.group().startswith("</")), 0)
     end = next((tag.start() for tag in tags if tag.start() >= begin), len(text))
-    kept = [Standing(each.value, each.start - begin, each.end - begin) for each in values if begin <= each.start < end]
+    kept = [Located(each.value, each.start - begin, each.end - begin) for each in values if begin <= each.start < end]
     return text[begin:end], kept
 
 

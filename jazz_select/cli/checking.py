@@ -17,7 +17,7 @@ from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, Severity
 from jazz_select.evaluation.checks.sarif import sarif
-from jazz_select.evaluation.checks.suggesting import Labelled, Part, Suggestions, suggest
+from jazz_select.evaluation.checks.suggesting import Labelled, Suggestions, Target, suggest
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.outcomes import labels
 from jazz_select.text import counted
@@ -107,7 +107,7 @@ def _summary(findings: Findings, source: str) -> Text:
     return line(head, styled(rest, "dim", limit=1_000))
 
 
-_PARTS = {Part.EXAMPLE: "green", Part.NEGATIVE: "yellow", Part.CONDITION: "cyan"}
+_PARTS = {Target.EXAMPLE: "green", Target.NEGATIVE: "yellow", Target.CONDITION: "cyan"}
 
 
 def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
@@ -173,9 +173,9 @@ def _suggestions(found: Suggestions) -> Iterator[RenderableType]:
         for each in made.get(name, ()):
             head = f"  [dim]+[/] [{_PARTS[each.part]}]{{part}}[/] [dim]({{source}})[/] {{text}}"
             yield line(filled(head, each, limit=700))
-            if each.part is not Part.EXAMPLE:
+            if each.part is not Target.EXAMPLE:
                 yield line(filled("    [dim]{why}[/]", each, limit=500))
-    counts = {part: sum(each.part is part for each in found.suggested) for part in Part}
+    counts = {part: sum(each.part is part for each in found.suggested) for part in Target}
     told = ", ".join(counted(count, part.value) for part, count in counts.items() if count)
     looked = f"for {counted(len(found.wanting), 'flow')} ({milliseconds(found.took_s)})"
     yield ""

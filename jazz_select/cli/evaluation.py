@@ -45,7 +45,7 @@ from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.judged import Judged, failures, floors_of
 from jazz_select.evaluation.reports import choice_line, junit, markdown_report, none_line, percent
-from jazz_select.evaluation.route import DEPTH, Policy, Route
+from jazz_select.evaluation.route import DEPTH, Policy, Routed
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.text import counted
 
@@ -98,7 +98,7 @@ def _picked(cases: Cases, tags: Sequence[str]) -> Cases:
 
 def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
     """With every measure that there will be, and no value."""
-    judged = tuple(Judged(case=case, route=Route(request=case.request)) for case in cases)
+    judged = tuple(Judged(case=case, route=Routed(request=case.request)) for case in cases)
     return Evaluation(judged=judged, policy=Policy(), agent_id="", embedder="", flows=0, depths=depths)
 
 

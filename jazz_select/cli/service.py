@@ -21,7 +21,7 @@ from jazz_select.errors import ConfigError, MissingExtraError
 if TYPE_CHECKING:
     from jazz_select.cli.main import ServeCommand
     from jazz_select.service.agents import AgentSource, ServedAgents
-    from jazz_select.service.app import Part
+    from jazz_select.service.app import AppPart
     from jazz_select.service.mcp.gateway import Gateway
     from jazz_select.service.running import RunningCatalogue
     from jazz_select.settings import Settings
@@ -147,16 +147,16 @@ async def _reloading(served: "ServedAgents", given: "ServeCommand") -> "AsyncGen
         yield
 
 
-def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand") -> "list[Part]":
+def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand") -> "list[AppPart]":
     """What is shown in a browser, where that is wanted."""
-    from jazz_select.service.app import Part, deferred
+    from jazz_select.service.app import AppPart, deferred
     from jazz_select.service.opened import state_folder
 
     if not given.options.panel:
         return []
     home = state_folder(sources[0].settings)
 
-    def panel() -> Part:
+    def panel() -> AppPart:
         from jazz_select.service.panel.routes import panel_part
         from jazz_select.service.panel.runs import files_of
 
@@ -169,7 +169,7 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCo
 @asynccontextmanager
 async def _mcp(
     served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand"
-) -> "AsyncGenerator[list[Part]]":
+) -> "AsyncGenerator[list[AppPart]]":
     """What answers over MCP, where that is wanted."""
     if not given.options.mcp:
         yield []
@@ -186,8 +186,8 @@ async def _mcp(
     yield [deferred(("/mcp",), ["jazz_select.service.mcp.server"], lambda: _mcp_part(served, {}, given))]
 
 
-def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeCommand") -> "Part":
-    from jazz_select.service.app import Part
+def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeCommand") -> "AppPart":
+    from jazz_select.service.app import AppPart
     from jazz_select.service.http.limits import catalogue_of
     from jazz_select.service.mcp.server import AgentServer, McpApp
 
@@ -195,7 +195,7 @@ def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: 
         return AgentServer(running, gateways.get(running.agent_id), listed=given.mcp_listed)
 
     app = McpApp(served, catalogue_of, server_of, options=given.options)
-    return Part(routes=app.routes(), lifespan=app.lifespan)
+    return AppPart(routes=app.routes(), lifespan=app.lifespan)
 
 
 async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given: "ServeCommand") -> None:

@@ -66,7 +66,7 @@ Hear = Callable[[str, Any], Awaitable[bool]]
 """Hears of an event: its name and data; says whether it was the last."""
 
 
-class Connection:
+class ServiceLink:
     """A service at an address, asked with a key.
 
     Attributes:

@@ -13,7 +13,7 @@ from jazz_select.agent.events import event_of
 from jazz_select.agent.turn import checked_input
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.arguments import check_argument
-from jazz_select.client.connection import Connection
+from jazz_select.client.connection import ServiceLink
 from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, plain
@@ -75,7 +75,7 @@ class RemoteSelector(FlowSelector):
         """
         super().__init__(None, {} if registry is None else registry, None, agent_id)
         self._live = registry
-        self._service = Connection(
+        self._service = ServiceLink(
             url, key=key, agent_id=agent_id, timeout_s=timeout_s, max_retries=max_retries, uds=uds
         )
 
@@ -287,7 +287,7 @@ class RemoteAgent:
         """
         self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._live = registry
-        self._service = Connection(
+        self._service = ServiceLink(
             url, key=key, agent_id=agent_id, timeout_s=timeout_s, max_retries=max_retries, uds=uds
         )
 

@@ -15,8 +15,8 @@ from jazz_select.evaluation.changes.difference import NewConfusion as NewConfusi
 from jazz_select.evaluation.changes.difference import RouteChange as RouteChange
 from jazz_select.evaluation.changes.difference import Totals as Totals
 from jazz_select.evaluation.changes.markdown_comment import comment as comment
-from jazz_select.evaluation.changes.snapshots import Question as Question
-from jazz_select.evaluation.changes.snapshots import Snapshot as Snapshot
+from jazz_select.evaluation.changes.snapshots import Probe as Probe
+from jazz_select.evaluation.changes.snapshots import SideState as SideState
 from jazz_select.evaluation.changes.snapshots import Source as Source
 from jazz_select.evaluation.changes.snapshots import questions as questions
 from jazz_select.evaluation.changes.snapshots import snapshot as snapshot
@@ -29,9 +29,9 @@ from jazz_select.evaluation.checks.findings import Kind as Kind
 from jazz_select.evaluation.checks.findings import Severity as Severity
 from jazz_select.evaluation.checks.suggesting import Basis as Basis
 from jazz_select.evaluation.checks.suggesting import Labelled as Labelled
-from jazz_select.evaluation.checks.suggesting import Part as Part
 from jazz_select.evaluation.checks.suggesting import Suggestion as Suggestion
 from jazz_select.evaluation.checks.suggesting import Suggestions as Suggestions
+from jazz_select.evaluation.checks.suggesting import Target as Target
 from jazz_select.evaluation.checks.suggesting import suggest as suggest
 from jazz_select.evaluation.conversations import Called as Called
 from jazz_select.evaluation.conversations import Check as Check
@@ -68,10 +68,10 @@ from jazz_select.evaluation.playing import play as play
 from jazz_select.evaluation.playing import play_all as play_all
 from jazz_select.evaluation.reports import junit as junit
 from jazz_select.evaluation.reports import markdown_report as markdown_report
-from jazz_select.evaluation.route import Asked as Asked
 from jazz_select.evaluation.route import Outcome as Outcome
 from jazz_select.evaluation.route import Policy as Policy
-from jazz_select.evaluation.route import Route as Route
+from jazz_select.evaluation.route import Query as Query
+from jazz_select.evaluation.route import Routed as Routed
 from jazz_select.evaluation.route import routes as routes
 from jazz_select.evaluation.scores import Choices as Choices
 from jazz_select.evaluation.scores import Confusion as Confusion

@@ -10,7 +10,7 @@ import numpy as np
 
 from jazz_select.evaluation.checks.wording import is_broad
 from jazz_select.evaluation.overlay import spelled, storable
-from jazz_select.evaluation.route import DEPTH, Route
+from jazz_select.evaluation.route import DEPTH, Routed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import printable
@@ -166,7 +166,7 @@ class Neighbourhood:
     def chosen(
         self,
         corrections: Sequence[Correction],
-        led: Sequence[Route],
+        led: Sequence[Routed],
         *,
         taken: Mapping[str, int],
         most: int,
@@ -226,7 +226,7 @@ class Neighbourhood:
                 blame.add(own[int((rows[own] @ row).argmax())])
         return tuple(sorted(blame))
 
-    def doubted(self, corrections: Sequence[Correction], led: Sequence[Route]) -> dict[int, str]:
+    def doubted(self, corrections: Sequence[Correction], led: Sequence[Routed]) -> dict[int, str]:
         """Places of corrections that a person should look at before anything is learned from them, and why.
 
         No text near it, among examples and other corrections, speaks for the flow; and recall does not have the flow
@@ -241,7 +241,7 @@ class Neighbourhood:
             sorted(self._doubted(corrections, self.vectors([each.request for each in corrections]), led)), DOUBT
         )
 
-    def _doubted(self, corrections: Sequence[Correction], rows: Vectors, led: Sequence[Route]) -> set[int]:
+    def _doubted(self, corrections: Sequence[Correction], rows: Vectors, led: Sequence[Routed]) -> set[int]:
         believed = min(DEPTH, max(1, self._count // _BELIEVED))
         asked = [
             place

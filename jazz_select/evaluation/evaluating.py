@@ -12,7 +12,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, Cases
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.judged import Judged
-from jazz_select.evaluation.route import DEPTH, Asked, Policy, routes
+from jazz_select.evaluation.route import DEPTH, Policy, Query, routes
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Embedder
@@ -88,7 +88,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     index = indexed(registry, embedder=embedder, language=language, cache=cache)
     own: FlowSelector | None = None
     async with index if memory is None else nullcontext(memory) as used:
-        asked = [Asked.of(case) for case in given]
+        asked = [Query.of(case) for case in given]
         found = await routes(registry, used, whose, asked, policy)
         chosen: Sequence[FlowSelectionResult | None] = [None] * len(given)
         if models:

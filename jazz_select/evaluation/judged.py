@@ -8,7 +8,7 @@ from typing import Any, Literal
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import Case
-from jazz_select.evaluation.route import DEPTH, Outcome, Route
+from jazz_select.evaluation.route import DEPTH, Outcome, Routed
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import meant
 
@@ -21,7 +21,7 @@ class Judged:
     """A case, where it led, and what a selector with a model chose, if there was one."""
 
     case: Case
-    route: Route
+    route: Routed
     chosen: FlowSelectionResult | None = None
 
     @cached_property

@@ -18,9 +18,9 @@ from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.wording import Sames
 from jazz_select.evaluation.corrections import Correction, Neighbourhood, gathered, is_kept_apart
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
-from jazz_select.evaluation.route import Asked, Policy, Route, led
+from jazz_select.evaluation.route import Policy, Query, Routed, led
 from jazz_select.evaluation.tables import Frame, Framed
-from jazz_select.evaluation.trial import Judged, Verdict, gate_cases, spared, verdict
+from jazz_select.evaluation.trial import Gated, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
 from jazz_select.memory.embedders.catalogue import open_embedder
@@ -338,15 +338,15 @@ class _Lesson:
 
     async def _routes(
         self, gate: "_Gate", examples: Sequence[Correction] = (), corrections: Sequence[Correction] = ()
-    ) -> tuple[list[Route], list[Route]]:
+    ) -> tuple[list[Routed], list[Routed]]:
         """Where the gate's requests lead with these examples more, and the corrected ones."""
         self._rounds += 1
-        asked = [*(each.asked for each in gate.own), *(Asked(request=each.request) for each in corrections)]
+        asked = [*(each.asked for each in gate.own), *(Query(request=each.request) for each in corrections)]
         own = await self._led(_with(gate.spared, examples), asked)
         labelled = await self._led(_with(gate.shipped, examples), [each.asked for each in gate.labelled])
         return [*labelled, *own[: len(gate.own)]], own[len(gate.own) :]
 
-    async def _led(self, registry: FlowRegistry, asked: Sequence[Asked]) -> list[Route]:
+    async def _led(self, registry: FlowRegistry, asked: Sequence[Query]) -> list[Routed]:
         """Where requests lead, over an index of these flows."""
         if not asked:
             return []
@@ -356,7 +356,7 @@ class _Lesson:
     async def _landed(
         self,
         gate: "_Gate",
-        before: Sequence[Route],
+        before: Sequence[Routed],
         examples: Sequence[Correction],
         near: Neighbourhood,
     ) -> "_Trial":
@@ -403,8 +403,8 @@ class _Lesson:
         return replace(landed, hurt=tuple(hurt))
 
     async def _tried_with(
-        self, gate: "_Gate", before: Sequence[Route], examples: Sequence[Correction]
-    ) -> tuple["_Trial", list[tuple[Judged, str]]]:
+        self, gate: "_Gate", before: Sequence[Routed], examples: Sequence[Correction]
+    ) -> tuple["_Trial", list[tuple[Gated, str]]]:
         """What the gate says of these examples, and the requests that are lost with them, with who takes each."""
         after, _ = await self._routes(gate, examples)
         found = verdict(gate.judged, before, after)
@@ -443,11 +443,11 @@ class _Gate:
 
     shipped: FlowRegistry
     spared: FlowRegistry
-    labelled: tuple[Judged, ...]
-    own: tuple[Judged, ...]
+    labelled: tuple[Gated, ...]
+    own: tuple[Gated, ...]
 
     @property
-    def judged(self) -> tuple[Judged, ...]:
+    def judged(self) -> tuple[Gated, ...]:
         """All of them, in the order of their routes."""
         return (*self.labelled, *self.own)
 
@@ -461,7 +461,7 @@ class _Trial:
     hurt: tuple[Correction, ...] = ()
 
 
-def _taken(lost: Sequence[tuple[Judged, str]]) -> str:
+def _taken(lost: Sequence[tuple[Gated, str]]) -> str:
     """The requests that are lost, to whom they belong, and who takes them."""
     told = [
         f"“{beginning(each.asked.request, _SHOWN)}” ({', '.join(sorted(each.right)) or 'no flow'}) goes to "

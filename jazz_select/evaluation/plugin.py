@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from jazz_select.evaluation.cases import Case
-    from jazz_select.evaluation.route import Policy, Route, Standing
+    from jazz_select.evaluation.route import Policy, Routed, Standing
 
 _MARKER: Final = "jazz_cases"
 _KNOWN: Final = "xfail:"
@@ -46,7 +46,7 @@ def jazz_cases(
 ) -> Callable[[_Test], _Test]:
     """Make of one test a test for each labelled request of a file.
 
-    The test may take `case`, the `Case`; `route`, the `Route` that its request takes before a model is asked; and
+    The test may take `case`, the `Case`; `route`, the `Routed` that its request takes before a model is asked; and
     `jazz_route`, which gives the route of any other request. A case whose `why` begins with `xfail:` is known to fail.
     A path is looked for beside the test's file, then where pytest was started.
 
@@ -120,7 +120,7 @@ def _marks(case: "Case") -> list[pytest.MarkDecorator]:
 
 
 @pytest.fixture
-def jazz_route(request: pytest.FixtureRequest) -> "Callable[..., Route]":
+def jazz_route(request: pytest.FixtureRequest) -> "Callable[..., Routed]":
     """The route of a request before a model is asked: `jazz_route("where is my parcel", context={…})`."""
     mark = request.node.get_closest_marker(_MARKER)
     if mark is None:
@@ -129,16 +129,16 @@ def jazz_route(request: pytest.FixtureRequest) -> "Callable[..., Route]":
         )
     standing = _standing(request.config, _told(mark)[1], request.path.parent)
 
-    def route(asked: str, *, episodes: tuple[str, ...] = (), context: Mapping[str, Any] | None = None) -> "Route":
-        from jazz_select.evaluation.route import Asked
+    def route(asked: str, *, episodes: tuple[str, ...] = (), context: Mapping[str, Any] | None = None) -> "Routed":
+        from jazz_select.evaluation.route import Query
 
-        return standing.route(Asked(request=asked, episodes=episodes, context=context or {}))
+        return standing.route(Query(request=asked, episodes=episodes, context=context or {}))
 
     return route
 
 
 @pytest.fixture
-def route(case: "Case", jazz_route: "Callable[..., Route]") -> "Route":
+def route(case: "Case", jazz_route: "Callable[..., Routed]") -> "Routed":
     """The route of the case's request before a model is asked."""
     return jazz_route(case.request, episodes=case.episodes, context=case.context)
 
@@ -154,7 +154,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> "Generator[None, pytest.Test
     return report
 
 
-def _shown(case: "Case", route: "Route") -> str:
+def _shown(case: "Case", route: "Routed") -> str:
     from jazz_select.text import json_line, name_shown
 
     lines = [

@@ -19,7 +19,7 @@ from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.selector.calibration import Cascade
-from jazz_select.selector.choice import Known, Settling
+from jazz_select.selector.choice import Recalled, Settling
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
 from jazz_select.selector.select import FlowSelector
@@ -84,7 +84,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Query:
     """A request as it is put to a selector."""
 
     request: str
@@ -92,13 +92,13 @@ class Asked:
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @classmethod
-    def of(cls, case: "Case") -> "Asked":
+    def of(cls, case: "Case") -> "Query":
         """What a labelled request asks."""
         return cls(request=case.request, episodes=case.episodes, context=case.context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Routed:
     """Where a request leads.
 
     Attributes:
@@ -141,9 +141,9 @@ class Route:
         return self.confidences[0] if self.confidences else None
 
     @property
-    def known(self) -> Known:
+    def known(self) -> Recalled:
         """What thresholds go by."""
-        return Known(
+        return Recalled(
             candidates=self.offered,
             confidence=self.confidence,
             in_scope=self.in_scope,
@@ -165,9 +165,9 @@ async def routes(
     registry: Mapping[str, BaseFlow],
     memory: "ProceduralMemory",
     agent_id: str,
-    asked: Sequence[Asked],
+    asked: Sequence[Query],
     policy: Policy | None = None,
-) -> list[Route]:
+) -> list[Routed]:
     """The route of each request, in their order. No model is asked.
 
     Args:
@@ -187,7 +187,7 @@ async def routes(
     groups: defaultdict[bytes, list[int]] = defaultdict(list)  # select_many takes one context for all of a call
     for place, each in enumerate(asked):
         groups[plain_bytes(each.context)].append(place)
-    found: dict[int, Route] = {}
+    found: dict[int, Routed] = {}
     some = (each[start : start + _AT_ONCE] for each in groups.values() for start in range(0, len(each), _AT_ONCE))
     for places in some:
         requests = [SelectRequest(asked[each].request, episode_summaries=asked[each].episodes) for each in places]
@@ -204,8 +204,8 @@ async def routes(
 
 
 async def led(
-    registry: Mapping[str, BaseFlow], asked: Sequence[Asked], policy: Policy | None = None, **index: Any
-) -> list[Route]:
+    registry: Mapping[str, BaseFlow], asked: Sequence[Query], policy: Policy | None = None, **index: Any
+) -> list[Routed]:
     """`routes` over an index that is made of these flows, as `indexed` is told to."""
     async with indexed(registry, **index) as memory:
         return await routes(registry, memory, AGENT, asked, policy)
@@ -217,10 +217,10 @@ def _route(
     ranking: tuple[str, ...],
     registry: Mapping[str, BaseFlow],
     took_s: float,
-) -> Route:
+) -> Routed:
     decision = result.decision
     candidates = tuple(each.flow_name for each in decision.candidates)
-    return Route(
+    return Routed(
         request=request,
         ranking=tuple(dict.fromkeys((*candidates, *ranking)))[: max(DEPTH, len(candidates))],
         offered=len(candidates),
@@ -289,11 +289,11 @@ class Standing:
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     _memory: "ProceduralMemory | None" = None
 
-    def route(self, asked: Asked) -> Route:
+    def route(self, asked: Query) -> Routed:
         """The route of a request."""
         return self._run(lambda: self._route(asked))
 
-    async def _route(self, asked: Asked) -> Route:
+    async def _route(self, asked: Query) -> Routed:
         if self._memory is None:
             self._memory = await self._stack.enter_async_context(indexed(self.registry, **self.index))
         return (await routes(self.registry, self._memory, AGENT, [asked], self.policy))[0]

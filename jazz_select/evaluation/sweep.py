@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jazz_select.evaluation.metrics import Z95, interval
-from jazz_select.evaluation.route import Outcome, Policy, Route
+from jazz_select.evaluation.route import Outcome, Policy, Routed
 
 SKIPS = (*(number / 100 for number in range(50, 100)), 0.995, 0.999)
 """What is tried as `skip_llm_above`."""
@@ -156,7 +156,7 @@ class Sweep:
         }
 
 
-def sweep(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy, *, at: float = 0.99) -> Sweep:
+def sweep(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, *, at: float = 0.99) -> Sweep:
     """Which thresholds save most calls where what is decided without a model has to be right so often.
 
     Args:
@@ -181,7 +181,7 @@ def sweep(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy, *, at: 
     )
 
 
-def counted(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy) -> Setting:
+def counted(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy) -> Setting:
     """What a policy with its thresholds leads to, case by case."""
     settling = policy.settling
     outcomes = [(route.outcome_under(settling), route, expect) for route, expect in cases]
@@ -195,7 +195,7 @@ def counted(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy) -> Se
     )
 
 
-def _is_right(outcome: Outcome, route: Route, expect: frozenset[str]) -> bool:
+def _is_right(outcome: Outcome, route: Routed, expect: frozenset[str]) -> bool:
     return not expect if outcome is Outcome.NONE else expect == frozenset({route.first})
 
 
@@ -210,7 +210,7 @@ def _best(settings: Sequence[Setting], at: float) -> Setting | None:
     )
 
 
-def _held_out(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy, at: float) -> Setting | None:
+def _held_out(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, at: float) -> Setting | None:
     """Each fifth judged by what is best on the other four: the best of many pairs looks better than it is."""
     if len(cases) < _LEAST_FOR_FOLDS:
         return None
@@ -226,7 +226,7 @@ def _held_out(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy, at:
     )
 
 
-def _settings(cases: Sequence[tuple[Route, frozenset[str]]], policy: Policy) -> Iterator[Setting]:
+def _settings(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy) -> Iterator[Setting]:
     """Every pair of the grid, the pair of none first."""
     bare = replace(policy, skip_llm_above=None, abstain_below=None).settling
     lows = ABSTENTIONS if any(not expect for _, expect in cases) else ()

@@ -11,7 +11,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.metrics import Z95
 from jazz_select.evaluation.overlay import Gain, Overlay, spelled, taught
-from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
+from jazz_select.evaluation.route import Outcome, Policy, Query, Routed, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.log import Logged
@@ -30,14 +30,14 @@ Part = Literal["held", "case", "own"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Gated:
     """A request of the gate: where it is from, and the flows one of which has to come first; none where none fits."""
 
-    asked: Asked
+    asked: Query
     right: frozenset[str]
     part: Part
 
-    def is_right(self, route: Route) -> bool:
+    def is_right(self, route: Routed) -> bool:
         """Whether a route is right, as far as can be told without a model.
 
         Where no flow fits, it is where nothing is chosen, or a model is asked and told that probably none does.
@@ -63,12 +63,12 @@ class Verdict:
     why: str = ""
 
 
-def gate_cases(cases: Sequence[Case], part: Part) -> list[Judged]:
+def gate_cases(cases: Sequence[Case], part: Part) -> list[Gated]:
     """Labelled requests."""
-    return [Judged(asked=Asked.of(case), right=frozenset(case.expect), part=part) for case in cases]
+    return [Gated(asked=Query.of(case), right=frozenset(case.expect), part=part) for case in cases]
 
 
-def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Judged]]:
+def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Gated]]:
     """The catalogue with one of their own examples taken out of its flows, and these examples, to judge by.
 
     Asked of an index that has them, they would find themselves. Which one it is follows from its words.
@@ -90,13 +90,13 @@ def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -
             again.examples = tuple(each for each in flow.examples if each != own[flow.id])
         made.register(again)
     judged = [
-        Judged(asked=Asked(request=text), right=frozenset({authored[each].name}), part="own")
+        Gated(asked=Query(request=text), right=frozenset({authored[each].name}), part="own")
         for each, text in own.items()
     ]
     return made, judged
 
 
-def verdict(judged: Sequence[Judged], before: Sequence[Route], after: Sequence[Route]) -> Verdict:
+def verdict(judged: Sequence[Gated], before: Sequence[Routed], after: Sequence[Routed]) -> Verdict:
     """Compare the same requests before and after a change.
 
     It must not land where fewer are right in all, or among the labelled requests that were given, or where a flow
@@ -114,8 +114,8 @@ def verdict(judged: Sequence[Judged], before: Sequence[Route], after: Sequence[R
     return Verdict(gain=gain, lost=lost, why=_why_not(judged, won, lost))
 
 
-def _why_not(judged: Sequence[Judged], won: Sequence[int], lost: Sequence[int]) -> str:
-    def counted(wanted: Callable[[Judged], bool]) -> list[int]:
+def _why_not(judged: Sequence[Gated], won: Sequence[int], lost: Sequence[int]) -> str:
+    def counted(wanted: Callable[[Gated], bool]) -> list[int]:
         return [sum(wanted(judged[place]) for place in places) for places in (lost, won)]
 
     less, more = counted(lambda each: bool(each.right))
@@ -250,9 +250,9 @@ async def compared(
     logged = [each for each in entries if each.request.strip()][-_MOST_REQUESTS:]
     if not logged:
         raise ConfigError("the log has no requests to compare by: it is empty, or texts are not kept (text=False)")
-    sides: list[list[Route]] = []
+    sides: list[list[Routed]] = []
     notes: list[str] = []
-    asked = [Asked(request=each.request) for each in logged]
+    asked = [Query(request=each.request) for each in logged]
     for side in (overlay.version("live"), version):
         flows = taught(registry, side)
         notes += flows.notes

@@ -10,7 +10,7 @@ from typing import Any
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.points import fault_at
-from jazz_select.memory.fit.model import MOST_SIZED, Evidence, RecallModel, in_order
+from jazz_select.memory.fit.model import MOST_SIZED, RecallModel, Signals, in_order
 from jazz_select.memory.requests import (
     LONG,
     MEANT_WEIGHT,
@@ -62,7 +62,7 @@ async def fused_candidates(
     store: FlowStore,
     model: RecallModel,
     queries: Sequence[HybridQuery],
-    found: Sequence[Evidence],
+    found: Sequence[Signals],
     *,
     asked: EncodedRequest,
     scope: RecallScope,
@@ -106,7 +106,7 @@ def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> 
     return _mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
-def _sized(model: RecallModel, parts: Sequence[Evidence], coverage: float) -> tuple[int, str]:
+def _sized(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tuple[int, str]:
     """How many candidates a request needs, of which these are the whole and its clauses, and why."""
     if model.sets is None or model.confidence is None:
         return UNSIZED, f"how many are needed is not known: {model.caveat}"
@@ -162,7 +162,7 @@ def _passed_over(faults: Sequence[str]) -> str:
     )
 
 
-def _in_scope(model: RecallModel, evidence: Evidence) -> float | None:
+def _in_scope(model: RecallModel, evidence: Signals) -> float | None:
     if model.scope is None:
         return None
     return model.scope(evidence.scope()) if evidence.legs.dense or evidence.legs.bm25 else 0.0
@@ -322,7 +322,7 @@ class Retriever:
         flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
         legs = [_with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
-        read = (Evidence(found, model.scales, count, model.usual) for found, count in zip(legs, terms, strict=True))
+        read = (Signals(found, model.scales, count, model.usual) for found, count in zip(legs, terms, strict=True))
         results: list[RecallResult] = []
         for each, group, asks in zip(asked, queries, asking, strict=True):
             notes = (*each.notes, *degraded)

@@ -300,7 +300,7 @@ _LINE_ERRORS: Final = (
 """What is wrong with one line and not with the file: SQLite takes back that line, and goes on with the others."""
 
 
-class Writer:
+class LogWriter:
     """The queue, and the thread that empties it; it knows nothing of the log, so that the log can be let go of."""
 
     def __init__(self, path: Path, keep_days: float | None, max_entries: int | None) -> None:
@@ -464,7 +464,7 @@ def _storable(value: object) -> object:
     return as_text(value)
 
 
-_WRITERS: "weakref.WeakSet[Writer]" = weakref.WeakSet()
+_WRITERS: "weakref.WeakSet[LogWriter]" = weakref.WeakSet()
 
 
 def _after_fork() -> None:
@@ -531,7 +531,7 @@ class OutcomeLog:
         self.path = path
         self._redact = redact
         self._text = text
-        self._writer = Writer(path, keep_days, max_entries)
+        self._writer = LogWriter(path, keep_days, max_entries)
         self._end = weakref.finalize(self, self._writer.close)
 
     @classmethod

@@ -27,8 +27,8 @@ from jazz_select.routing.decisions.points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall, note_step
-from jazz_select.routing.schemas.compatibility import Field, available_fields, outputs
-from jazz_select.routing.schemas.fields import RESULT, Reading, alternatives, fields, shape
+from jazz_select.routing.schemas.compatibility import Slot, available_fields, outputs
+from jazz_select.routing.schemas.fields import RESULT, Cursor, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import verdicts
 from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, may_repeat
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
@@ -141,9 +141,9 @@ class RunContext:
         self.last_tool = last_tool
         self.asked: ToolCall | None = None
         self._last: dict[str, Any] = dict(given)
-        self._declared: dict[str, Field] = {}
+        self._declared: dict[str, Slot] = {}
 
-    def keep(self, tool: Tool, output: Any, declared: Mapping[str, Field]) -> None:
+    def keep(self, tool: Tool, output: Any, declared: Mapping[str, Slot]) -> None:
         """A tool gave this; `declared` is what it says that it gives, by name.
 
         What the caller gave stays as it is, and of a tool that declares its output what it did not declare feeds
@@ -159,7 +159,7 @@ class RunContext:
         self.last_tool, self._last = tool.name, given
 
     @property
-    def fields(self) -> tuple[Field, ...]:
+    def fields(self) -> tuple[Slot, ...]:
         """All that is there, by what was declared or else by the values."""
         return available_fields(self.context, self._declared)
 
@@ -212,7 +212,7 @@ def arguments_of(
         if given is None or (context[given] is None and given == name and not _takes_null(part, tool)):
             continue
         optional = not tool.destructive and given not in fixed and not all(name in names for names in needed)
-        if not optional or verdicts([context[given]], part, Reading(tool.input_schema)) != [False]:
+        if not optional or verdicts([context[given]], part, Cursor(tool.input_schema)) != [False]:
             arguments[name] = context[given]
     least = min(needed, key=lambda names: len(names - arguments.keys()))
     return arguments, [name for name in wanted if name in least and name not in arguments]
@@ -289,7 +289,7 @@ class FlowExecutor:
         check_argument("claims", claims, Claims | None)
         self._tools = toolbox_of(tools)
         self._analyzed: ChainAnalyzer | None = None
-        self._given_by: dict[str, Mapping[str, Field]] = {}
+        self._given_by: dict[str, Mapping[str, Slot]] = {}
         self._callback = as_callback(decision_callback)
         self._open_router = open_router
         self._decision_timeout_s = decision_timeout_s
@@ -534,7 +534,7 @@ class FlowExecutor:
             self._analyzed = ChainAnalyzer(self._tools)
         return self._analyzed
 
-    def _outputs(self, tool: Tool) -> Mapping[str, Field]:
+    def _outputs(self, tool: Tool) -> Mapping[str, Slot]:
         """What a tool says that it gives, read once."""
         known = self._given_by.get(tool.name)
         if known is None:
@@ -640,7 +640,7 @@ class FlowExecutor:
                     problem = f"context_fields names {', '.join(missing)}, which nothing before it gives"
                     raise ToolError(step.after_step, problem)
             tool = self._tools.get(step) if isinstance(step, str) else None
-            given_by_it: Mapping[str, Field] = self._outputs(tool) if tool else {}
+            given_by_it: Mapping[str, Slot] = self._outputs(tool) if tool else {}
             certain = certain and bool(given_by_it)  # one that does not tell its fields may give any
             there.update(given_by_it)
 

@@ -107,7 +107,7 @@ def fitted(told: Iterable[tuple[float, bool]]) -> Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelled:
+class Sample:
     """A request, what was recalled for it, and the id of the flow that is right; "none" where none is."""
 
     request: Request
@@ -117,7 +117,7 @@ class Labelled:
 
 async def labelled(
     cases: Iterable[tuple[str, str | None]], flows: Mapping[str, BaseFlow], narrower: CandidateSource
-) -> list[Labelled]:
+) -> list[Sample]:
     """Requests, each with the name of its flow or None, and what is recalled for them.
 
     Raises:
@@ -136,7 +136,7 @@ async def labelled(
         msg = f"nothing is recalled for {len(pairs)} cases, so there is nothing to learn from: {'; '.join(notes)}"
         raise ConfigError(msg.removesuffix(": "))
     return [
-        Labelled(request=request, narrowed=found, right=NONE if name is None else names[name])
+        Sample(request=request, narrowed=found, right=NONE if name is None else names[name])
         for request, found, (_, name) in zip(requests, narrowed, pairs, strict=True)
     ]
 
@@ -149,12 +149,12 @@ def _pair(case: object) -> tuple[str, str | None]:
             raise ConfigError(f"a case is a request with the name of its flow, or with None, not {case!r:.80}")
 
 
-async def calibrated(cases: Sequence[Labelled], decider: Deciding | None, *, timeout_s: float | None) -> Calibration:
+async def calibrated(cases: Sequence[Sample], decider: Deciding | None, *, timeout_s: float | None) -> Calibration:
     """What these requests say of recall, and of it together with the decision model, which is asked about each.
 
     It is asked about as many at once as it takes, and the time for each counts from when its turn comes.
     """
-    asked: list[tuple[Labelled, DeciderAnswer]] = []
+    asked: list[tuple[Sample, DeciderAnswer]] = []
     lost = 0
     if decider is not None:
         some = [each for each in cases if each.narrowed.candidates]
@@ -175,7 +175,7 @@ async def calibrated(cases: Sequence[Labelled], decider: Deciding | None, *, tim
     )
 
 
-def _by_recall(cases: Sequence[Labelled], *, scoped: bool) -> Iterator[tuple[float, bool]]:
+def _by_recall(cases: Sequence[Sample], *, scoped: bool) -> Iterator[tuple[float, bool]]:
     """How sure recall is, and whether it is right, where it says that and, unless `scoped`, some flow is right."""
     for case in cases:
         sure = _claimed(case.narrowed, scoped=scoped)
@@ -189,7 +189,7 @@ def _claimed(narrowed: CandidateSet, *, scoped: bool) -> float | None:
     return first if first is None or not scoped else likely(first, narrowed.in_scope)
 
 
-async def _said(case: Labelled, decider: Deciding, timeout_s: float | None) -> DeciderAnswer | str:
+async def _said(case: Sample, decider: Deciding, timeout_s: float | None) -> DeciderAnswer | str:
     """What the decision model says of a case, or in words why it says nothing."""
     try:
         return await decider.ask(case.request, case.narrowed.candidates, Deadline.after(timeout_s))
@@ -199,7 +199,7 @@ async def _said(case: Labelled, decider: Deciding, timeout_s: float | None) -> D
         return why
 
 
-def _by_both(asked: Sequence[tuple[Labelled, DeciderAnswer]], *, scoped: bool) -> Iterator[tuple[float, bool]]:
+def _by_both(asked: Sequence[tuple[Sample, DeciderAnswer]], *, scoped: bool) -> Iterator[tuple[float, bool]]:
     """How sure both are together, and whether they are right, where, unless `scoped`, some flow is right."""
     for case, said in asked:
         if scoped or case.right != NONE:

@@ -9,7 +9,7 @@ from heapq import nlargest
 from time import perf_counter
 from typing import Any, Final
 
-from jazz_select.chat.client import ChatClient, ChatReply, Question, total_usage, why_unusable
+from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, total_usage, why_unusable
 from jazz_select.consent import is_courtesy
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.requests import is_several
@@ -23,7 +23,7 @@ from jazz_select.selector.asking import (
     question_in,
     question_of,
 )
-from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Cascade, Labelled, calibrated
+from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Cascade, Sample, calibrated
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, decider_deadline, posterior_bounds, posteriors
 from jazz_select.selector.growing import growing_prompt
 from jazz_select.selector.options import ModelOptions, OnEmpty
@@ -151,7 +151,7 @@ def _told_of(told: Mapping[str, Any], offered: Container[str], meant: Collection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class Recalled:
     """What is known of a request once candidates are recalled.
 
     Attributes:
@@ -181,7 +181,7 @@ class Settling:
     coverage: float = 0.98
     cascade: Cascade = field(default_factory=Cascade)
 
-    def reason(self, known: Known) -> Reason | None:
+    def reason(self, known: Recalled) -> Reason | None:
         """Why it is settled: `none`, `single`, `semantic` or `confident`; None where a model is to be asked."""
         if self.abstains(known.in_scope) or (known.blank and known.candidates > 1):
             return Reason.NONE
@@ -198,7 +198,7 @@ class Settling:
         below = self.cascade.abstain_below
         return below is not None and in_scope is not None and in_scope < below
 
-    def sureness(self, known: Known) -> float | None:
+    def sureness(self, known: Recalled) -> float | None:
         """What `skip_llm_above` is compared with; None where nothing is known, or where the first cannot run.
 
         Confidence says which flow is right if any is. A model that is believed when it says "none" is left out only
@@ -210,7 +210,7 @@ class Settling:
             return min(known.confidence, known.in_scope)
         return known.confidence
 
-    def doubts(self, known: Known) -> bool:
+    def doubts(self, known: Recalled) -> bool:
         """Whether a model has to say if the only candidate fits.
 
         Recall that chooses how many there are leaves one where it is sure which, and that says little of whether any
@@ -271,7 +271,7 @@ class ModelChoice:
             if situation is not None and situation.growing is not None:
                 situation.growing.keep(built().shown or ())
             answer, (reading, choice) = await self.client.ask_until_usable(
-                lambda: Question(built().messages, built().schema, built().wanted),
+                lambda: Inquiry(built().messages, built().schema, built().wanted),
                 deadline,
                 read=read,
                 problem=problem,
@@ -454,7 +454,7 @@ class Choosing:
         flows = (self.flows.get(each.flow_id) for each in candidates)
         return any(flow is not None and flow.max_error is not None for flow in flows)
 
-    async def calibrate(self, cases: Sequence[Labelled]) -> Calibration:
+    async def calibrate(self, cases: Sequence[Sample]) -> Calibration:
         """Learn from labelled requests how sure the stages are, and go by it from now on."""
         learned = await calibrated(cases, self.decider, timeout_s=self.timeout_s)
         self.budget = replace(self.budget, calibration=learned)
@@ -571,10 +571,10 @@ class Choosing:
             return None
         return replace(top(narrowed.candidates, self.flows, reason), notes=self._caveat(narrowed))
 
-    def _known(self, request: Request, narrowed: CandidateSet) -> Known:
+    def _known(self, request: Request, narrowed: CandidateSet) -> Recalled:
         """What is known of a request once these are recalled."""
         candidates = narrowed.candidates
-        return Known(
+        return Recalled(
             candidates=len(candidates),
             confidence=candidates[0].confidence if candidates else None,
             in_scope=narrowed.in_scope,

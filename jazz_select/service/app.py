@@ -174,7 +174,7 @@ def _call(told: Operation) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AppPart:
     """Something that is mounted beside the API."""
 
     routes: Sequence[BaseRoute]
@@ -186,7 +186,7 @@ def make_app(
     options: ServeOptions | None = None,
     *,
     life: Lifecycle | None = None,
-    parts: Sequence[Part] = (),
+    parts: Sequence[AppPart] = (),
 ) -> Starlette:
     """Put the service together; what it serves has been loaded before, and is closed by whoever opened it."""
     wanted = options or ServeOptions()
@@ -224,7 +224,7 @@ _AFTER_S: Final = 0.3
 """How long the first requests have for themselves: loading takes time from what is answered meanwhile."""
 
 
-def deferred(paths: Sequence[str], modules: Sequence[str], make: Callable[[], Part]) -> Part:
+def deferred(paths: Sequence[str], modules: Sequence[str], make: Callable[[], AppPart]) -> AppPart:
     """A part that is loaded soon after the service has started, or as soon as somebody asks for it, who then waits.
 
     What cannot be loaded is said in the log, and to whoever asks.
@@ -235,13 +235,13 @@ def deferred(paths: Sequence[str], modules: Sequence[str], make: Callable[[], Pa
         make: Makes it, then; in the event loop.
     """
     place = _Place(tuple(paths), tuple(modules), make)
-    return Part([place], place.lifespan)
+    return AppPart([place], place.lifespan)
 
 
 class _Place(BaseRoute):
     """Stands where the routes of a part will stand."""
 
-    def __init__(self, paths: tuple[str, ...], modules: tuple[str, ...], make: Callable[[], Part]) -> None:
+    def __init__(self, paths: tuple[str, ...], modules: tuple[str, ...], make: Callable[[], AppPart]) -> None:
         self._paths, self._modules, self._make = paths, modules, make
         self._wanted, self._over = asyncio.Event(), asyncio.Event()
         self._routes: asyncio.Future[Sequence[BaseRoute]]

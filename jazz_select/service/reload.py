@@ -31,7 +31,7 @@ _READ: Final = frozenset({".py", *SUFFIXES})
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenFiles:
     """What lay at all places of a catalogue at one moment; two are equal where nothing changed."""
 
     files: tuple[tuple[str, int, int, int], ...] = ()
@@ -52,7 +52,7 @@ class Seen:
         return path in self.landmarks or (os.path.dirname(path) in self.folders and not _is_passing(path))  # noqa: PTH120
 
 
-def look(sources: Iterable[str | Path]) -> Seen:
+def look(sources: Iterable[str | Path]) -> SeenFiles:
     """What lies there now. A place that is gone holds nothing."""
     files: set[tuple[str, int, int, int]] = set()
     folders: dict[str, None] = {}
@@ -66,7 +66,7 @@ def look(sources: Iterable[str | Path]) -> Seen:
             with suppress(OSError):  # gone meanwhile, or not to be read: reading it will say so
                 found = os.stat(path)  # noqa: PTH116
                 files.add((path, found.st_mtime_ns, found.st_size, found.st_ino))
-    return Seen(tuple(sorted(files)), tuple(folders), tuple(landmarks))
+    return SeenFiles(tuple(sorted(files)), tuple(folders), tuple(landmarks))
 
 
 def roots(sources: Iterable[str | Path]) -> Sequence[str]:
@@ -155,7 +155,7 @@ class ReadAnew:
     ) -> None:
         """Wrap what reads; nothing is read yet. Other catalogues are waited for so many seconds."""
         self.places = tuple(places)
-        self.seen = Seen()
+        self.seen = SeenFiles()
         self._read, self._patience_s = read, patience_s
         self._ours: dict[str, ModuleType] = {}
         self._written: Mapping[str, bytes] | None = None
@@ -167,7 +167,7 @@ class ReadAnew:
             FlowLoadError: Code there raised what is no `Exception`, which would end more than the reading; or another
                 catalogue is being read, and does not come to its end.
         """
-        seen, self.seen = look(self.places), Seen()
+        seen, self.seen = look(self.places), SeenFiles()
         try:
             with self._as_written(seen):
                 self.seen = seen  # not before: what could not even begin is to be tried again
@@ -178,7 +178,7 @@ class ReadAnew:
             raise FlowLoadError(str(self.places[0]), f"running it raised {describe_error(error)}") from error
 
     @contextmanager
-    def _as_written(self, seen: Seen) -> Generator[None]:
+    def _as_written(self, seen: SeenFiles) -> Generator[None]:
         """Inside, what is imported from there is what is written there now.
 
         Where no file of Python changed since the last time, its modules stay with all that they hold, such as open
@@ -226,7 +226,7 @@ class ReadAnew:
         return taken
 
 
-def _digests(seen: Seen) -> Mapping[str, bytes]:
+def _digests(seen: SeenFiles) -> Mapping[str, bytes]:
     """Each file of Python there, with a digest of what is in it."""
     found: dict[str, bytes] = {}
     for path, *_ in seen.files:
@@ -317,7 +317,7 @@ class _Watch:
     def __init__(self, catalogue: RunningCatalogue, read: ReadAnew, every_s: float | None) -> None:
         self._catalogue, self._read, self._every_s = catalogue, read, every_s
         self._stirred, self._moved = asyncio.Event(), asyncio.Event()
-        self._seen, self._folders = Seen(), set[str]()
+        self._seen, self._folders = SeenFiles(), set[str]()
         self._again_at = None if catalogue.is_ready else monotonic() + _AGAIN_S  # it failed when the service started
         self._pause_s = _AGAIN_S
 
@@ -345,10 +345,10 @@ class _Watch:
                 listener.cancel()
                 await asyncio.gather(listener, return_exceptions=True)
 
-    async def _look(self) -> Seen:
+    async def _look(self) -> SeenFiles:
         return await in_thread(look, self._read.places)
 
-    async def _settle(self, seen: Seen) -> None:
+    async def _settle(self, seen: SeenFiles) -> None:
         """Wait until nobody writes any more."""
         for _ in range(_NOISY):
             await asyncio.sleep(_QUIET_S)

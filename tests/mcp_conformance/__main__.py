@@ -26,7 +26,7 @@ import yaml
 from jazz_select import Flow, FlowRegistry, ProceduralMemory
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.app import Part, make_app
+from jazz_select.service.app import AppPart, make_app
 from jazz_select.service.http.limits import Lifecycle, catalogue_of
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.mcp.server import AgentServer, McpApp
@@ -106,7 +106,7 @@ async def serving() -> AsyncGenerator[str]:
         served = ServedAgents({"support": running}, is_open=True)
         mcp_app = McpApp(served, catalogue_of, lambda each: AgentServer(each, gateway, listed="all"))
         options, life, ready = ServeOptions(stop_s=1, panel=False), Lifecycle(), asyncio.Event()
-        app = make_app(served, options, life=life, parts=[Part(mcp_app.routes(), mcp_app.lifespan)])
+        app = make_app(served, options, life=life, parts=[AppPart(mcp_app.routes(), mcp_app.lifespan)])
         listening = bound("127.0.0.1", 0)
         task = asyncio.create_task(serve(app, listening, options=options, life=life, ready=ready.set))
         try:

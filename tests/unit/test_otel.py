@@ -5,7 +5,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 
-from jazz_select.chat.client import ChatClient, Question
+from jazz_select.chat.client import ChatClient, Inquiry
 from jazz_select.errors import ModelError
 from jazz_select.routing import FlowExecutor
 from jazz_select.telemetry import Trace, span
@@ -94,7 +94,7 @@ def _id(found: ReadableSpan) -> int:
 
 
 async def asked(model: ScriptedModel, *messages: Message) -> None:
-    await ChatClient(model).ask(lambda: Question(messages), Deadline.after(None))
+    await ChatClient(model).ask(lambda: Inquiry(messages), Deadline.after(None))
 
 
 async def test_opentelemetry_gets_content_where_it_is_wanted_and_errors_always() -> None:

@@ -12,7 +12,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 
 from jazz_select import otel
-from jazz_select.chat.client import ChatClient, Question
+from jazz_select.chat.client import ChatClient, Inquiry
 from jazz_select.routing import FlowExecutor
 from jazz_select.telemetry import Trace, span
 from jazz_select.testing import ScriptedModel
@@ -120,7 +120,7 @@ async def test_tokens_out_of_a_cache_are_told() -> None:
     hook, exporter = exported(with_content=False)
     usage = Usage(input_tokens=100, output_tokens=5, cached_tokens=64)
     with Trace([hook]):
-        question = Question((Message(role="user", content="hello"),))
+        question = Inquiry((Message(role="user", content="hello"),))
         await ChatClient(ScriptedModel(Reply(text="hi", usage=usage))).ask(lambda: question, Deadline.after(None))
     (found,) = exporter.get_finished_spans()
     assert known(found)["gen_ai.usage.cache_read.input_tokens"] == 64

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_beside
 from jazz_select.agent.chain.options import ChainOptions, OnLimit, Strategy
-from jazz_select.agent.chain.output_schema import OutputSchema, Read, SchemaLike, output_schema
+from jazz_select.agent.chain.output_schema import OutputSchema, Parsed, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply, as_messages
 from jazz_select.agent.chain.transcript import (
     CallRecord,
@@ -191,7 +191,7 @@ class Formatter:
                     )
         raise self._error(problem, "reply", context)
 
-    def _formatted(self, read: Read, context: tuple[Message, ...]) -> Formatted:
+    def _formatted(self, read: Parsed, context: tuple[Message, ...]) -> Formatted:
         return Formatted(
             value=read.value,
             text=self.last_text,

@@ -29,7 +29,7 @@ _MOST_CHECKED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class Parsed:
     """What was made of a reply: the value and its plain JSON, or what is wrong."""
 
     value: Any = None
@@ -60,19 +60,19 @@ class OutputSchema:
         """Whether its root is an object, as providers want it."""
         return self.json.get("type") == "object"
 
-    def read(self, text: str | None, *, truncated: bool = False) -> Read:
+    def read(self, text: str | None, *, truncated: bool = False) -> Parsed:
         """The value in a reply: the reply itself, else the last value in it that is valid, else what a repair makes.
 
         A reply that was cut off is not repaired: half of an answer may be valid, too.
         """
         if text is None or not text.strip():
-            return Read(problem="the reply is empty")
+            return Parsed(problem="the reply is empty")
         if large := too_large(text):
-            return Read(problem=f"the reply {large}")
+            return Parsed(problem=f"the reply {large}")
         whole = decoded(text.strip())
         if whole is not BROKEN:
             return self.check(whole)
-        first: Read | None = None
+        first: Parsed | None = None
         for each in islice(reversed(embedded(text)), _MOST_CHECKED):
             read = self.check(each)
             if not read.problem:
@@ -80,28 +80,28 @@ class OutputSchema:
             first = first or read
         if not truncated and ends_as_json(text) and (mended := repaired(text)) is not BROKEN:
             return self.check(mended)
-        return first or Read(problem="the reply was cut off" if truncated else "the reply is no JSON")
+        return first or Parsed(problem="the reply was cut off" if truncated else "the reply is no JSON")
 
-    def check(self, plain: Any) -> Read:
+    def check(self, plain: Any) -> Parsed:
         """Hold JSON values against it."""
         try:
             text = json.dumps(plain, allow_nan=False)
         except (ValueError, TypeError, RecursionError) as error:
-            return Read(problem=f"it is no JSON: {problem_of(error)}")
+            return Parsed(problem=f"it is no JSON: {problem_of(error)}")
         if self.model is None:
             problem = self._checker.problems(plain)
-            return Read(problem=problem) if problem else Read(value=plain, plain=plain)
+            return Parsed(problem=problem) if problem else Parsed(value=plain, plain=plain)
         from pydantic import ValidationError
 
         try:
-            return Read(value=self.model.model_validate_json(text), plain=plain)
+            return Parsed(value=self.model.model_validate_json(text), plain=plain)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
-            return Read(
+            return Parsed(
                 problem="; ".join(f"{place(each['loc'])}{beginning(each['msg'], LONGEST_PROBLEM)}" for each in first)
             )
         except Exception as error:  # noqa: BLE001 - a validator of the class's own may fail with anything
-            return Read(problem=problem_of(error))
+            return Parsed(problem=problem_of(error))
 
 
 async def output_schema(schema: SchemaLike) -> OutputSchema:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Self, cast
 
 from jazz_select.agent.chain.transcript import AssistantText, CallRecord, Entry, Purpose, ToolRequest, ToolResult
-from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for
+from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
 from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, ModelError
@@ -87,7 +87,7 @@ class Asker:
         self, messages: Sequence[Message], purpose: Purpose, schema: Mapping[str, Any] | None = None
     ) -> RecordedReply:
         """Ask once; what a model raises passes as it is."""
-        question = Question(tuple(messages), schema)
+        question = Inquiry(tuple(messages), schema)
         return self.said(await self.client.ask(lambda: question, Deadline.after(self.timeout_s)), purpose)
 
     async def stream(
@@ -107,7 +107,7 @@ class Asker:
                 raise ModelError(self.client.name, f"the reply is longer than {LONGEST} characters", retryable=False)
             await on_text(piece)
 
-        question = Question(tuple(messages), schema)
+        question = Inquiry(tuple(messages), schema)
         return self.said(await self.client.stream(question, Deadline.after(self.timeout_s), hear), purpose)
 
     def said(self, answer: ChatReply, purpose: Purpose) -> RecordedReply:

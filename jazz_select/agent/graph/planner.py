@@ -8,7 +8,7 @@ import orjson
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
 from jazz_select.arguments import Count, checked
-from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for
+from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
 from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, PlanError
@@ -88,7 +88,7 @@ class ModelPlanner(Generic[StateT]):
         if not self._client.takes_schema:
             messages = _with_instruction(messages, self._told)
         named = ", ".join(map(name_shown, self._actions))
-        question = Question(messages, self._schema, f"one JSON object with one of: {named}")
+        question = Inquiry(messages, self._schema, f"one JSON object with one of: {named}")
         _, decision = await self._client.ask_until_usable(
             lambda: question,
             Deadline.after(self._timeout_s),

@@ -17,11 +17,11 @@ from jazz_select.evaluation.changes.reasons import explained, reasons
 from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
 from jazz_select.evaluation.changes.side_run import Job, SideRun
 from jazz_select.evaluation.changes.sides import side_of
-from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source, dumps, questions
+from jazz_select.evaluation.changes.snapshots import Probe, SideState, Source, dumps, questions
 from jazz_select.evaluation.changes.undoing import Undone
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.overlay import load_overlay
-from jazz_select.evaluation.route import Asked, Policy
+from jazz_select.evaluation.route import Policy, Query
 
 MOST_COUNTED = 200
 """Requests whose prompts are counted: each takes about a millisecond on either side."""
@@ -34,7 +34,7 @@ async def diff(  # noqa: PLR0913 - options with a name
     flows: str = "flows",
     base_flows: str | None = None,
     cases: Iterable[Case | Path | str] | Path | str = (),
-    requests: Iterable[str | Asked] = (),
+    requests: Iterable[str | Query] = (),
     policy: Policy | None = None,
     embedder: str = "auto",
     language: str = "english",
@@ -102,7 +102,7 @@ async def diff(  # noqa: PLR0913 - options with a name
 
 
 async def _explained(
-    found: Difference, sides: tuple[Snapshot, Snapshot], asked: Sequence[Question], run: SideRun, book: RouteBook
+    found: Difference, sides: tuple[SideState, SideState], asked: Sequence[Probe], run: SideRun, book: RouteBook
 ) -> Difference:
     """With what moved each request; as it was found before, where the same requests moved between the same flows."""
     before, after = sides
@@ -116,7 +116,7 @@ async def _explained(
         async def ask(parts: Undone, changes: Sequence[RouteChange]) -> Sequence[str]:
             known = (questions.get(id(each.before)) for each in changes)
             requests = [
-                Asked(request=change.request, episodes=change.episodes) if each is None else each.asked
+                Query(request=change.request, episodes=change.episodes) if each is None else each.asked
                 for change, each in zip(changes, known, strict=True)
             ]
             return await run.undone(parts, requests)
@@ -174,8 +174,8 @@ _NO_CASES = (
 
 
 async def _snapshots(
-    runs: Sequence[SideRun], cases: Sequence[Case], logged: Sequence[str | Asked]
-) -> tuple[Snapshot, Snapshot, tuple[Question, ...]]:
+    runs: Sequence[SideRun], cases: Sequence[Case], logged: Sequence[str | Query]
+) -> tuple[SideState, SideState, tuple[Probe, ...]]:
     opened = await asyncio.gather(*(run.open() for run in runs), return_exceptions=True)
     failed = next((each for each in opened if isinstance(each, BaseException)), None)
     if failed is not None:
@@ -196,7 +196,7 @@ async def _snapshots(
     return older, newer, asked
 
 
-def _counted(asked: Sequence[Question]) -> list[Question]:
+def _counted(asked: Sequence[Probe]) -> list[Probe]:
     """The cases and logged requests whose prompts are counted: the same ones on both sides, and the next time."""
     users = [each for each in asked if each.source is not Source.EXAMPLE]
     return sorted(users, key=lambda each: each.key)[:MOST_COUNTED]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from jazz_select.arguments import Constraint, Probability, checked
-from jazz_select.evaluation.changes.snapshots import Question, Snapshot, Source
+from jazz_select.evaluation.changes.snapshots import Probe, SideState, Source
 from jazz_select.evaluation.metrics import recall_at
-from jazz_select.evaluation.route import Outcome, Route
+from jazz_select.evaluation.route import Outcome, Routed
 from jazz_select.evaluation.rules import rules, table_as
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
@@ -172,8 +172,8 @@ class RouteChange:
     episodes: tuple[str, ...]
     source: Source
     expect: tuple[str, ...] | None
-    before: Route
-    after: Route
+    before: Routed
+    after: Routed
     kinds: tuple[ChangeKind, ...]
     effect: Effect
     entered: tuple[str, ...] = ()
@@ -306,7 +306,7 @@ class Difference(Framed):
 
     @classmethod
     def between(
-        cls, base: Snapshot, head: Snapshot, asked: Sequence[Question], gates: "Gates | None" = None
+        cls, base: SideState, head: SideState, asked: Sequence[Probe], gates: "Gates | None" = None
     ) -> "Difference":
         """What is different in `head`, the most harmful change first.
 
@@ -425,7 +425,7 @@ def _row(told: Mapping[str, Any]) -> dict[str, Any]:
     return {name: sides[name] if name in sides else told[name] for name in _COLUMNS}
 
 
-def _led(route: Route) -> dict[str, Any]:
+def _led(route: Routed) -> dict[str, Any]:
     """Where a version leads a request, as plain JSON types."""
     return {
         "first": route.first,
@@ -464,14 +464,14 @@ def sure_in_words(confidence: float | None) -> str:
 class _Told:
     """A question with what both versions say to it, and which flows are right in each: see `labels`."""
 
-    question: Question
-    before: Route
-    after: Route
+    question: Probe
+    before: Routed
+    after: Routed
     had: tuple[str, ...] | None
     has: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, question: Question, base: Snapshot, head: Snapshot, flows: FlowChanges) -> "_Told":
+    def of(cls, question: Probe, base: SideState, head: SideState, flows: FlowChanges) -> "_Told":
         return cls(
             question,
             _route(base, question),
@@ -480,13 +480,13 @@ class _Told:
             labels(question, head.flows, flows.renamed, older=False),
         )
 
-    def side(self, *, older: bool) -> tuple[Route, tuple[str, ...] | None]:
+    def side(self, *, older: bool) -> tuple[Routed, tuple[str, ...] | None]:
         return (self.before, self.had) if older else (self.after, self.has)
 
 
-def _route(side: Snapshot, question: Question) -> Route:
+def _route(side: SideState, question: Probe) -> Routed:
     """Where nothing is, nothing is found."""
-    return side.routes.get(question.key) or Route(request=question.asked.request)
+    return side.routes.get(question.key) or Routed(request=question.asked.request)
 
 
 def _change(told: _Told, flows: FlowChanges) -> RouteChange | None:
@@ -516,7 +516,7 @@ def _change(told: _Told, flows: FlowChanges) -> RouteChange | None:
     )
 
 
-def _kinds(before: Route, after: Route, flows: FlowChanges) -> tuple[ChangeKind, ...]:
+def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> tuple[ChangeKind, ...]:
     kinds: list[ChangeKind] = []
     if flows.now(before.first) != after.first:
         kinds.append(ChangeKind.FIRST)
@@ -531,7 +531,7 @@ def _kinds(before: Route, after: Route, flows: FlowChanges) -> tuple[ChangeKind,
     return tuple(kinds)
 
 
-def _moved(before: Route, after: Route, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _moved(before: Routed, after: Routed, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The candidates that were none before, and those that are none any more."""
     offered = {flows.now(each): each for each in before.candidates}
     kept = frozenset(after.candidates)
@@ -540,7 +540,7 @@ def _moved(before: Route, after: Route, flows: FlowChanges) -> tuple[tuple[str, 
 
 
 def labels(
-    question: Question, flows: Mapping[str, Mapping[str, Any]], renamed: Mapping[str, str], *, older: bool
+    question: Probe, flows: Mapping[str, Mapping[str, Any]], renamed: Mapping[str, str], *, older: bool
 ) -> tuple[str, ...] | None:
     """The right flows under the names that they have on one side; None where nobody said, or none of them is there."""
     if question.expect is None:
@@ -559,7 +559,7 @@ def _there(name: str, flows: Mapping[str, Mapping[str, Any]], names: Mapping[str
     return name if name in flows else other if other in flows else ""
 
 
-def _rightness(route: Route, right: tuple[str, ...] | None) -> int | None:
+def _rightness(route: Routed, right: tuple[str, ...] | None) -> int | None:
     """2 where the first is, 1 where it is a candidate, 0 where it is not; None where that is unknown."""
     if right is None:
         return None
@@ -640,7 +640,7 @@ def _pairs(told: Sequence[_Told], flows: FlowChanges, *, older: bool) -> Counter
     return pairs
 
 
-def _totals(side: Snapshot, told: Sequence[_Told], *, older: bool) -> Totals:
+def _totals(side: SideState, told: Sequence[_Told], *, older: bool) -> Totals:
     """Of one side; the later one has to answer for the cases of the earlier one as well."""
     outcomes: Counter[Outcome] = Counter()
     labelled, right = 0, 0.0
@@ -670,7 +670,7 @@ def _totals(side: Snapshot, told: Sequence[_Told], *, older: bool) -> Totals:
 _SHOWN = 5
 
 
-def _stale(base: Snapshot, head: Snapshot, asked: Sequence[Question], flows: FlowChanges) -> list[str]:
+def _stale(base: SideState, head: SideState, asked: Sequence[Probe], flows: FlowChanges) -> list[str]:
     """What there is to say of cases that name flows which the later version does not have."""
     gone, unknown = Counter[str](), Counter[str]()
     for each in asked:

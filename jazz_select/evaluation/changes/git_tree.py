@@ -72,7 +72,7 @@ def is_commit(name: str, folder: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class CommitChange:
     """A commit that changed something."""
 
     short: str
@@ -80,7 +80,7 @@ class Change:
     subject: str
 
 
-def commits_of(path: Path, *, most: int) -> tuple[Change, ...]:
+def commits_of(path: Path, *, most: int) -> tuple[CommitChange, ...]:
     """The last commits that changed what lies at and below a path, the newest first; none outside of a repository."""
     form = "--format=%h%x1f%cI%x1f%s"
     real = path.resolve()
@@ -89,7 +89,7 @@ def commits_of(path: Path, *, most: int) -> tuple[Change, ...]:
     except ConfigError:
         return ()
     rows = [each.split("\x1f") for each in told.decode(errors="replace").split("\0") if each.count("\x1f") >= 2]  # noqa: PLR2004
-    return tuple(Change(short=short, at=at, subject="\x1f".join(rest)) for short, at, *rest in rows)
+    return tuple(CommitChange(short=short, at=at, subject="\x1f".join(rest)) for short, at, *rest in rows)
 
 
 def _resolved(name: str, root: Path) -> str:

@@ -22,7 +22,7 @@ Ask = Callable[[Undone, Sequence[RouteChange]], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Edit:
     """A part of a change: what it is in words, the flows that it names, and how it is taken back."""
 
     what: str
@@ -30,36 +30,36 @@ class Part:
     undone: Undone
 
 
-def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Part]:
+def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Edit]:
     """Each flow that changed, as a part."""
     for name in flows.added:
-        yield Part(what=f"{name} is new", flows=frozenset({name}), undone={name: None})
+        yield Edit(what=f"{name} is new", flows=frozenset({name}), undone={name: None})
     for name in flows.removed:
-        yield Part(what=f"{name} was removed", flows=frozenset({name}), undone={name: before[name]})
+        yield Edit(what=f"{name} was removed", flows=frozenset({name}), undone={name: before[name]})
     old_names = {new: old for old, new in flows.renamed.items()}
     for new, old in old_names.items():
-        yield Part(what=f"{new} has a new name", flows=frozenset({old, new}), undone={new: None, old: before[old]})
+        yield Edit(what=f"{new} has a new name", flows=frozenset({old, new}), undone={new: None, old: before[old]})
     for name, changed in flows.changed.items():
         if name not in old_names:
             fields = {field: before[name][field] for field in changed if field in TOLD}
             what = f"{name} changed ({', '.join(changed)})"
             if fields:
-                yield Part(what=what, flows=frozenset({name}), undone={name: fields})
+                yield Edit(what=what, flows=frozenset({name}), undone={name: fields})
             if GUARD in changed:
                 yield from _of_guard(name, fields, after[name])
 
 
-def _of_guard(name: str, fields: Fields, now: Fields) -> Iterator[Part]:
+def _of_guard(name: str, fields: Fields, now: Fields) -> Iterator[Edit]:
     """An edited guard cannot be had back, as it is code; what it said can be, either way."""
     for opened in (True, False) if now[GUARD] else (False,):  # without a guard nothing is withheld any more
-        yield Part(
+        yield Edit(
             what=f"the guard of {name} {'withholds it' if opened else 'lets it through'}",
             flows=frozenset({name}),
             undone={name: {**fields, GUARD: opened}},
         )
 
 
-def smaller_parts(part: Part, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Part]:
+def smaller_parts(part: Edit, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Edit]:
     """What a changed flow's change is made of: examples that are new or gone, and other fields."""
     (name,) = part.undone if len(part.undone) == 1 else ("",)
     fields = part.undone.get(name)
@@ -73,21 +73,21 @@ def smaller_parts(part: Part, before: Mapping[str, Fields], after: Mapping[str, 
                 yield replace(part, undone={name: {GUARD: old}})
         else:
             what = f"the {field.replace('_', ' ')} of {name}"
-            yield Part(what=what, flows=frozenset({name}), undone={name: {field: old}})
+            yield Edit(what=what, flows=frozenset({name}), undone={name: {field: old}})
 
 
-def _of_examples(name: str, old: Sequence[str], new: Sequence[str]) -> Iterator[Part]:
+def _of_examples(name: str, old: Sequence[str], new: Sequence[str]) -> Iterator[Edit]:
     gone, come = [each for each in old if each not in new], [each for each in new if each not in old]
     for each in come:
         left = [text for text in new if text != each]
         what = f"‘{beginning(each, _SHOWN)}’ under {name}"
-        yield Part(what=what, flows=frozenset({name}), undone={name: {"examples": left}})
+        yield Edit(what=what, flows=frozenset({name}), undone={name: {"examples": left}})
     for each in gone:
         what = f"‘{beginning(each, _SHOWN)}’ is gone from {name}"
-        yield Part(what=what, flows=frozenset({name}), undone={name: {"examples": [*new, each]}})
+        yield Edit(what=what, flows=frozenset({name}), undone={name: {"examples": [*new, each]}})
     if len(gone) + len(come) > 1 or not gone + come:
         what = f"the examples of {name} together"
-        yield Part(what=what, flows=frozenset({name}), undone={name: {"examples": list(old)}})
+        yield Edit(what=what, flows=frozenset({name}), undone={name: {"examples": list(old)}})
 
 
 async def reasons(
@@ -104,7 +104,7 @@ async def reasons(
     open_places = [place for place, each in enumerate(found.changes) if ChangeKind.FIRST in each.kinds]
     work = _Work(found, ask, max(1, _MOST_WORK // max(1, len(after))))
     parts = _likely(list(flow_parts(found.flows, before, after)), found, open_places)
-    whole: dict[int, Part] = {}
+    whole: dict[int, Edit] = {}
     for part in parts:
         is_all = len(parts) == 1
         for place in await work.moved_back(part, [each for each in open_places if each not in whole], known=is_all):
@@ -121,12 +121,12 @@ async def reasons(
     rest = [place for place in open_places if place not in told]
     if rest and len(parts) > 1:
         together = {name: fields for part in parts for name, fields in part.undone.items()}
-        both = Part(what="several of these changes together", flows=frozenset(), undone=together)
+        both = Edit(what="several of these changes together", flows=frozenset(), undone=together)
         told |= dict.fromkeys(await work.moved_back(both, rest, known=False), both.what)
     return told
 
 
-def _likely(parts: Sequence[Part], found: Difference, places: Sequence[int]) -> list[Part]:
+def _likely(parts: Sequence[Edit], found: Difference, places: Sequence[int]) -> list[Edit]:
     """Those first whose flows most requests come from or go to."""
     ends = Counter[str]()
     for place in places:
@@ -143,7 +143,7 @@ class _Work:
     _ask: Ask
     _left: int
 
-    async def moved_back(self, part: Part, places: Sequence[int], *, known: bool) -> list[int]:
+    async def moved_back(self, part: Edit, places: Sequence[int], *, known: bool) -> list[int]:
         """The places of these requests that lead where they led before, with the part taken back.
 
         Where a part is all there is of the change (`known`), that is how the earlier version leads them.

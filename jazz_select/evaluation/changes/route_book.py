@@ -19,7 +19,7 @@ from pydantic import AfterValidator
 import jazz_select
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.changes.snapshots import dumps, loads
-from jazz_select.evaluation.route import Policy, Route
+from jazz_select.evaluation.route import Policy, Routed
 from jazz_select.evaluation.whole_files import write_whole
 from jazz_select.travel import value_of
 
@@ -53,7 +53,7 @@ class Catalogue:
 class Known:
     """What is known of one catalogue."""
 
-    routes: dict[str, Route] = field(default_factory=dict[str, Route])
+    routes: dict[str, Routed] = field(default_factory=dict[str, Routed])
     tokens: dict[str, int] = field(default_factory=dict[str, int])
 
 

@@ -22,7 +22,7 @@ from jazz_select.evaluation.changes.snapshots import catalogue_digest, dumps, lo
 from jazz_select.evaluation.changes.undoing import undone
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
-from jazz_select.evaluation.route import Asked, Policy, led, routes
+from jazz_select.evaluation.route import Policy, Query, led, routes
 from jazz_select.flow.base import Flow, FlowRegistry
 from jazz_select.flow.imports import NOT_THERE
 from jazz_select.flow.loading import load_flows
@@ -137,7 +137,7 @@ async def _without(
     job: Job, registry: FlowRegistry, wanted: Mapping[str, Any], how: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The first flow for each request, with parts of the change undone; none at all where no catalogue is left."""
-    asked = [Asked(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
+    asked = [Query(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
     try:
         made = undone(registry, wanted["undone"])
         return {"firsts": [each.first for each in await led(made, asked, job.policy, **how)]}
@@ -176,7 +176,7 @@ async def _deployed(job: Job, index: str, answer: _Answer) -> None:
 async def _routed(
     job: Job, registry: FlowRegistry, memory: ProceduralMemory, agent_id: str, wanted: Mapping[str, Any]
 ) -> dict[str, Any]:
-    asked = [Asked(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
+    asked = [Query(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
     found = await routes(registry, memory, agent_id, asked, job.policy)
     counted = [(asked[place], found[place]) for place in map(int, wanted["counted"])]
     tokens = await prompt_tokens(registry, counted)

@@ -16,10 +16,10 @@ import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBook
 from jazz_select.evaluation.changes.sides import Side
-from jazz_select.evaluation.changes.snapshots import Question, Snapshot, dumps, loads
+from jazz_select.evaluation.changes.snapshots import Probe, SideState, dumps, loads
 from jazz_select.evaluation.changes.undoing import Undone
 from jazz_select.evaluation.index import AGENT, PREFIX, in_memory
-from jazz_select.evaluation.route import Asked, Policy, Route
+from jazz_select.evaluation.route import Policy, Query, Routed
 from jazz_select.json_values import plain
 from jazz_select.text import describe_error
 from jazz_select.travel import value_of
@@ -96,7 +96,7 @@ class SideRun:
                 self._book.keep_flows(source, told)
         self.told = told
 
-    async def asked(self, questions: Sequence[Question], counted: Sequence[Question]) -> Snapshot:
+    async def asked(self, questions: Sequence[Probe], counted: Sequence[Probe]) -> SideState:
         """Where it leads these requests, and the tokens of the prompts for some of them."""
         known = self._book.routes(self.told.digest)
         unknown = {each.key: each for each in questions if each.key not in known.routes}
@@ -110,7 +110,7 @@ class SideRun:
             known = Known(routes=known.routes | new.routes, tokens=known.tokens | new.tokens)
         if not self.told.flows:
             notes += (f"there are no flows at {self.side.flows or self.side.label} in {self.side.label}",)
-        return Snapshot(
+        return SideState(
             label=self.side.label,
             flows=self.told.flows,
             routes={each.key: known.routes[each.key] for each in questions if each.key in known.routes},
@@ -118,7 +118,7 @@ class SideRun:
             notes=notes,
         )
 
-    async def _routed(self, questions: Mapping[str, Question], counted: Sequence[str]) -> Known:
+    async def _routed(self, questions: Mapping[str, Probe], counted: Sequence[str]) -> Known:
         """Where it leads these requests, by their keys, and the tokens of the prompts for some of them."""
         process = self._process or (await self._started())[0]
         places = {key: place for place, key in enumerate(questions)}
@@ -126,11 +126,11 @@ class SideRun:
         asked = [replace(each.asked, context=plain(each.asked.context)) for each in questions.values()]
         told = await process.asked({"asked": asked, "counted": [places[key] for key in counted]})
         return Known(
-            routes=dict(zip(questions, value_of(list[Route], told["routes"]), strict=True)),
+            routes=dict(zip(questions, value_of(list[Routed], told["routes"]), strict=True)),
             tokens=dict(zip(counted, told["tokens"], strict=True)),
         )
 
-    async def undone(self, parts: Undone, asked: Sequence[Asked]) -> Sequence[str]:
+    async def undone(self, parts: Undone, asked: Sequence[Query]) -> Sequence[str]:
         """The first flow for each of these requests, with parts of the change undone; empty where none can be told."""
         process = self._process or (await self._started())[0]
         plainly = [replace(each, context=plain(each.context)) for each in asked]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from jazz_select.evaluation.guard_code import guard_digest
-from jazz_select.evaluation.route import Asked, Outcome, Policy, Route, led
+from jazz_select.evaluation.route import Outcome, Policy, Query, Routed, led
 from jazz_select.flow.base import BaseFlow, digest_of
 from jazz_select.json_values import plain
 from jazz_select.ports import Embedder
@@ -39,7 +39,7 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class Probe:
     """A request that both versions are asked.
 
     Attributes:
@@ -49,7 +49,7 @@ class Question:
             that have it; None where nobody said.
     """
 
-    asked: Asked
+    asked: Query
     source: Source
     expect: tuple[str, ...] | None = None
 
@@ -59,15 +59,15 @@ class Question:
         return key_of(self.asked)
 
 
-def key_of(asked: Asked) -> str:
+def key_of(asked: Query) -> str:
     """What a request is kept under: text, earlier turns and context count, and nothing else."""
     told = dumps([asked.request, asked.episodes, plain(asked.context)])
     return hashlib.blake2b(told, digest_size=16).hexdigest()
 
 
 def questions(
-    cases: "Iterable[Case]", logged: Iterable[str | Asked], *sides: Mapping[str, Mapping[str, Any]]
-) -> tuple[Question, ...]:
+    cases: "Iterable[Case]", logged: Iterable[str | Query], *sides: Mapping[str, Mapping[str, Any]]
+) -> tuple[Probe, ...]:
     """Everything that is asked, each request once, in the order of its sources.
 
     Args:
@@ -75,10 +75,10 @@ def questions(
         logged: What users asked, with what was said before and what guards saw where that is known.
         sides: The flows of each version, by name, with their fields.
     """
-    asked = [Question(asked=Asked.of(case), source=Source.CASE, expect=case.expect) for case in cases]
+    asked = [Probe(asked=Query.of(case), source=Source.CASE, expect=case.expect) for case in cases]
     for each in logged:
-        told = each if isinstance(each, Asked) else Asked(request=each)
-        asked.append(Question(asked=told, source=Source.LOGGED))
+        told = each if isinstance(each, Query) else Query(request=each)
+        asked.append(Probe(asked=told, source=Source.LOGGED))
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for flows in sides:
         for name, fields in flows.items():
@@ -86,8 +86,8 @@ def questions(
                 owners[str(example)].add(name)
     for example in sorted(owners):
         expect = tuple(sorted(owners[example]))
-        asked.append(Question(asked=Asked(request=example), source=Source.EXAMPLE, expect=expect))
-    found: dict[str, Question] = {}
+        asked.append(Probe(asked=Query(request=example), source=Source.EXAMPLE, expect=expect))
+    found: dict[str, Probe] = {}
     for question in asked:
         if question.asked.request.strip() or question.asked.episodes:
             found.setdefault(question.key, question)
@@ -99,13 +99,13 @@ GUARD = "guard"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class SideState:
     """One version of a catalogue.
 
     Attributes:
         label: Which version, in words.
         flows: What each flow says, by its name: field to value.
-        routes: Where each request leads, by `Question.key`.
+        routes: Where each request leads, by `Probe.key`.
         tokens: About how many tokens the prompt of a model would take, of those requests for which that was found out;
             0 where no model is asked.
         notes: What there is to know of how it was made.
@@ -113,7 +113,7 @@ class Snapshot:
 
     label: str
     flows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    routes: Mapping[str, Route] = field(default_factory=dict[str, Route])
+    routes: Mapping[str, Routed] = field(default_factory=dict[str, Routed])
     tokens: Mapping[str, int] = field(default_factory=dict[str, int])
     notes: tuple[str, ...] = ()
 
@@ -139,14 +139,14 @@ def catalogue_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str
 
 async def snapshot(  # noqa: PLR0913 - options with a name
     registry: Mapping[str, BaseFlow],
-    asked: Sequence[Question],
+    asked: Sequence[Probe],
     *,
     label: str = "",
     policy: Policy | None = None,
     embedder: str | Embedder = "auto",
     language: str = "english",
     cache: Path | None = None,
-) -> Snapshot:
+) -> SideState:
     """A catalogue in this process, as data.
 
     Args:
@@ -162,15 +162,15 @@ async def snapshot(  # noqa: PLR0913 - options with a name
         EmbeddingError: The embedder failed.
         ConfigError: There is no such embedder or language.
     """
-    found: list[Route] = []
+    found: list[Routed] = []
     if registry and asked:
         requests = [each.asked for each in asked]
         found = await led(registry, requests, policy, embedder=embedder, language=language, cache=cache)
     by_key = {each.key: route for each, route in zip(asked, found, strict=False)}
-    return Snapshot(label=label, flows=told_by(registry), routes=by_key)
+    return SideState(label=label, flows=told_by(registry), routes=by_key)
 
 
-async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple[Asked, Route]]) -> list[int]:
+async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple[Query, Routed]]) -> list[int]:
     """About how many tokens the prompt for each of these requests takes, given its route; 0 where no model is asked.
 
     The prompts are those of a `FlowSelector` with a model that counts them and chooses nothing.

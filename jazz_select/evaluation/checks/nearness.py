@@ -60,7 +60,7 @@ Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Neighbours:
     """Every example asked of every flow."""
 
     flows: Sequence[BaseFlow]
@@ -98,7 +98,7 @@ class Asked:
         )
 
 
-def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
+def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Neighbours | None:
     """Ask the examples; None where there are too few to tell what is usual."""
     judged = [flow for flow in flows if flow.examples]
     if len(judged) < _FEWEST_FLOWS or sum(len(flow.examples) > 1 for flow in judged) < _FEWEST_FLOWS:
@@ -119,7 +119,7 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Asked | None:
     for each in heard:
         numbers.append(seen.get(each.flow, 0))
         seen[each.flow] = numbers[-1] + 1
-    return Asked(
+    return Neighbours(
         flows=judged,
         whose=np.array([each.flow for each in heard]),
         numbers=numbers,
@@ -152,7 +152,7 @@ def _unit(rows: Vectors) -> Vectors:
     return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
-def nearness(asked: Asked, places: Places) -> Iterator[Finding]:
+def nearness(asked: Neighbours, places: Places) -> Iterator[Finding]:
     """What lies where it should not."""
     twins = list(_twins(asked))
     for one, other in twins:
@@ -181,7 +181,7 @@ def _scatter(values: npt.NDArray[np.floating]) -> tuple[float, float]:
     return middle, max(1.4826 * float(np.median(np.abs(values - middle))), 1e-6)
 
 
-def _misplaced(asked: Asked, twins: set[frozenset[int]], places: Places) -> Iterator[Finding]:
+def _misplaced(asked: Neighbours, twins: set[frozenset[int]], places: Places) -> Iterator[Finding]:
     rows = np.arange(len(asked.whose))
     own = asked.scores[rows, asked.whose]
     others = np.where(asked.related[asked.whose], -np.inf, asked.scores)
@@ -210,7 +210,7 @@ def _misplaced(asked: Asked, twins: set[frozenset[int]], places: Places) -> Iter
         )
 
 
-def _says_what(asked: Asked, example: int, other: int) -> bool:
+def _says_what(asked: Neighbours, example: int, other: int) -> bool:
     """Whether no text lies nearer to an example than one of another flow, and none of its own is as near by far."""
     cosines = asked.texts @ asked.texts[example]
     cosines[example] = -1.0
@@ -218,13 +218,13 @@ def _says_what(asked: Asked, example: int, other: int) -> bool:
     return int(asked.whose[int(cosines.argmax())]) == other and cosines.max() - own > _NEARER
 
 
-def _first(asked: Asked) -> npt.NDArray[np.int_]:
+def _first(asked: Neighbours) -> npt.NDArray[np.int_]:
     """The flow that each example leads to without itself, but for parts and wholes of its own."""
     others = np.where(asked.related[asked.whose], -np.inf, asked.scores)
     return others.argmax(axis=1)
 
 
-def _broad(asked: Asked, places: Places) -> Iterator[Finding]:
+def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
     """What would do for any flow, unless its flow is for that alone: then it has more of the kind."""
     of_help = {number for number, flow in enumerate(asked.flows) if sum(map(is_broad, flow.examples)) > 1}
     first = _first(asked)
@@ -248,7 +248,7 @@ def _at_least(count: int, usual: float) -> float:
     return max(0.0, 1.0 - less)
 
 
-def _contradicting(asked: Asked, places: Places) -> Iterator[Finding]:
+def _contradicting(asked: Neighbours, places: Places) -> Iterator[Finding]:
     """Texts about a flow that lie with the examples of another, and share no word with its own or with its name."""
     own = asked.described.diagonal()
     for number, flow in enumerate(asked.flows):
@@ -276,7 +276,7 @@ def _stems_of(text: str) -> set[str]:
     return {word[:5] for word in set(words_of(text)) - EMPTY_WORDS if len(word) > _SHORT_WORD}
 
 
-def _unreachable(asked: Asked, paired: set[int], places: Places) -> Iterator[Finding]:
+def _unreachable(asked: Neighbours, paired: set[int], places: Places) -> Iterator[Finding]:
     """First for none, or for others rather, where that is no chance: chance leaves each a share of its own."""
     first, count = _first(asked), len(asked.flows)
     own = first == asked.whose
@@ -311,7 +311,7 @@ def _unreachable(asked: Asked, paired: set[int], places: Places) -> Iterator[Fin
             )
 
 
-def _twins(asked: Asked) -> Iterator[tuple[int, int]]:
+def _twins(asked: Neighbours) -> Iterator[tuple[int, int]]:
     """Pairs that their own examples hardly tell apart, and pairs that say the same in so many words."""
     count = len(asked.flows)
     told, wrong, sizes = _told_apart(asked)
@@ -329,7 +329,7 @@ def _twins(asked: Asked) -> Iterator[tuple[int, int]]:
             yield one, other
 
 
-def _told_apart(asked: Asked) -> tuple[Floats, Floats, Floats]:
+def _told_apart(asked: Neighbours) -> tuple[Floats, Floats, Floats]:
     """How far the examples of each two flows tell them apart: the mean lead of their own flow over its scatter.
 
     Returns:
@@ -348,7 +348,7 @@ def _told_apart(asked: Asked) -> tuple[Floats, Floats, Floats]:
     return told, np.minimum(wrong, wrong.T), sizes
 
 
-def _of_twins(asked: Asked, one: int, other: int, places: Places) -> Finding:
+def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Finding:
     mine, theirs = asked.flows[one], asked.flows[other]
     leads = {
         int(example): float(asked.scores[example, own] - asked.scores[example, rival])

@@ -12,7 +12,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import folded_alias
 from jazz_select.routing.executor import chain_of
 from jazz_select.routing.schemas.assignability import NEVER, assignable
-from jazz_select.routing.schemas.compatibility import Field, outputs, ways
+from jazz_select.routing.schemas.compatibility import Slot, outputs, ways
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, near, word_list
@@ -144,7 +144,7 @@ def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[
         steps = [tools[step] for step in chain_of(flow) if isinstance(step, str) and step in tools]
     except FlowValidationError:
         return
-    given: defaultdict[str, list[tuple[Tool, Field]]] = defaultdict(list)
+    given: defaultdict[str, list[tuple[Tool, Slot]]] = defaultdict(list)
     for tool in steps:
         wanted = {each.folded: each for way in ways(tool)[:1] for each in way if each.certain}
         for folded, want in wanted.items():
@@ -163,7 +163,7 @@ def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[
             given[each.folded].append((tool, each))
 
 
-def _never(there: Field, wanted: Field) -> bool:
+def _never(there: Slot, wanted: Slot) -> bool:
     return assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root) == NEVER
 
 

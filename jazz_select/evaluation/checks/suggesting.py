@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import yaml
 
-from jazz_select.chat.client import ChatClient, Question, client_for
+from jazz_select.chat.client import ChatClient, Inquiry, client_for
 from jazz_select.chat.json_reader import BROKEN, after_thoughts, repaired, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
@@ -26,7 +26,7 @@ from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.structure import has_definition
 from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_unwritten, words_of
 from jazz_select.evaluation.corrections import DOUBT, Correction, Neighbourhood
-from jazz_select.evaluation.route import Asked, led
+from jazz_select.evaluation.route import Query, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
@@ -87,7 +87,7 @@ class Writer:
 
     async def _asked(self, task: str, told: dict[str, Any], wanted: str) -> list[Any]:
         messages = (Message(role="system", content=task), Message(role="user", content=json_line(told)))
-        question = Question(messages, wanted=wanted)
+        question = Inquiry(messages, wanted=wanted)
         reply = await self.client.ask(lambda: question, Deadline.after(self.timeout_s))
         text = after_thoughts(reply.text or "")
         found = values_in(text)
@@ -127,7 +127,7 @@ _HEAD = """\
 """
 
 
-class Part(StrEnum):
+class Target(StrEnum):
     """What of a flow a suggestion is for."""
 
     EXAMPLE = "example"
@@ -177,7 +177,7 @@ class Suggestion:
         evidence: The requests that led to it.
     """
 
-    part: Part
+    part: Target
     flow: str
     text: str
     source: Basis
@@ -208,9 +208,9 @@ class Suggestions(Framed):
     notes: tuple[str, ...] = ()
     took_s: float = field(default=0.0, compare=False)
 
-    def of(self, flow: str, part: Part | str) -> tuple[Suggestion, ...]:
+    def of(self, flow: str, part: Target | str) -> tuple[Suggestion, ...]:
         """Those of one part of one flow."""
-        return tuple(each for each in self.suggested if each.flow == flow and each.part == Part(part))
+        return tuple(each for each in self.suggested if each.flow == flow and each.part == Target(part))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; times in seconds."""
@@ -328,7 +328,7 @@ async def _doubted(
 ) -> Collection[int]:
     """Places of what people said that is doubted, as `learn` does."""
     said = [Correction(request=each.request, right=(each.flow,), first=each.first) for each in given]
-    asked = [Asked(request=each.request) for each in given]
+    asked = [Query(request=each.request) for each in given]
     routes = await led(registry, asked, embedder=embedder, language=language)
     near = await asyncio.to_thread(Neighbourhood, registry, embedder)
     return await asyncio.to_thread(near.doubted, said, routes)
@@ -383,7 +383,7 @@ class _Work:
             for text in self._diverse(name, list(sure)):
                 said = "confirmed" if sure[text] >= 1 else f"P = {sure[text]:.2f}"
                 why = f"Somebody asked this and {name} was right ({said})."
-                self._add(Part.EXAMPLE, name, text, Basis.LOG, why)
+                self._add(Target.EXAMPLE, name, text, Basis.LOG, why)
 
     def colliding(
         self, catalogue: Mapping[str, BaseFlow], findings: Sequence[Finding], wanting: Collection[str]
@@ -414,7 +414,7 @@ class _Work:
             if text and len(text) <= LONGEST_CONDITION and text.casefold() != flow.condition.casefold():
                 why = f"A model wrote it, to tell {flow.name} from {neighbour.name}."
                 self._add(
-                    Part.CONDITION, flow.name, text, Basis.MODEL, why, other=neighbour.name, evidence=finding.evidence
+                    Target.CONDITION, flow.name, text, Basis.MODEL, why, other=neighbour.name, evidence=finding.evidence
                 )
                 continue
             if text:
@@ -422,7 +422,7 @@ class _Work:
             if drawn := _drawn(flow, neighbour):
                 why = f"{finding.what} {finding.remedy}"
                 self._add(
-                    Part.CONDITION,
+                    Target.CONDITION,
                     flow.name,
                     drawn,
                     Basis.CATALOGUE,
@@ -435,7 +435,7 @@ class _Work:
         """Examples that a model wrote, those left that lie nearest to their own flow and repeat nothing."""
         if writer is None or not self.catalogue.holds(flow.name):
             return
-        already = sum(each.flow == flow.name and each.part is Part.EXAMPLE for each in self.made)
+        already = sum(each.flow == flow.name and each.part is Target.EXAMPLE for each in self.made)
         if already >= self.most:
             return
         try:
@@ -449,7 +449,7 @@ class _Work:
         texts = [text for text, is_other in zip(texts, nearer, strict=True) if not is_other]
         for text in self._diverse(flow.name, texts)[: self.most - already]:
             why = f"A model wrote it; no flow lies nearer to it than {flow.name}."
-            self._add(Part.EXAMPLE, flow.name, text, Basis.MODEL, why)
+            self._add(Target.EXAMPLE, flow.name, text, Basis.MODEL, why)
 
     def _is_fit(self, text: str) -> bool:
         reason = ""
@@ -466,18 +466,18 @@ class _Work:
         return not reason
 
     def _diverse(self, flow: str, texts: Sequence[str]) -> list[str]:
-        mine = [each.text for each in self.made if each.flow == flow and each.part is Part.EXAMPLE]
+        mine = [each.text for each in self.made if each.flow == flow and each.part is Target.EXAMPLE]
         kept = self.catalogue.diverse(flow, texts, mine, self.most)
         self.dropped.update(["too like another one, or beyond the most"] * (len(texts) - len(kept)))
         return kept
 
     def _negative(self, request: str, first: str, right: str) -> None:
-        if sum(each.flow == first and each.part is Part.NEGATIVE for each in self.made) < self.most:
+        if sum(each.flow == first and each.part is Target.NEGATIVE for each in self.made) < self.most:
             why = f"It comes to {first} first and is {right}'s: give it to {right}, or have {first} exclude it."
             evidence = (Evidence(text=request, flow=right, other=first),)
-            self._add(Part.NEGATIVE, first, request, Basis.LOG, why, other=right, evidence=evidence)
+            self._add(Target.NEGATIVE, first, request, Basis.LOG, why, other=right, evidence=evidence)
 
-    def _add(self, part: Part, flow: str, text: str, source: Basis, why: str, **more: Any) -> None:
+    def _add(self, part: Target, flow: str, text: str, source: Basis, why: str, **more: Any) -> None:
         made = Suggestion(part=part, flow=flow, text=text, source=source, why=why, **more)
         if made not in self.made:
             self.made.append(made)

@@ -183,7 +183,7 @@ _RECORDS = {1: (13, True), 2: (21, True), 3: (9, False), 4: (17, False)}
 and unlinked, by number and by UUID, as the engine writes them."""
 
 
-class Door:
+class Gate:
     """`with door:` around each use of a resource; `shut()` before it is released.
 
     Raises `IndexUnusableError` on entry once it is shut, and in a forked child: an engine's threads
@@ -303,7 +303,7 @@ class Shard:
 
     def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
         """Load it; `dense` are its dense vectors, where they are known, so that it is set up as a new one."""
-        self._door = Door(str(path))
+        self._door = Gate(str(path))
         self._errors = EngineErrors(path)
         self._writing = Lock()
         self._generation = 0
@@ -464,7 +464,7 @@ class EdgeStore:
         """
         self._folder = IndexFolder(path.expanduser())
         self._layout = layout
-        self._door = Door(str(path))
+        self._door = Gate(str(path))
         self._making = Lock()
         self._moving = Lock()
         self._settled = set[str]()  # agents of whom nothing lies in other layouts

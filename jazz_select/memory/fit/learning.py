@@ -16,10 +16,10 @@ from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
     REFERENCE_K,
     ArmScale,
-    Evidence,
     Logistic,
     Matrix,
     RecallModel,
+    Signals,
     soft_scores,
 )
 from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated
@@ -297,7 +297,7 @@ def _answers(fitted: Fitted) -> Matrix | None:
         return None
     answers: list[tuple[bool, float, float]] = []
     for legs, one in zip(fitted.legs, fitted.asked, strict=True):
-        evidence = Evidence(legs, model.scales, one.terms, model.usual)
+        evidence = Signals(legs, model.scales, one.terms, model.usual)
         answer = (False, 0.0, 0.0)
         for top in evidence.best(1):
             told = evidence.candidate(top)

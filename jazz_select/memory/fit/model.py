@@ -115,7 +115,7 @@ class Usual:
         return self.keyed.get(key, self.mean)
 
 
-class Evidence:
+class Signals:
     """Reads one request's legs; each number it gives is larger the more speaks for the candidate."""
 
     def __init__(self, legs: Legs, scales: Mapping[str, ArmScale], terms: int, usual: Usual) -> None:
@@ -283,8 +283,8 @@ class RecallModel:
         digest: Of the catalogue it was fitted to.
         scales: How each arm's scores count in the fusion.
         transform: Request vectors are multiplied by it, shape (dim, dim); None leaves them as they are.
-        confidence: P(a candidate is right) from `Evidence.candidate`; None where that is not known.
-        scope: P(some flow is right) from `Evidence.scope`; None where that is not known.
+        confidence: P(a candidate is right) from `Signals.candidate`; None where that is not known.
+        scope: P(some flow is right) from `Signals.scope`; None where that is not known.
         sets: How many candidates hold the right one; None where that is not known.
         answers: How sure it was of its answers to the catalogue's own examples; None where that is not known, as in
             what an earlier version noted.

@@ -9,11 +9,11 @@ from jazz_select.memory.fit.leave_one_out import HeldOut, LeaveOneOut
 from jazz_select.memory.fit.model import (
     NOT_FOUND,
     ArmScale,
-    Evidence,
     Logistic,
     Matrix,
     RecallModel,
     Sets,
+    Signals,
     Usual,
 )
 from jazz_select.ports import Legs
@@ -82,12 +82,12 @@ class _Request:
     times: int = 1
     """As many examples as it counts."""
 
-    def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> Evidence:
+    def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> Signals:
         """The answer as if these flows were not in the catalogue."""
         return self.answered(self.held_out.legs(FIT_DEPTH, without=flows), scales)
 
-    def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> Evidence:
-        return Evidence(legs, scales, self.held_out.terms, self.usual)
+    def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> Signals:
+        return Signals(legs, scales, self.held_out.terms, self.usual)
 
 
 def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, list[float]]:
@@ -108,7 +108,7 @@ def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, lis
     ), without_itself.tolist()
 
 
-def _fit_confidence(requests: Sequence[_Request], inside: Sequence[Evidence], weights: Matrix) -> Logistic:
+def _fit_confidence(requests: Sequence[_Request], inside: Sequence[Signals], weights: Matrix) -> Logistic:
     features: list[tuple[float, ...]] = []
     right: list[float] = []
     counts: list[float] = []
@@ -129,7 +129,7 @@ def _of_whole_flows(asked: Logistic, share: float) -> Logistic:
 def _fit_scope(
     catalogue: LeaveOneOut,
     requests: Sequence[_Request],
-    inside: Sequence[Evidence],
+    inside: Sequence[Signals],
     scales: Mapping[str, ArmScale],
     weights: Matrix,
     usual: Usual,
@@ -151,7 +151,7 @@ def _fit_scope(
     return Logistic(weights=(*learned.weights, slope), bias=learned.bias - slope * usual.low)
 
 
-def _fit_sets(requests: Sequence[_Request], inside: Sequence[Evidence], confidence: Logistic) -> Sets:
+def _fit_sets(requests: Sequence[_Request], inside: Sequence[Signals], confidence: Logistic) -> Sets:
     """How far down the right flow lies, as a nonconformity score (see `Sets`)."""
     nonconformity: list[float] = []
     for request, answer in zip(requests, inside, strict=True):
@@ -164,7 +164,7 @@ def _fit_sets(requests: Sequence[_Request], inside: Sequence[Evidence], confiden
 
 
 def _own_answers(
-    requests: Sequence[_Request], inside: Sequence[Evidence], confidence: Logistic, asked: Logistic, scope: Logistic
+    requests: Sequence[_Request], inside: Sequence[Signals], confidence: Logistic, asked: Logistic, scope: Logistic
 ) -> OwnAnswers:
     """How sure each answer is, and was as it was asked."""
     pairs: list[tuple[float, float]] = []

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import orjson
 
 from jazz_select.arguments import Count, Positive, checked
-from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for, why_unusable
+from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for, why_unusable
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, DecisionReplyError
@@ -128,7 +128,7 @@ class ModelDecision:
         names = [each.name for each in candidates]
         told = ", ".join(map(name_shown, names[:20]))
         offered = [Candidate(flow_id=name, flow_name=name) for name in names]
-        question = Question(
+        question = Inquiry(
             decision_messages(context, prompt, structured=client.takes_schema, situation=situation),
             choice_schema(names),
             f"the name of one of these tools: {told}; or {_NONE} if none should come next",

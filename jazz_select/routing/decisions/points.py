@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.json_values import json_bytes
-from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, outputs
-from jazz_select.routing.schemas.fields import MOST_PARTS, Reading, Schema, fields, type_text
+from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, outputs
+from jazz_select.routing.schemas.fields import MOST_PARTS, Cursor, Schema, fields, type_text
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, in_one_line, name_shown
@@ -234,7 +234,7 @@ class ChainAnalyzer:
 
     def candidates(
         self,
-        available: Iterable[Field],
+        available: Iterable[Slot],
         *,
         without: str = "",
         max_candidates: int = 10,
@@ -245,7 +245,7 @@ class ChainAnalyzer:
         return [self.candidate(name, score) for name, score in list(found.items())[:max_candidates]]
 
     def fitting(
-        self, available: Iterable[Field], *, without: str = "", min_compatibility: float = MIN_COMPATIBILITY
+        self, available: Iterable[Slot], *, without: str = "", min_compatibility: float = MIN_COMPATIBILITY
     ) -> dict[str, float]:
         """All of them, however many, by name with their scores."""
         scores = self._index.scores(available)
@@ -321,7 +321,7 @@ class ChainAnalyzer:
         summary = self._summaries.get(name)
         if summary is None:
             root, wanted = tool.input_schema, fields(tool.input_schema)
-            reading = Reading(root, MOST_PARTS + len(wanted))
+            reading = Cursor(root, MOST_PARTS + len(wanted))
             summary = {each: type_text(part, root, reading) for each, (part, _) in wanted.items()}
             self._summaries[name] = summary
         return ToolCandidate(

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast
 
 from jazz_select.chat.json_reader import (
     BROKEN,
-    Standing,
+    Located,
     decoded,
     ends_as_json,
     outside_thoughts,
@@ -267,14 +267,14 @@ def _in_prose(text: str) -> ToolReply:
     return ToolReply(text=plain, note="" if plain else "the reply is empty")
 
 
-def _between(text: str, values: list[Standing]) -> str:
+def _between(text: str, values: list[Located]) -> str:
     """What is no JSON in the text."""
     ends = (0, *(each.end for each in values))
     starts = (*(each.start for each in values), len(text))
     return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
-def _among(text: str, shapes: list[tuple[Standing, ToolReply]]) -> ToolReply:
+def _among(text: str, shapes: list[tuple[Located, ToolReply]]) -> ToolReply:
     calls: list[PlanStep] = []
     texts: list[str] = []
     around: list[str] = []

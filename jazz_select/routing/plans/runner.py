@@ -16,7 +16,7 @@ from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
-from jazz_select.routing.schemas.compatibility import FOLDED, Field, field_score, schema_of
+from jazz_select.routing.schemas.compatibility import FOLDED, Slot, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import call_tool, copied, left_out
 from jazz_select.routing.tools.sources import ToolsLike
@@ -40,12 +40,12 @@ def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str
     there: dict[str, Any] = {}
     for output in outputs.values():
         there.update(cast("Mapping[str, Any]", output) if isinstance(output, Mapping) else {RESULT: output})
-    available = [Field(name, schema_of(value)) for name, value in there.items()]
+    available = [Slot(name, schema_of(value)) for name, value in there.items()]
     wanted = fields(tool.input_schema)
     filled: dict[str, Any] = {}
     for name in missing:
         part, _ = wanted.get(name, (True, True))
-        want = Field(name, part, tool.input_schema)
+        want = Slot(name, part, tool.input_schema)
         fitting = [each for each in available if field_score([each], want) >= FOLDED]
         exact = [each for each in fitting if each.name == name]
         if exact or len(fitting) == 1:

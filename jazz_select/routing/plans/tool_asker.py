@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from jazz_select.arguments import Count, checked
-from jazz_select.chat.client import ChatClient, Question, client_for
+from jazz_select.chat.client import ChatClient, Inquiry, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.json_values import storable
 from jazz_select.ports import FlowMemory
@@ -151,7 +151,7 @@ class ToolAsker:
         with span("ask_tools", "decision") as traced:
             shown = await self._shown(user_input)
             messages = await self._made(lambda: tool_messages(user_input, shown), len(shown))
-            question = Question(messages)
+            question = Inquiry(messages)
             reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s))
             read = read_tool_reply(reply.text).trusted(self._is_destructive)
             record = ToolRecord(

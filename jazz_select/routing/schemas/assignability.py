@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from jazz_select.routing.schemas.fields import (
     COUNTED,
     Alternative,
-    Reading,
+    Cursor,
     Schema,
     alternatives,
     declares,
@@ -93,7 +93,7 @@ class _Comparison:
     """One question, with what has been found on the way."""
 
     def __init__(self, out_root: Schema, in_root: Schema, steps: int) -> None:
-        self._out, self._in = Reading(out_root, steps), Reading(in_root, steps)
+        self._out, self._in = Cursor(out_root, steps), Cursor(in_root, steps)
         self._steps, self._left = steps, steps
         # The schemas are kept beside what is known of them: another one might get the identity of one that is gone.
         self._known: dict[tuple[int, int], tuple[object, object, float]] = {}
@@ -136,7 +136,7 @@ class _Comparison:
         found = _together(self._own(own, theirs, wanted, depth) for own in ours)
         return SURELY if found == PERHAPS and self._same(out, wanted) else found
 
-    def _alternatives(self, schema: object, reading: Reading) -> list[Alternative]:
+    def _alternatives(self, schema: object, reading: Cursor) -> list[Alternative]:
         key = (id(schema), reading is self._out)
         if key not in self._spread:
             self._spread[key] = (schema, alternatives(schema, reading.root, reading))
@@ -307,13 +307,13 @@ def _together(scores: Iterable[float]) -> float:
 
 def is_possible(schema: object, root: Schema | None = None, *, kind: str = "") -> bool:
     """Whether there may be a value that is valid by a schema; False only where there surely is none."""
-    return _Search(Reading(_root(root, schema))).finds(schema, 0, kind)
+    return _Search(Cursor(_root(root, schema))).finds(schema, 0, kind)
 
 
 class _Search:
     """Looks for something finite that a schema admits."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Cursor) -> None:
         self._reading = reading
         self._found: list[object] = []
         self._begun: list[object] = []

@@ -37,7 +37,7 @@ Scores = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Slot:
     """One field that is there, or that is wanted."""
 
     name: str
@@ -52,7 +52,7 @@ class Field:
         return folded_name(self.name)
 
 
-def outputs(tool: Tool) -> tuple[Field, ...]:
+def outputs(tool: Tool) -> tuple[Slot, ...]:
     """What a tool gives, as far as it says: nothing where it may give fields that it does not name."""
     schema = tool.output_schema
     if schema is None:
@@ -60,17 +60,17 @@ def outputs(tool: Tool) -> tuple[Field, ...]:
     found = shape(schema)
     if found is None or not found.told:
         every = fields(schema) if found is None else {}
-        return tuple(Field(name, part, schema, certain) for name, (part, certain) in every.items())
+        return tuple(Slot(name, part, schema, certain) for name, (part, certain) in every.items())
     others = [each for each in found.others if each.type != "null"]
-    given = [Field(name, part, schema, certain and not found.others) for name, (part, certain) in found.fields.items()]
+    given = [Slot(name, part, schema, certain and not found.others) for name, (part, certain) in found.fields.items()]
     if others:
         given.append(
-            Field(RESULT, {"anyOf": [{**each.schema, "type": each.type} for each in others]}, schema, certain=False)
+            Slot(RESULT, {"anyOf": [{**each.schema, "type": each.type} for each in others]}, schema, certain=False)
         )
     return tuple(given)
 
 
-def ways(tool: Tool) -> tuple[tuple[Field, ...], ...]:
+def ways(tool: Tool) -> tuple[tuple[Slot, ...], ...]:
     """Each way to call a tool: what it requires, or all that it takes where it requires nothing.
 
     None at all where no arguments are valid.
@@ -82,7 +82,7 @@ def ways(tool: Tool) -> tuple[tuple[Field, ...], ...]:
     plain = all(_is_plain(found.fields.get(name, (False, True))[0]) for each in found.needed for name in each)
     if not plain and not is_possible(tool.input_schema, kind="object"):
         return ()
-    every = {name: Field(name, part, tool.input_schema, certain) for name, (part, certain) in found.fields.items()}
+    every = {name: Slot(name, part, tool.input_schema, certain) for name, (part, certain) in found.fields.items()}
     sets = [[replace(every[name], certain=True) for name in every if name in needed] for needed in found.needed]
     if not any(sets):
         return (tuple(every.values()),)
@@ -93,7 +93,7 @@ def _is_plain(part: object) -> bool:
     return isinstance(part, Mapping) and _PLAIN.issuperset(cast("Schema", part))
 
 
-def compatibility_score(available: Iterable[Field], consumer: Tool) -> float:
+def compatibility_score(available: Iterable[Slot], consumer: Tool) -> float:
     """How well `consumer` can run on what is there, from 0 to 1.
 
     The mean over its required fields (over the optional ones where none is required; 0 where it has none) of
@@ -104,11 +104,11 @@ def compatibility_score(available: Iterable[Field], consumer: Tool) -> float:
     return max((fmean(field_score(there, each) for each in way) for way in ways(consumer) if way), default=0.0)
 
 
-def _fit(there: Field, wanted: Field) -> float:
+def _fit(there: Slot, wanted: Slot) -> float:
     return assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root)
 
 
-def field_score(available: Sequence[Field], wanted: Field, fit: Callable[[Field, Field], float] = _fit) -> float:
+def field_score(available: Sequence[Slot], wanted: Slot, fit: Callable[[Slot, Slot], float] = _fit) -> float:
     """How well what is there gives one wanted field, from 0 to 1; `fit` compares the schemas."""
     exact = [each for each in available if each.name == wanted.name]
     alike = exact or [each for each in available if each.folded == wanted.folded]
@@ -122,7 +122,7 @@ def field_score(available: Sequence[Field], wanted: Field, fit: Callable[[Field,
 class _Wanted:
     """A field, and the tools that want it: how much of their score it is."""
 
-    what: Field
+    what: Slot
     consumers: list[int] = field(default_factory=list[int])
     shares: list[float] = field(default_factory=list[float])
 
@@ -157,14 +157,14 @@ class CompatibilityIndex:
         self._rows: dict[tuple[tuple[str, str, bool], ...], Scores] = {}
         self._most_rows = max(_MOST_CELLS // max(len(owners), 1), 1)
 
-    def scores(self, available: Iterable[Field], effort: Effort | None = None) -> Scores:
+    def scores(self, available: Iterable[Slot], effort: Effort | None = None) -> Scores:
         """`compatibility_score` with each tool, in the order in which they were given; shape (tools,).
 
         What is compared anew is limited by `effort`, by default to what takes some hundredths of a second: beyond that,
         whether something fits shows at run time.
         """
         effort = effort or Effort(MOST_AT_ONCE)
-        groups: dict[str, list[Field]] = defaultdict(list)
+        groups: dict[str, list[Slot]] = defaultdict(list)
         for each in available:
             groups[each.folded].append(each)
         total = np.zeros(len(self._owners))
@@ -176,7 +176,7 @@ class CompatibilityIndex:
         # A sum of shares may miss a round number by a last digit, and with it a bound that includes it.
         return np.minimum(np.round(best, _DIGITS), 1.0)
 
-    def _row(self, name: str, group: Sequence[Field], effort: Effort) -> Scores:
+    def _row(self, name: str, group: Sequence[Slot], effort: Effort) -> Scores:
         """What fields of one folded name give to each way to call each tool."""
         key = tuple((each.name, self._keys.of(each), each.certain) for each in group)
         row = self._rows.get(key)
@@ -192,7 +192,7 @@ class CompatibilityIndex:
                 self._rows[key] = row
         return row
 
-    def _fit(self, effort: Effort, there: Field, wanted: Field) -> float:
+    def _fit(self, effort: Effort, there: Slot, wanted: Slot) -> float:
         pair = (self._keys.of(there), self._keys.of(wanted))
         found = self._fits.get(pair)
         if found is None:
@@ -226,7 +226,7 @@ class _Keys:
     def __init__(self) -> None:
         self._known: dict[int, tuple[object, str]] = {}
 
-    def of(self, each: Field) -> str:
+    def of(self, each: Slot) -> str:
         own = self._text(each.schema)
         if own.endswith(_REFERS):
             return f"{own}{self._text(each.root)}"
@@ -252,9 +252,9 @@ def _short(text: bytes) -> str:
     return text.decode() if len(text) <= _LONGEST_KEY else blake2b(text, digest_size=20).hexdigest()
 
 
-def available_fields(values: Mapping[str, object], known: Mapping[str, Field] | None = None) -> tuple[Field, ...]:
+def available_fields(values: Mapping[str, object], known: Mapping[str, Slot] | None = None) -> tuple[Slot, ...]:
     """The fields of a context: as a tool declared them, else by the values they hold."""
-    return tuple((known or {}).get(name) or Field(name, schema_of(value)) for name, value in values.items())
+    return tuple((known or {}).get(name) or Slot(name, schema_of(value)) for name, value in values.items())
 
 
 def schema_of(value: object) -> dict[str, Any]:

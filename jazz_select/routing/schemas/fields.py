@@ -74,7 +74,7 @@ ANYTHING: Final = Alternative("", {})
 _WHO_KNOWS: Final = Alternative("", {}, certain=False)
 
 
-class Reading:
+class Cursor:
     """A schema being read: where its references point, and how much of it may still be looked at."""
 
     __slots__ = ("left", "nullable", "refers_alone", "root")
@@ -104,9 +104,9 @@ class Reading:
         return next((True for each in inner(schema) if "$ref" in each), False)
 
 
-def alternatives(schema: object, root: Schema, reading: Reading | None = None) -> list[Alternative]:
+def alternatives(schema: object, root: Schema, reading: Cursor | None = None) -> list[Alternative]:
     """The kinds of value that a schema admits; none for `false`. What is no schema admits who knows what."""
-    reading = reading or Reading(root)
+    reading = reading or Cursor(root)
     found: list[Alternative] = []
     try:
         for alternative in _spread(schema, reading, 0):
@@ -121,7 +121,7 @@ def alternatives(schema: object, root: Schema, reading: Reading | None = None) -
 # --- spreading -----------------------------------------------------------------
 
 
-def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative]:
+def _spread(schema: object, reading: Cursor, hops: int) -> Iterator[Alternative]:
     if schema is True or schema == {}:
         yield ANYTHING
         return
@@ -152,7 +152,7 @@ def _spread(schema: object, reading: Reading, hops: int) -> Iterator[Alternative
         yield from _plain(known, reading, hops)
 
 
-def _closed(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
+def _closed(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """With none of the properties that it requires and no branch names: an object cannot have those."""
     ways = list(islice(_spread(_without(schema, "unevaluatedProperties"), reading, hops + 1), MOST_ALTERNATIVES + 1))
     named = {name for each in ways for name in mapping(each.schema.get("properties"))}
@@ -167,7 +167,7 @@ def _closed(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative
 _DEPENDENT: Final = ("dependentSchemas", "dependentRequired")
 
 
-def _plain(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
+def _plain(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
     if keyword := next((each for each in _DEPENDENT if isinstance(schema.get(each), Mapping)), ""):
         yield from _dependent(schema, keyword, reading, hops)
     else:
@@ -179,7 +179,7 @@ def _without(schema: Schema, *keywords: str) -> Schema:
     return {key: value for key, value in schema.items() if key not in keywords and key not in ANNOTATIONS}
 
 
-def _either(schema: Schema, keyword: str, reading: Reading, hops: int) -> Iterator[Alternative]:
+def _either(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """Any of several; of exactly one of several only that is certain which no other of them admits."""
     rest = _without(schema, keyword)
     options = cast("list[object]", schema[keyword])
@@ -198,7 +198,7 @@ def _either(schema: Schema, keyword: str, reading: Reading, hops: int) -> Iterat
         yield each if alone else replace(each, certain=False)
 
 
-def _conditional(schema: Schema, reading: Reading, hops: int) -> Iterator[Alternative]:
+def _conditional(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
     rest = _without(schema, "if", "then", "else")
     if "then" not in schema and "else" not in schema:
         # It admits all that the rest does, and still names what may be there.
@@ -209,7 +209,7 @@ def _conditional(schema: Schema, reading: Reading, hops: int) -> Iterator[Altern
     yield from _merged([rest, schema.get("else", True), {"not": schema["if"]}], reading, hops)
 
 
-def _dependent(schema: Schema, keyword: str, reading: Reading, hops: int) -> Iterator[Alternative]:
+def _dependent(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
     """With the first of the names and what it brings, and without that name; then the next."""
     given = dict(cast("Schema", schema[keyword]))
     rest = _without(schema, keyword)
@@ -253,7 +253,7 @@ def _typed(schema: Schema) -> Iterator[Alternative]:
 # --- joining -------------------------------------------------------------------
 
 
-def _merged(parts: Sequence[object], reading: Reading, hops: int) -> Iterator[Alternative]:
+def _merged(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alternative]:
     """What all parts admit together: each alternative of the one with each of the others."""
     told = [part for part in parts if part is not True and part != {}]
     if len(told) < 2:  # noqa: PLR2004 - with one part there is nothing to join
@@ -469,7 +469,7 @@ RESULT: Final = "result"
 """What a value that is no object is called among the fields of a context."""
 
 
-def type_text(schema: object, root: Schema, reading: Reading | None = None) -> str:
+def type_text(schema: object, root: Schema, reading: Cursor | None = None) -> str:
     """A type in a few words, for people and models: `string`, `integer or null`, `array of string`, `"a" or "b"`."""
     found = alternatives(schema, root, reading)[:4]
     return " or ".join(dict.fromkeys(map(_in_words, found))) or "nothing"

@@ -13,7 +13,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.json_values import as_bytes, as_json, json_bytes, json_or_same
 from jazz_select.routing.schemas.fields import (
     UNEVALUATED,
-    Reading,
+    Cursor,
     Schema,
     inner,
     mapping,
@@ -563,7 +563,7 @@ _kept_checker: Final = lru_cache(256)(_checker)
 _large_checker: Final = lru_cache(4)(_checker)
 
 
-def verdicts(values: Sequence[object], schema: object, reading: Reading) -> list[bool | None]:
+def verdicts(values: Sequence[object], schema: object, reading: Cursor) -> list[bool | None]:
     """Whether each value is valid by a schema, as its standard means it; None where that is not decided here."""
     own = written(schema)
     dialect = reading.root.get("$schema", "") if own not in _ANYTHING else ""

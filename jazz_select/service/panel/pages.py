@@ -13,7 +13,7 @@ import numpy.typing as npt
 from jazz_select.errors import FlowValidationError
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import Findings, Places
-from jazz_select.evaluation.checks.nearness import Asked, ask
+from jazz_select.evaluation.checks.nearness import Neighbours, ask
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import flow_data
@@ -24,7 +24,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.api.operations import chain_told
 from jazz_select.service.panel.runs import PanelFiles
-from jazz_select.service.reload import Seen, look
+from jazz_select.service.reload import SeenFiles, look
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.text import describe_error
 from jazz_select.threads import called
@@ -118,11 +118,11 @@ def _prototypes(flows: Sequence[BaseFlow], encoder: Encoder) -> Vectors:
     return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
 
 
-def _first(asked: Asked) -> npt.NDArray[np.int_]:
+def _first(asked: Neighbours) -> npt.NDArray[np.int_]:
     return asked.scores.argmax(axis=1)
 
 
-def _confused(asked: Asked) -> list[dict[str, Any]]:
+def _confused(asked: Neighbours) -> list[dict[str, Any]]:
     pairs: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
     for example, (own, first) in enumerate(zip(asked.whose, _first(asked), strict=True)):
         if own != first:
@@ -172,13 +172,13 @@ class Surveyed:
     """What is known of one generation of a catalogue."""
 
     number: int
-    files: Seen
+    files: SeenFiles
     """What it was judged by, as it lay there."""
     land: dict[str, Any]
     findings: Findings
 
 
-class Survey:
+class Overview:
     """Looks a catalogue over when somebody asks, beside the loop, anew when it or a file has changed."""
 
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
@@ -199,7 +199,7 @@ class Survey:
             return known
 
 
-def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], files: Seen) -> Surveyed:
+def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], files: SeenFiles) -> Surveyed:
     encoder, settings = catalogue.memory.encoder, catalogue.settings
     how = judging(settings)
     findings = check(

@@ -19,7 +19,7 @@ from jazz_select.service.api.answers import answer
 from jazz_select.service.api.bodies import TurnBody, read_body
 from jazz_select.service.api.operations import flow_named, state_of
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
-from jazz_select.service.app import Part
+from jazz_select.service.app import AppPart
 from jazz_select.service.http.limits import catalogue_of
 from jazz_select.service.panel import corrections, pages, runs
 from jazz_select.service.panel.runs import PanelFiles
@@ -46,7 +46,7 @@ _HEADERS: Final = {
 }
 
 
-def panel_part(files: Mapping[str, PanelFiles]) -> Part:
+def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
     """Pages below `/panel/`, and their data below `/v1/panel/`.
 
     Args:
@@ -89,7 +89,7 @@ def panel_part(files: Mapping[str, PanelFiles]) -> Part:
         Route("/panel", RedirectResponse("/panel/", 307), methods=["GET"]),
         Mount("/panel", app=_Guarded(directory=_PAGES, html=True)),
     ]
-    return Part(routes, running)
+    return AppPart(routes, running)
 
 
 class _Guarded(StaticFiles):
@@ -106,7 +106,7 @@ class _Panel:
 
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
         self._catalogue, self._files = catalogue, files
-        self._survey = pages.Survey(catalogue, files)
+        self._survey = pages.Overview(catalogue, files)
         self.runs = runs.Runs(catalogue, files)
         self._ahead: asyncio.Task[None] | None = None
 

@@ -10,7 +10,7 @@ from benchmarks import narrowing, report_routing, routing, rows
 from benchmarks.datasets import schemas
 from benchmarks.datasets.schemas import Catalogue, GoldCall, Link
 from jazz_select.routing.decisions.points import ChainAnalyzer
-from jazz_select.routing.schemas.compatibility import Field, outputs
+from jazz_select.routing.schemas.compatibility import Slot, outputs
 from jazz_select.routing.tools.tool import Tool
 
 
@@ -176,7 +176,7 @@ def test_counting() -> None:
         for name, wants in (("a", "x"), ("b", "x"), ("c", "y"))
     ]
     tools.append(Tool(name="d"))
-    x, y = (Field(name, {"type": "string"}) for name in "xy")
+    x, y = (Slot(name, {"type": "string"}) for name in "xy")
     points = [
         narrowing.Point(fields=(x,), gold="b"),
         narrowing.Point(fields=(x,), last="a", gold="b"),

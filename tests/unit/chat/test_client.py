@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import ModelPlanner, TurnState
-from jazz_select.chat.client import ChatClient, ChatReply, Question, client_for, why_unusable
+from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for, why_unusable
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError, PlanError
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
@@ -16,7 +16,7 @@ from jazz_select.threads import Deadline, time_budget
 from jazz_select.values import Message, Reply, Usage
 from tests.unit.agent.hanging import Hang, timed
 
-ASK = Question((Message(role="user", content="a number?"),), wanted="a number")
+ASK = Inquiry((Message(role="user", content="a number?"),), wanted="a number")
 BUSY = ModelError("m", "busy", retryable=True, retry_after=0)
 GONE = ModelError("m", "gone", retryable=False)
 
@@ -113,13 +113,13 @@ def test_the_writer_is_told_why_a_reply_is_of_no_use(answer: ChatReply, ids: lis
 @pytest.mark.parametrize("schema", [None, {"type": "string"}], ids=["without a schema", "with a schema"])
 async def test_a_schema_goes_along_where_there_is_one(schema: dict[str, str] | None) -> None:
     model = ScriptedModel("1", takes_schema=True)
-    await ChatClient(model).ask(lambda: Question(ASK.messages, schema, ASK.wanted), ever())
+    await ChatClient(model).ask(lambda: Inquiry(ASK.messages, schema, ASK.wanted), ever())
     assert model.schemas == [schema]
 
 
 async def test_a_model_that_takes_no_schema_is_sent_none() -> None:
     model = ScriptedModel("1")
-    await ChatClient(model).ask(lambda: Question(ASK.messages, {"type": "string"}, ASK.wanted), ever())
+    await ChatClient(model).ask(lambda: Inquiry(ASK.messages, {"type": "string"}, ASK.wanted), ever())
     assert model.schemas == [None]
 
 

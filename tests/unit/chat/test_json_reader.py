@@ -12,7 +12,7 @@ from jazz_select.chat.json_reader import (
     MOST_MARKS,
     MOST_VALUES,
     OPENERS,
-    Standing,
+    Located,
     after_thoughts,
     before_thoughts,
     decoded,
@@ -120,7 +120,7 @@ def test_what_opens_too_many_brackets_is_not_repaired(opener: str, more: int, *,
 
 
 def test_what_stands_behind_a_thought_without_an_end_is_no_answer() -> None:
-    assert outside_thoughts("</think> [1]<think>[2]") == (" [1]", [Standing([1], 1, 4)])
+    assert outside_thoughts("</think> [1]<think>[2]") == (" [1]", [Located([1], 1, 4)])
     assert outside_thoughts("</think><think>[2]") == ("", [])
 
 

@@ -11,7 +11,7 @@ import pytest
 from jazz_select import ProceduralMemory
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation import Asked, Case, Difference, Gates, Source, diff
+from jazz_select.evaluation import Case, Difference, Gates, Query, Source, diff
 from tests.clock import until
 from tests.unit.evaluation.repository import FLOWS, Judged, Repository, repository
 from tests.vectors import EMBEDDER
@@ -30,7 +30,7 @@ async def between(repo: Repository, base: str = "HEAD", head: str = ".", **optio
 
 ONE_MORE = {**FLOWS, "track": [*FLOWS["track"], "my bill has not come"]}
 CASES = [Case(request="parcel tracking please", expect=("track",)), Case(request="bill", expect=("invoice",))]
-REQUESTS: list[str | Asked] = ["my parcel", Asked(request="it", episodes=("a parcel",))]
+REQUESTS: list[str | Query] = ["my parcel", Query(request="it", episodes=("a parcel",))]
 
 
 @pytest.fixture(scope="module")

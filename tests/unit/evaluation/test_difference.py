@@ -16,9 +16,9 @@ from jazz_select.evaluation import (
     Effect,
     Gates,
     Outcome,
-    Question,
-    Route,
-    Snapshot,
+    Probe,
+    Routed,
+    SideState,
     Source,
     indexed,
     questions,
@@ -28,7 +28,7 @@ from jazz_select.evaluation.changes.difference import ChangeKind, confidence_cla
 from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.changes.snapshots import key_of, told_by
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.route import Asked
+from jazz_select.evaluation.route import Query
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 BASE = {
@@ -115,9 +115,9 @@ def test_a_catalogue_and_itself_have_nothing_between_them(backwards: bool) -> No
     assert found.summary.startswith("No request is led elsewhere")
 
 
-def made_route(names: list[str], offered: int, outcome: Outcome, confidence: float | None) -> Route:
+def made_route(names: list[str], offered: int, outcome: Outcome, confidence: float | None) -> Routed:
     count = min(offered, len(names))
-    return Route(request="", ranking=tuple(names), offered=count, confidences=(confidence,) * count, outcome=outcome)
+    return Routed(request="", ranking=tuple(names), offered=count, confidences=(confidence,) * count, outcome=outcome)
 
 
 ROUTES = st.builds(
@@ -129,11 +129,11 @@ ROUTES = st.builds(
 )
 FLOWS = {name: {"name": name, "description": name, "examples": [f"about {name}"]} for name in "abcd"}
 ASKED = [
-    Question(asked=Asked(request="one"), source=Source.CASE, expect=("a",)),
-    Question(asked=Asked(request="two"), source=Source.CASE, expect=("b", "c")),
-    Question(asked=Asked(request="three"), source=Source.CASE, expect=()),
-    Question(asked=Asked(request="four"), source=Source.LOGGED),
-    Question(asked=Asked(request="five"), source=Source.EXAMPLE, expect=("d",)),
+    Probe(asked=Query(request="one"), source=Source.CASE, expect=("a",)),
+    Probe(asked=Query(request="two"), source=Source.CASE, expect=("b", "c")),
+    Probe(asked=Query(request="three"), source=Source.CASE, expect=()),
+    Probe(asked=Query(request="four"), source=Source.LOGGED),
+    Probe(asked=Query(request="five"), source=Source.EXAMPLE, expect=("d",)),
 ]
 SIDES = st.tuples(
     st.lists(ROUTES, min_size=len(ASKED), max_size=len(ASKED)), st.sets(st.sampled_from("abcd"), min_size=1)
@@ -149,9 +149,9 @@ MIRRORED = {
 }
 
 
-def side(label: str, made: tuple[list[Route], set[str]]) -> Snapshot:
+def side(label: str, made: tuple[list[Routed], set[str]]) -> SideState:
     found = {each.key: replace(route, request=each.asked.request) for each, route in zip(ASKED, made[0], strict=True)}
-    return Snapshot(label=label, flows={name: FLOWS[name] for name in made[1]}, routes=found)
+    return SideState(label=label, flows={name: FLOWS[name] for name in made[1]}, routes=found)
 
 
 @pytest.mark.spec("007.3")
@@ -197,14 +197,14 @@ def test_nothing_lies_between_a_version_and_itself(one: Any) -> None:
     assert Difference.between(side("one", one), side("one", one), ASKED).changes == ()
 
 
-def route(*names: str, outcome: Outcome = Outcome.ASKED, sure: float | None = 0.9) -> Route:
-    return Route(request="r", ranking=names, offered=len(names), confidences=(sure,) * len(names), outcome=outcome)
+def route(*names: str, outcome: Outcome = Outcome.ASKED, sure: float | None = 0.9) -> Routed:
+    return Routed(request="r", ranking=names, offered=len(names), confidences=(sure,) * len(names), outcome=outcome)
 
 
-def between(before: Route, after: Route, expect: tuple[str, ...] | None, source: Source = Source.CASE) -> Difference:
-    asked = Question(asked=Asked(request="r"), source=source, expect=expect)
-    older = Snapshot(label="a", flows=FLOWS, routes={asked.key: before})
-    newer = Snapshot(label="b", flows=FLOWS, routes={asked.key: after})
+def between(before: Routed, after: Routed, expect: tuple[str, ...] | None, source: Source = Source.CASE) -> Difference:
+    asked = Probe(asked=Query(request="r"), source=source, expect=expect)
+    older = SideState(label="a", flows=FLOWS, routes={asked.key: before})
+    newer = SideState(label="b", flows=FLOWS, routes={asked.key: after})
     return Difference.between(older, newer, [asked])
 
 
@@ -235,7 +235,7 @@ def between(before: Route, after: Route, expect: tuple[str, ...] | None, source:
     ],
 )
 def test_what_counts_as_a_change(
-    before: Route, after: Route, expect: tuple[str, ...], kinds: str, effect: Effect
+    before: Routed, after: Routed, expect: tuple[str, ...], kinds: str, effect: Effect
 ) -> None:
     found = between(before, after, expect)
     assert [(" ".join(each.kinds), each.effect) for each in found.changes] == ([(kinds, effect)] if kinds else [])
@@ -271,10 +271,10 @@ def test_a_flow_under_a_new_name_has_not_moved_anything() -> None:
 
 
 def test_a_case_whose_flow_is_gone_counts_wherever_it_led() -> None:
-    asked = [Question(asked=Asked(request="case"), source=Source.CASE, expect=("c",))]
+    asked = [Probe(asked=Query(request="case"), source=Source.CASE, expect=("c",))]
     routes = {asked[0].key: route("a", "b")}
-    older = Snapshot(label="a", flows=FLOWS, routes=routes)
-    newer = Snapshot(label="b", flows={name: FLOWS[name] for name in "abd"}, routes=routes)
+    older = SideState(label="a", flows=FLOWS, routes=routes)
+    newer = SideState(label="b", flows={name: FLOWS[name] for name in "abd"}, routes=routes)
     found = Difference.between(older, newer, asked)
     assert [(each.effect, each.kinds) for each in found.broken] == [(Effect.GONE, ())]
     assert (found.after.labelled, found.after.recall_at_1) == (1, 0.0)
@@ -298,7 +298,7 @@ def test_a_removed_flow_is_told_as_the_reason() -> None:
 
 def test_worst_first_and_confusions_that_grew() -> None:
     asked = [
-        Question(asked=Asked(request=request), source=source, expect=expect)
+        Probe(asked=Query(request=request), source=source, expect=expect)
         for request, source, expect in [
             ("example", Source.EXAMPLE, ("a",)),
             ("logged", Source.LOGGED, None),
@@ -306,8 +306,8 @@ def test_worst_first_and_confusions_that_grew() -> None:
             ("better", Source.CASE, ("b",)),
         ]
     ]
-    older = Snapshot(label="a", flows=FLOWS, routes={each.key: route("a", "b") for each in asked})
-    newer = Snapshot(label="b", flows=FLOWS, routes={each.key: route("b", "a") for each in asked})
+    older = SideState(label="a", flows=FLOWS, routes={each.key: route("a", "b") for each in asked})
+    newer = SideState(label="b", flows=FLOWS, routes={each.key: route("b", "a") for each in asked})
     found = Difference.between(older, newer, asked)
     assert [each.request for each in found.changes] == ["case", "logged", "example", "better"]
     assert [(each.expected, each.first, each.before, each.after) for each in found.confusions] == [("a", "b", 0, 2)]
@@ -316,19 +316,19 @@ def test_worst_first_and_confusions_that_grew() -> None:
     assert [each.request for each in found.fixed] == ["better"]
 
 
-def sure_of(name: str, confidence: float) -> Route:
+def sure_of(name: str, confidence: float) -> Routed:
     return made_route([name, "a"], 2, Outcome.ASKED, confidence)
 
 
 def test_a_wrong_case_that_becomes_surer_comes_right_after_what_is_lost() -> None:
     expect = {"surer": ("a",), "less sure": ("a",), "right": ("b",), "lost": ("d",), "nothing fits": ()}
-    asked = [Question(asked=Asked(request=name), source=Source.CASE, expect=each) for name, each in expect.items()]
-    asked.append(Question(asked=Asked(request="moved"), source=Source.LOGGED))
+    asked = [Probe(asked=Query(request=name), source=Source.CASE, expect=each) for name, each in expect.items()]
+    asked.append(Probe(asked=Query(request="moved"), source=Source.LOGGED))
     before, after = (dict.fromkeys((each.key for each in asked), sure_of("b", sure)) for sure in (0.37, 0.86))
     before[asked[1].key], after[asked[1].key] = sure_of("b", 0.86), sure_of("b", 0.37)
     before[asked[3].key] = made_route(["b", "d"], 2, Outcome.ASKED, 0.86)
     before[asked[5].key] = sure_of("c", 0.86)
-    older, newer = (Snapshot(label="x", flows=FLOWS, routes=routes) for routes in (before, after))
+    older, newer = (SideState(label="x", flows=FLOWS, routes=routes) for routes in (before, after))
     found = Difference.between(older, newer, asked)
     assert [(each.request, each.effect.value) for each in found.changes] == [
         ("lost", "lost"),
@@ -344,10 +344,14 @@ def test_a_wrong_case_that_becomes_surer_comes_right_after_what_is_lost() -> Non
 
 
 def test_a_difference_as_plain_json_and_in_words() -> None:
-    asked = Question(asked=Asked(request="r"), source=Source.CASE, expect=("a",))
+    asked = Probe(asked=Query(request="r"), source=Source.CASE, expect=("a",))
     told = {**FLOWS, "b": {**FLOWS["b"], "condition": "now"}, "e": {"name": "e"}}
-    older = Snapshot(label="old", flows={**FLOWS, "b": {**FLOWS["b"], "condition": ""}}, routes={asked.key: route("a")})
-    newer = Snapshot(label="new", flows={name: told[name] for name in "abce"}, routes={asked.key: route("b", sure=0.6)})
+    older = SideState(
+        label="old", flows={**FLOWS, "b": {**FLOWS["b"], "condition": ""}}, routes={asked.key: route("a")}
+    )
+    newer = SideState(
+        label="new", flows={name: told[name] for name in "abce"}, routes={asked.key: route("b", sure=0.6)}
+    )
     found = Difference.between(older, newer, [asked])
     assert found.flows.told == {"added": ("e",), "removed": ("d",), "renamed": (), "changed": ("b (condition)",)}
     (change,) = found.changes
@@ -391,14 +395,14 @@ def test_a_request_is_asked_once_and_as_what_says_most_of_it() -> None:
         ("log", "logged", None),
         ("own", "example", ("a", "b")),
     ]
-    assert key_of(Asked(request="hi", context={"b": 1, "a": 2})) == key_of(
-        Asked(request="hi", context={"a": 2, "b": 1})
+    assert key_of(Query(request="hi", context={"b": 1, "a": 2})) == key_of(
+        Query(request="hi", context={"a": 2, "b": 1})
     )
 
 
 def test_the_order_of_harm() -> None:
     """Their names go the other way, wherever anything else tells them apart."""
-    made: list[tuple[str, Source, tuple[str, ...] | None, Route, Route]] = [
+    made: list[tuple[str, Source, tuple[str, ...] | None, Routed, Routed]] = [
         ("z broken", Source.CASE, ("a",), route("a", "b"), route("b", "a")),
         ("y lost", Source.CASE, ("d",), route("b", "d"), route("b", "c")),
         ("x surer", Source.CASE, ("a",), route("b", "a", sure=0.6), route("b", "a", sure=0.9)),
@@ -414,26 +418,23 @@ def test_the_order_of_harm() -> None:
         ("o case, candidates", Source.CASE, ("a",), route("a", "b"), route("a", "c")),
         ("n logged, candidates", Source.LOGGED, None, route("a", "b"), route("a", "c")),
     ]
-    asked = [
-        Question(asked=Asked(request=request), source=source, expect=expect) for request, source, expect, *_ in made
-    ]
+    asked = [Probe(asked=Query(request=request), source=source, expect=expect) for request, source, expect, *_ in made]
     before = {question.key: each[3] for question, each in zip(asked, made, strict=True)}
     after = {question.key: each[4] for question, each in zip(asked, made, strict=True)}
-    older, newer = (Snapshot(label="x", flows=FLOWS, routes=routes) for routes in (before, after))
+    older, newer = (SideState(label="x", flows=FLOWS, routes=routes) for routes in (before, after))
     found = Difference.between(older, newer, asked[::-1])
     assert [each.request for each in found.changes] == [request for request, *_ in made]
 
 
 def test_a_request_that_is_no_case_counts_as_none_whatever_is_right() -> None:
     sources = {"case": Source.CASE, "logged": Source.LOGGED, "example": Source.EXAMPLE}
-    asked = [Question(asked=Asked(request=name), source=each, expect=("a",)) for name, each in sources.items()]
+    asked = [Probe(asked=Query(request=name), source=each, expect=("a",)) for name, each in sources.items()]
     left = [
-        Question(asked=Asked(request=f"{each.asked.request}, gone"), source=each.source, expect=("d",))
-        for each in asked
+        Probe(asked=Query(request=f"{each.asked.request}, gone"), source=each.source, expect=("d",)) for each in asked
     ]
-    older = Snapshot(label="a", flows=FLOWS, routes={each.key: route("a", "b") for each in (*asked, *left)})
+    older = SideState(label="a", flows=FLOWS, routes={each.key: route("a", "b") for each in (*asked, *left)})
     less = {name: told for name, told in FLOWS.items() if name != "d"}
-    newer = Snapshot(label="b", flows=less, routes={each.key: route("b", "a") for each in (*asked, *left)})
+    newer = SideState(label="b", flows=less, routes={each.key: route("b", "a") for each in (*asked, *left)})
     worse = Difference.between(older, newer, [*asked, *left])
     assert [each.request for each in worse.broken] == ["case", "case, gone"]
     assert (worse.before.labelled, worse.before.right, worse.after.labelled, worse.after.right) == (2, 1.0, 2, 0.0)

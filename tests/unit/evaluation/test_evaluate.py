@@ -15,7 +15,7 @@ from jazz_select.evaluation import (
     Judged,
     Outcome,
     Policy,
-    Route,
+    Routed,
     evaluate,
     indexed,
     junit,
@@ -52,7 +52,7 @@ def judged(
         choice = FlowSelectionResult(chosen_flows=[*flows], decision=decision)
     return Judged(
         case=case or Case(request=f"{expect} of {ranking}", expect=tuple(expect)),
-        route=Route(
+        route=Routed(
             request="x",
             ranking=tuple(ranking),
             offered=min(offered, len(ranking)),

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation import Difference, Gates, Question, Route, Snapshot, Source
-from jazz_select.evaluation.route import Asked, Outcome
+from jazz_select.evaluation import Difference, Gates, Probe, Routed, SideState, Source
+from jazz_select.evaluation.route import Outcome, Query
 from jazz_select.evaluation.rules import table_as
 
 FLOWS = {name: {"name": name, "description": name} for name in "abc"}
@@ -16,19 +16,19 @@ FLOWS = {name: {"name": name, "description": name} for name in "abc"}
 def change() -> Difference:
     """Four cases, of which one breaks, and four logged requests, of which one asks a model from now on."""
     asked = [
-        *(Question(asked=Asked(request=f"case {n}"), source=Source.CASE, expect=("a",)) for n in range(4)),
-        *(Question(asked=Asked(request=f"logged {n}"), source=Source.LOGGED) for n in range(4)),
+        *(Probe(asked=Query(request=f"case {n}"), source=Source.CASE, expect=("a",)) for n in range(4)),
+        *(Probe(asked=Query(request=f"logged {n}"), source=Source.LOGGED) for n in range(4)),
     ]
-    taken = Route(request="", ranking=("a", "b"), offered=2, outcome=Outcome.TAKEN)
+    taken = Routed(request="", ranking=("a", "b"), offered=2, outcome=Outcome.TAKEN)
     older = {each.key: taken for each in asked}
     newer = older | {
-        asked[0].key: Route(request="", ranking=("b", "a"), offered=2, outcome=Outcome.TAKEN),
-        asked[4].key: Route(request="", ranking=("a", "b"), offered=2, outcome=Outcome.ASKED),
+        asked[0].key: Routed(request="", ranking=("b", "a"), offered=2, outcome=Outcome.TAKEN),
+        asked[4].key: Routed(request="", ranking=("a", "b"), offered=2, outcome=Outcome.ASKED),
     }
     tokens = dict.fromkeys(older, 0)
-    base = Snapshot(label="base", flows=FLOWS, routes=older, tokens=tokens | {asked[1].key: 100})
+    base = SideState(label="base", flows=FLOWS, routes=older, tokens=tokens | {asked[1].key: 100})
     gone = {name: fields for name, fields in FLOWS.items() if name != "c"}
-    head = Snapshot(label="head", flows=gone, routes=newer, tokens=tokens | {asked[1].key: 100, asked[4].key: 50})
+    head = SideState(label="head", flows=gone, routes=newer, tokens=tokens | {asked[1].key: 100, asked[4].key: 50})
     return Difference.between(base, head, asked, GATES)
 
 
@@ -68,7 +68,7 @@ def test_without_gates_everything_passes() -> None:
 
 
 def test_recall_of_no_cases_is_not_good_enough() -> None:
-    empty = Snapshot(label="x", flows=FLOWS)
+    empty = SideState(label="x", flows=FLOWS)
     found = Difference.between(empty, empty, [], Gates(min_recall_at_1=0.5))
     assert [each.message for each in found.failures] == [
         "min_recall_at_1: there are no labelled cases to find R@1 by, and at least 50.0% is asked for"
@@ -86,10 +86,10 @@ def test_recall_of_no_cases_is_not_good_enough() -> None:
 def test_tokens_are_compared_only_where_they_are_counted_on_both_sides(
     counted: tuple[bool, bool], passes: bool
 ) -> None:
-    asked = [Question(asked=Asked(request="x"), source=Source.LOGGED)]
-    route = Route(request="", ranking=("a", "b"), offered=2, outcome=Outcome.TAKEN)
+    asked = [Probe(asked=Query(request="x"), source=Source.LOGGED)]
+    route = Routed(request="", ranking=("a", "b"), offered=2, outcome=Outcome.TAKEN)
     base, head = (
-        Snapshot(
+        SideState(
             label="x",
             flows=FLOWS,
             routes={asked[0].key: route},
@@ -101,10 +101,10 @@ def test_tokens_are_compared_only_where_they_are_counted_on_both_sides(
 
 
 def test_tokens_of_the_first_flows_are_all_more_than_before() -> None:
-    asked = [Question(asked=Asked(request="x"), source=Source.LOGGED)]
-    route = Route(request="", ranking=("a", "b"), offered=2, outcome=Outcome.ASKED)
-    head = Snapshot(label="x", flows=FLOWS, routes={asked[0].key: route}, tokens={asked[0].key: 200})
-    first = Difference.between(Snapshot(label="none", flows={}), head, asked, Gates(max_extra_tokens=199))
+    asked = [Probe(asked=Query(request="x"), source=Source.LOGGED)]
+    route = Routed(request="", ranking=("a", "b"), offered=2, outcome=Outcome.ASKED)
+    head = SideState(label="x", flows=FLOWS, routes={asked[0].key: route}, tokens={asked[0].key: 200})
+    first = Difference.between(SideState(label="none", flows={}), head, asked, Gates(max_extra_tokens=199))
     assert [each.gate for each in first.failures] == ["max_extra_tokens"]
 
 

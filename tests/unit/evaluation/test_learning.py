@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation import Asked, Case, Overlay, Version, compared, indexed, learn, routes, taught
+from jazz_select.evaluation import Case, Overlay, Query, Version, compared, indexed, learn, routes, taught
 from jazz_select.evaluation.corrections import is_kept_apart
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.learning import KEPT_APART
-from jazz_select.evaluation.route import Outcome, Route
+from jazz_select.evaluation.route import Outcome, Routed
 from jazz_select.evaluation.trial import gate_cases, verdict
 from jazz_select.outcomes import Logged
 from jazz_select.ports import Embedder
@@ -40,13 +40,13 @@ def said(entry: Entry, wanted: dict[str, list[str]] = NEW) -> list[Logged]:
 
 async def firsts(registry: FlowRegistry, requests: Sequence[str]) -> list[str]:
     async with indexed(registry, embedder=HashEmbedder()) as memory:
-        found = await routes(registry, memory, AGENT, [Asked(request=each) for each in requests])
+        found = await routes(registry, memory, AGENT, [Query(request=each) for each in requests])
     return [each.first for each in found]
 
 
 async def right_first(registry: FlowRegistry, cases: Sequence[Case], embedder: str | Embedder | None = None) -> int:
     async with indexed(registry, embedder=embedder or HashEmbedder()) as memory:
-        found = await routes(registry, memory, AGENT, [Asked(request=each.request) for each in cases])
+        found = await routes(registry, memory, AGENT, [Query(request=each.request) for each in cases])
     return sum(route.first in case.expect for route, case in zip(found, cases, strict=True))
 
 
@@ -177,7 +177,7 @@ def test_what_no_flow_is_for_must_not_seem_to_be_for_one(
     before: tuple[Outcome, float | None], after: tuple[Outcome, float | None], why: str
 ) -> None:
     judged = gate_cases([Case(request="sing a song", expect=())], "case")
-    was, now = ([Route(request="", ranking=("a",), outcome=each[0], in_scope=each[1])] for each in (before, after))
+    was, now = ([Routed(request="", ranking=("a",), outcome=each[0], in_scope=each[1])] for each in (before, after))
     found = verdict(judged, was, now)
     assert (why in found.why) if why else not found.why
     assert found.gain.requests == 0

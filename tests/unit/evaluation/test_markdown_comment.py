@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazz_select.evaluation import Difference, Gates, Question, Route, Snapshot, Source, comment
+from jazz_select.evaluation import Difference, Gates, Probe, Routed, SideState, Source, comment
 from jazz_select.evaluation.changes.markdown_comment import MARKER
-from jazz_select.evaluation.route import Asked
+from jazz_select.evaluation.route import Query
 
 FLOWS = {name: {"name": name, "description": name} for name in ("a", "b")}
 HOSTILE = "| <script>alert(1)</script> [x](javascript:y) @everyone `code` <!-- --> \n# heading\r\u202e\x1b[31m"
@@ -16,12 +16,12 @@ HOSTILE = "| <script>alert(1)</script> [x](javascript:y) @everyone `code` <!-- -
 
 def moved(requests: list[str], *, source: Source = Source.CASE) -> Difference:
     expect = ("a",) if source is Source.CASE else None
-    asked = [Question(asked=Asked(request=each), source=source, expect=expect) for each in requests]
-    older = {each.key: Route(request="", ranking=("a",), offered=1) for each in asked}
-    newer = {each.key: Route(request="", ranking=("b",), offered=1) for each in asked}
-    base = Snapshot(label="main", flows=FLOWS, routes=older, notes=(HOSTILE,))
+    asked = [Probe(asked=Query(request=each), source=source, expect=expect) for each in requests]
+    older = {each.key: Routed(request="", ranking=("a",), offered=1) for each in asked}
+    newer = {each.key: Routed(request="", ranking=("b",), offered=1) for each in asked}
+    base = SideState(label="main", flows=FLOWS, routes=older, notes=(HOSTILE,))
     return Difference.between(
-        base, Snapshot(label="`head`", flows=FLOWS, routes=newer), asked, Gates(max_broken_cases=0)
+        base, SideState(label="`head`", flows=FLOWS, routes=newer), asked, Gates(max_broken_cases=0)
     )
 
 

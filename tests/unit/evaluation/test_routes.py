@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
-from jazz_select.evaluation import Asked, Outcome, Policy, indexed, routes
+from jazz_select.evaluation import Outcome, Policy, Query, indexed, routes
 from jazz_select.evaluation.changes.snapshots import dumps, loads
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.route import Route
+from jazz_select.evaluation.route import Routed
 from jazz_select.ports import Vectors
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.travel import value_of
@@ -41,7 +41,7 @@ def registry() -> FlowRegistry:
 
 
 async def test_a_route_is_what_the_selector_sees_before_it_asks(registry: FlowRegistry) -> None:
-    asked = [Asked(request=request) for request in ("refund my order now", "where is the parcel", " ", "a bill")]
+    asked = [Query(request=request) for request in ("refund my order now", "where is the parcel", " ", "a bill")]
     async with indexed(registry, embedder=HashEmbedder()) as memory:
         found = await routes(registry, memory, AGENT, asked, Policy(top_k=2))
         model = ScriptedModel("[]", "[]", "[]")
@@ -74,7 +74,7 @@ def larger(registry: FlowRegistry) -> FlowRegistry:
 )
 async def test_the_policy_decides_who_is_asked(larger: FlowRegistry, policy: Policy, outcome: Outcome) -> None:
     async with indexed(larger, embedder=HashEmbedder()) as memory:
-        (route,) = await routes(larger, memory, AGENT, [Asked(request="tell me about my order")], policy)
+        (route,) = await routes(larger, memory, AGENT, [Query(request="tell me about my order")], policy)
     assert route.outcome is outcome
 
 
@@ -111,8 +111,8 @@ class Counting(HashEmbedder):
 
 
 async def test_what_is_kept_is_a_copy_that_needs_nothing_made_anew(registry: FlowRegistry, tmp_path: Path) -> None:
-    asked = [Asked(request=each) for each in ("money back", "parcel tracking please", "the bill, and my refund")]
-    found: list[list[Route]] = []
+    asked = [Query(request=each) for each in ("money back", "parcel tracking please", "the bill, and my refund")]
+    found: list[list[Routed]] = []
     for embedder in (first := Counting(), second := Counting()):
         async with indexed(registry, embedder=embedder, cache=tmp_path) as memory:
             found.append(await routes(registry, memory, AGENT, asked))
@@ -147,7 +147,7 @@ async def test_guards_see_the_context_of_their_own_request(registry: FlowRegistr
             examples=flow.examples,
             registry=guarded,
         )
-    asked = [Asked(request="send the invoice", context={"customer": 7}), Asked(request="send the invoice")]
+    asked = [Query(request="send the invoice", context={"customer": 7}), Query(request="send the invoice")]
     async with indexed(guarded, embedder=HashEmbedder()) as memory:
         known, unknown = await routes(guarded, memory, AGENT, asked)
     assert known.first == "invoice"
@@ -156,7 +156,7 @@ async def test_guards_see_the_context_of_their_own_request(registry: FlowRegistr
 
 NAMES = st.text(max_size=8)
 ROUTES = st.builds(
-    Route,
+    Routed,
     request=NAMES,
     ranking=st.lists(NAMES, max_size=4).map(tuple),
     offered=st.integers(0, 4),
@@ -171,8 +171,8 @@ ROUTES = st.builds(
 
 
 @given(route=ROUTES)
-def test_a_route_that_was_kept_is_the_same_route(route: Route) -> None:
-    again = value_of(Route, loads(dumps(route)))
+def test_a_route_that_was_kept_is_the_same_route(route: Routed) -> None:
+    again = value_of(Routed, loads(dumps(route)))
     assert again == route
     assert again.took_s == route.took_s
     for settling in (Policy().settling, Policy(skip_llm_above=0.5, abstain_below=0.5).settling):

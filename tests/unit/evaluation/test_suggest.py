@@ -8,7 +8,7 @@ import yaml
 
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError, ModelError
-from jazz_select.evaluation import Basis, Case, Labelled, Part, Suggestions, suggest
+from jazz_select.evaluation import Basis, Case, Labelled, Suggestions, Target, suggest
 from jazz_select.flow.base import BaseFlow
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
@@ -69,7 +69,7 @@ async def test_a_log_gives_examples_and_negatives(registry: FlowRegistry) -> Non
         ["Boil the butter in the oven!", "a recipe for soup with flour"],
         ["a recipe for soup with flour", "boil the butter in the oven"],
     )
-    (negative,) = found.of("cooking", Part.NEGATIVE)
+    (negative,) = found.of("cooking", Target.NEGATIVE)
     assert (negative.text, negative.other, negative.source) == (
         "oven and flour recipe for an album",
         "music",
@@ -159,14 +159,14 @@ async def test_flows_that_collide_get_conditions_from_what_they_say() -> None:
     registry = twins()
     found = await suggest(registry, embedder=HashEmbedder())
     assert {"refund", "again"} <= set(found.wanting)
-    assert found.of("refund", Part.CONDITION) == ()  # one text twice: nothing in it tells them apart
+    assert found.of("refund", Target.CONDITION) == ()  # one text twice: nothing in it tells them apart
     written = ScriptedModel(
         '{"first": "They never had it before.", "second": "They had it once already."}', repeat=True
     )
     found = await suggest(registry, model=written, embedder=HashEmbedder())
     assert texts(found, "refund", "condition") == ["They never had it before."]
     assert texts(found, "again", "condition") == ["They had it once already."]
-    assert found.of("again", Part.CONDITION)[0].other == "refund"
+    assert found.of("again", Target.CONDITION)[0].other == "refund"
 
 
 async def test_flows_can_be_named(registry: FlowRegistry) -> None:
@@ -218,7 +218,7 @@ async def test_without_a_model_a_condition_excludes_the_neighbour_by_its_own_wor
     assert vague is not None
     vague.condition = "The user asks about music"
     found = await suggest(registry, embedder=HashEmbedder())
-    (drawn,) = found.of("music", Part.CONDITION)
+    (drawn,) = found.of("music", Target.CONDITION)
     assert drawn.source is Basis.CATALOGUE
     assert drawn.text.startswith(f"The user asks about music. Not this but {drawn.other} where: they mean ")
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select import FlowRegistry
-from jazz_select.evaluation import Asked, Outcome, Policy, Route, indexed, routes
+from jazz_select.evaluation import Outcome, Policy, Query, Routed, indexed, routes
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.sweep import counted, sweep
 from jazz_select.testing import HashEmbedder
@@ -16,10 +16,10 @@ from tests.unit.evaluation.small_shop import add
 P = st.sampled_from([None, 0.0, 0.05, 0.3, 0.5, 0.62, 0.625, 0.9, 0.98, 0.9951, 1.0])
 
 
-def route(first: str = "a", *, sure: float | None = 0.9, scope: float | None = 0.9, offered: int = 3) -> Route:
+def route(first: str = "a", *, sure: float | None = 0.9, scope: float | None = 0.9, offered: int = 3) -> Routed:
     names = tuple(dict.fromkeys((first, "a", "b", "c")))
     confidences = (sure, *(0.0 for _ in range(offered - 1))) if sure is not None else (None,) * offered
-    return Route(request="x", ranking=names, offered=offered, confidences=confidences, in_scope=scope, sized=True)
+    return Routed(request="x", ranking=names, offered=offered, confidences=confidences, in_scope=scope, sized=True)
 
 
 CASES = st.lists(
@@ -35,7 +35,7 @@ CASES = st.lists(
 @settings(deadline=None)
 @given(CASES, st.sampled_from(["none", "top1"]), st.sampled_from([0.5, 0.9, 1.0]))
 def test_what_is_said_of_a_pair_is_what_it_leads_to(
-    cases: list[tuple[Route, frozenset[str]]], on_empty: str, at: float
+    cases: list[tuple[Routed, frozenset[str]]], on_empty: str, at: float
 ) -> None:
     policy = Policy(on_empty="none" if on_empty == "none" else "top1")
     found = sweep(cases, policy, at=at)
@@ -86,7 +86,7 @@ MANY = [(route(sure=0.97, scope=0.99), frozenset("a"))] * 60 + [(route(sure=0.3)
         pytest.param([], "there are no cases", id="no case"),
     ],
 )  # fmt: skip
-def test_the_last_line_claims_what_was_seen(cases: list[tuple[Route, frozenset[str]]], said: str) -> None:
+def test_the_last_line_claims_what_was_seen(cases: list[tuple[Routed, frozenset[str]]], said: str) -> None:
     assert said in str(sweep(cases, Policy()))
 
 
@@ -108,7 +108,7 @@ async def test_other_thresholds_change_a_route_as_a_selector_would(on_empty: str
         add(registry, name)
     base = Policy(top_k=3, on_empty="none" if on_empty == "none" else "top1")
     texts = ("my coupon", "what is the capital of Peru", "lost", "help with a gift", " ")
-    asked = [Asked(request=text) for text in texts]
+    asked = [Query(request=text) for text in texts]
     seen: set[Outcome] = set()
     async with indexed(registry, embedder=HashEmbedder()) as memory:
         plain = await routes(registry, memory, AGENT, asked, base)

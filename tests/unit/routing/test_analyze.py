@@ -17,7 +17,7 @@ from jazz_select.routing.decisions.points import (
     untitled,
 )
 from jazz_select.routing.schemas.assignability import Effort
-from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field, compatibility_score, outputs
+from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, compatibility_score, outputs
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from tests.depth import examples
 from tests.unit.routing.shop import INTEGER, STRING, obj, tools
@@ -197,14 +197,14 @@ def test_fields_are_compared_where_their_references_point() -> None:
 
 def test_what_could_not_be_compared_in_time_is_compared_the_next_time() -> None:
     index = CompatibilityIndex([tool("b", obj({"a": INTEGER}))])
-    there = [Field("a", INTEGER)]
+    there = [Slot("a", INTEGER)]
     assert list(index.scores(there, Effort(0))) == [0.5]
     assert list(index.scores(there)) == [1.0]
 
 
 def test_nothing_to_compare_and_what_says_nothing() -> None:
-    assert list(CompatibilityIndex([]).scores([Field("a", INTEGER)])) == []
-    assert list(CompatibilityIndex([tool("b", obj({"a": INTEGER}))]).scores([Field("a", schema=True)])) == [0.5]
+    assert list(CompatibilityIndex([]).scores([Slot("a", INTEGER)])) == []
+    assert list(CompatibilityIndex([tool("b", obj({"a": INTEGER}))]).scores([Slot("a", schema=True)])) == [0.5]
 
 
 def test_a_long_schema_is_shown_by_its_first_fields() -> None:

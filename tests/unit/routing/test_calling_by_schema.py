@@ -9,7 +9,7 @@ import pytest
 
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool, assignable
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
-from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Field
+from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot
 from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.schemas.validity import Checker, invalid
 from tests.unit.routing.shop import INTEGER, STRING, obj
@@ -100,7 +100,7 @@ def test_a_schema_that_is_gone_is_not_taken_for_another() -> None:
 
     def score(kind: str) -> float:
         root = {"$defs": {"a": {"type": kind}}}
-        return float(index.scores([Field("a", {"$ref": "#/$defs/a"}, root)])[0])
+        return float(index.scores([Slot("a", {"$ref": "#/$defs/a"}, root)])[0])
 
     kinds = ["string", "integer"] * 200
     assert [score(kind) for kind in kinds] == [1.0, 0.0] * 200

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.routing.schemas.fields import Reading
+from jazz_select.routing.schemas.fields import Cursor
 from jazz_select.routing.schemas.validity import invalid, verdicts
 from tests.source import tree
 
@@ -78,7 +78,7 @@ def test_a_pattern_that_backtracks_for_ever_takes_no_time(pattern: str, where: d
     began = process_time()
     assert isinstance(OutputSchema({"properties": {"x": said}}).check({"x": value}).problem, str)
     assert invalid({"properties": {"x": said}}, {"x": value}) == ""
-    assert verdicts([value], said, Reading({})) == [None]
+    assert verdicts([value], said, Cursor({})) == [None]
     assert process_time() - began < 0.2
 
 

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
 from jazz_select.routing.schemas.assignability import NEVER, PERHAPS, SURELY, assignable, is_possible
-from jazz_select.routing.schemas.fields import Reading
+from jazz_select.routing.schemas.fields import Cursor
 from jazz_select.routing.schemas.validity import Checker, invalid, verdicts
 
 GROUPS: list[dict[str, Any]] = json.loads(Path(__file__).with_name("schema_cases.json").read_text())
@@ -35,7 +35,7 @@ def test_the_table_says_what_the_standard_does(group: dict[str, Any]) -> None:
 def test_values_are_held_against_a_schema_of_any_draft(group: dict[str, Any]) -> None:
     for test in group["tests"]:
         assert (Checker(group["schema"]).problems(test["data"]) == "") is test["valid"], test
-        found = verdicts([test["data"]], group["schema"], Reading(group["schema"]))
+        found = verdicts([test["data"]], group["schema"], Cursor(group["schema"]))
         assert found in ([test["valid"]], [None]), test
 
 
@@ -156,10 +156,10 @@ def test_what_can_be_known_is_known(there: Any, wanted: Any, score: float) -> No
 
 
 def test_what_is_not_read_is_left_open() -> None:
-    assert verdicts(["x", 1], {"pattern": "("}, Reading({})) == [None, True]
+    assert verdicts(["x", 1], {"pattern": "("}, Cursor({})) == [None, True]
     assert invalid({"properties": {"x": {"pattern": "("}}}, {"x": "x"}) == ""
-    assert verdicts([object()], {"type": "string"}, Reading({})) == [None]
-    assert verdicts([1], {"$ref": "https://example.org/elsewhere"}, Reading({})) == [None]
+    assert verdicts([object()], {"type": "string"}, Cursor({})) == [None]
+    assert verdicts([1], {"$ref": "https://example.org/elsewhere"}, Cursor({})) == [None]
 
 
 IMPOSSIBLE: dict[str, Any] = {

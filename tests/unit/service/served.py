@@ -19,7 +19,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.ports import ChatModel, ClaimStore
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.app import Part, make_app
+from jazz_select.service.app import AppPart, make_app
 from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
@@ -149,7 +149,7 @@ async def service(
     keys: Sequence[str] = (),
     options: ServeOptions | None = None,
     broken: Sequence[str] = (),
-    parts: Sequence[Part] = (),
+    parts: Sequence[AppPart] = (),
 ) -> AsyncGenerator[Service]:
     """These agents, each behind the key at its place; without keys, the one there is. Broken ones cannot be loaded."""
     told = {sha256(key.encode()).hexdigest(): each.agent_id for key, each in zip(keys, catalogues, strict=False)}
@@ -177,7 +177,7 @@ async def service(
 
 @asynccontextmanager
 async def shop_service(
-    *, keys: Sequence[str] = (), options: ServeOptions | None = None, parts: Sequence[Part] = (), **settings: Any
+    *, keys: Sequence[str] = (), options: ServeOptions | None = None, parts: Sequence[AppPart] = (), **settings: Any
 ) -> AsyncGenerator[Service]:
     """The shop alone."""
     async with (

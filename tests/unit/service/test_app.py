@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from jazz_select.service.app import Part, deferred
+from jazz_select.service.app import AppPart, deferred
 
 
 async def _told(request: Request) -> Response:
     return PlainTextResponse(request.url.path)
 
 
-def _front(part: Part) -> Starlette:
+def _front(part: AppPart) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         assert part.lifespan is not None
@@ -43,9 +43,9 @@ async def _asked(app: Starlette) -> AsyncGenerator[httpx.AsyncClient]:
 async def test_whoever_asks_for_it_waits_and_is_answered_by_its_routes() -> None:
     made: list[str] = []
 
-    def make() -> Part:
+    def make() -> AppPart:
         made.append("made")
-        return Part([Route("/late", _told), Route("/late/{name}", _told)])
+        return AppPart([Route("/late", _told), Route("/late/{name}", _told)])
 
     async with _asked(_front(deferred(["/late"], ["json"], make))) as client:
         assert (await client.get("/healthz")).text == "/healthz"
@@ -69,14 +69,14 @@ async def test_it_is_loaded_where_nobody_asks_too_and_open_until_the_service_sto
         yield
         ends.append(asyncio.current_task() is task)
 
-    async with _asked(_front(deferred(["/late"], [], lambda: Part([], lifespan)))):
+    async with _asked(_front(deferred(["/late"], [], lambda: AppPart([], lifespan)))):
         await asyncio.wait_for(opened.wait(), 10)
         assert not ends
     assert ends == [True]
 
 
 async def test_what_cannot_be_loaded_is_logged_and_told_and_the_rest_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    def make() -> Part:
+    def make() -> AppPart:
         raise AssertionError
 
     part = deferred(["/late"], ["jazz_select.there_is_no_such_module"], make)
@@ -91,9 +91,9 @@ async def test_what_cannot_be_loaded_is_logged_and_told_and_the_rest_goes_on(cap
 async def test_a_service_that_stops_at_once_loads_nothing() -> None:
     made: list[str] = []
 
-    def make() -> Part:
+    def make() -> AppPart:
         made.append("made")
-        return Part([])
+        return AppPart([])
 
     async with _asked(_front(deferred(["/late"], [], make))):
         pass

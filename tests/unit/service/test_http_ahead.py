@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 from starlette.routing import Route
 
-from jazz_select.service.app import Part
+from jazz_select.service.app import AppPart
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.server import LARGEST_HEAD
 from tests.unit.service.served import REFUND, Service, endless, shop_service, streams
@@ -64,7 +64,7 @@ async def test_what_is_neither_head_nor_body_is_bounded(first: bytes, more: byte
 
 
 STREAM: Final = b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n"
-PART: Final = Part(routes=[Route("/mcp", endless)])
+PART: Final = AppPart(routes=[Route("/mcp", endless)])
 
 
 async def test_a_head_behind_a_stream_is_bounded() -> None:

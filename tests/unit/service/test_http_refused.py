@@ -15,7 +15,7 @@ from starlette.routing import Route
 from jazz_select.errors import ConfigError
 from jazz_select.service.agents import ServedAgents, digest_of
 from jazz_select.service.api.operations import OPERATIONS
-from jazz_select.service.app import Part, make_app
+from jazz_select.service.app import AppPart, make_app
 from jazz_select.service.http.limits import TokenBucket
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.server import LARGEST_HEAD
@@ -221,7 +221,7 @@ async def test_more_than_there_is_room_for_is_refused_at_once() -> None:
         assert [status_of(each) for each in await asyncio.gather(*waiting)] == [408, 408]
 
 
-HELD = Part(routes=[Route("/mcp", endless)])
+HELD = AppPart(routes=[Route("/mcp", endless)])
 LISTEN = b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from jazz_select.service.app import Part
+from jazz_select.service.app import AppPart
 from jazz_select.service.http.shares import Shares
 from jazz_select.service.options import ServeOptions
 from tests.clock import until
@@ -21,7 +21,9 @@ MINE = {"authorization": f"Bearer {KEY}"}
 SLOW = b"POST %s HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n"
 
 
-async def two(check: Callable[[Service], Awaitable[None]], options: ServeOptions, parts: Sequence[Part] = ()) -> None:
+async def two(
+    check: Callable[[Service], Awaitable[None]], options: ServeOptions, parts: Sequence[AppPart] = ()
+) -> None:
     async with memory() as index:
         shops = catalogue(index, Shop().sources), catalogue(index, clinic, "clinic")
         async with service(*shops, keys=[KEY, OTHER_KEY], options=options, parts=parts) as up:
@@ -61,7 +63,7 @@ async def test_a_key_always_has_its_part_of_the_places() -> None:
         assert {each.status_code for each in await asyncio.gather(*holding)} == {200}
 
     options = ServeOptions(max_in_flight=4, stop_s=1, panel=False, mcp=False)
-    await two(check, options, [Part([Route("/v1/hold", hold)])])
+    await two(check, options, [AppPart([Route("/v1/hold", hold)])])
 
 
 async def test_a_body_has_so_many_values_and_no_more() -> None:
