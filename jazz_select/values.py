@@ -34,6 +34,8 @@ def _flow_id(name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, name))
 
 
+PROMPT_TOKENS = 700
+"""What the candidates of a prompt may take, by estimate; what is over it is shortened where it can be."""
 LEAST_COVERAGE, MOST_COVERAGE = 0.5, 0.999
 """What `coverage` may be, with which `top_k="auto"` chooses how many candidates there are."""
 COVERAGE = 0.98

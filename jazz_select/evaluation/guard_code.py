@@ -2,7 +2,7 @@
 
 import hashlib
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from jazz_select.flow.base import BaseFlow
 
@@ -37,4 +37,4 @@ def _said(code: CodeType) -> str:
 
 
 def _constant(value: Any) -> str:
-    return str(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+    return str(sorted(map(repr, cast("frozenset[Any]", value)))) if isinstance(value, frozenset) else repr(value)

@@ -13,7 +13,6 @@ from typing import Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
 from jazz_select.flow.base import BaseFlow
-from jazz_select.selector.options import PROMPT_TOKENS
 from jazz_select.selector.prompt import (
     SHORT_LIMIT,
     CandidateCard,
@@ -32,7 +31,7 @@ from jazz_select.selector.prompt import (
 )
 from jazz_select.selector.retrieval import candidate_of
 from jazz_select.text import at_word, estimate_tokens
-from jazz_select.values import Candidate, flow_id
+from jazz_select.values import PROMPT_TOKENS, Candidate, flow_id
 
 TIMES: Final = 4
 """How many times what the candidates of one turn may take all that was shown may take; beyond, it is shown afresh."""

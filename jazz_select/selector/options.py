@@ -5,15 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, TypedDict
 
 from jazz_select.arguments import Constraint, Count, Positive, Seconds, checked
-from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE
+from jazz_select.selector.retrieval import AUTO, TopK
+from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, PROMPT_TOKENS
 
 if TYPE_CHECKING:
     from jazz_select.selector.calibration import Cascade
 
-AUTO: Final = "auto"
-PROMPT_TOKENS: Final = 700
-TopK: TypeAlias = Positive | Literal["auto"]
-"""How many candidates are recalled: so many, or as few as hold the right one with a wished probability."""
 OnEmpty: TypeAlias = Literal["top1", "none"]
 """What "none fits" leads to."""
 Coverage: TypeAlias = Annotated[

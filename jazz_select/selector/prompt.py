@@ -13,9 +13,8 @@ from typing import Any, Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
 from jazz_select.chat.client import ChatClient
-from jazz_select.selector.options import PROMPT_TOKENS
 from jazz_select.text import at_most, at_word, at_word_with_parameters, clean, cut, estimate_tokens, shortened
-from jazz_select.values import Candidate, Message
+from jazz_select.values import PROMPT_TOKENS, Candidate, Message
 
 DESCRIPTION_LIMIT: Final = 1_500
 EFFECTS_LIMIT: Final = 20

@@ -8,13 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from itertools import chain, count, islice, repeat
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from jazz_select.arguments import Constraint, checked
+from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import HungError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory
-from jazz_select.selector.options import AUTO, TopK
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import note_recall
 from jazz_select.stages import OwnAnswers, UserQuestion
@@ -23,6 +22,9 @@ from jazz_select.text import clean, in_log
 from jazz_select.threads import run_with_timeout
 from jazz_select.values import UNSIZED, Candidate, Decision, chance_in
 
+AUTO: Final = "auto"
+TopK: TypeAlias = Positive | Literal["auto"]
+"""How many candidates are recalled: so many, or as few as hold the right one with a wished probability."""
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _READ = 8_000
