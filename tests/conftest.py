@@ -2,11 +2,8 @@
 
 import asyncio
 import gc
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping
-from pathlib import Path
 
 import hypothesis
 import pytest
@@ -24,9 +21,6 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile(DEEP, hypothesis.settings.get_profile("house"))
 hypothesis.settings.load_profile("house")
 
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - each folder that is made in it is for its maker alone
-_LEAST_FREE = 4 << 30
-"""Of a run of all tests some hundreds of megabytes are left, and pytest keeps the last three runs."""
 _REAL_LOOP = asyncio.new_event_loop
 _FUSE = pytest.StashKey[Fuse]()
 _ONCE = pytest.StashKey[Once]()
@@ -44,8 +38,6 @@ def pytest_configure(config: pytest.Config) -> None:
     fuse.install()
     once = config.stash[_ONCE] = Once()
     once.install()
-    if _SHARED_MEMORY.is_dir() and shutil.disk_usage(_SHARED_MEMORY).free > _LEAST_FREE:
-        tempfile.tempdir = str(_SHARED_MEMORY)  # no waiting for `fsync`: two files of tests took 53 s, and take 27
 
 
 def pytest_asyncio_loop_factories(
