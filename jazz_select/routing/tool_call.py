@@ -40,6 +40,7 @@ from jazz_select.values import Claim
 
 _CONFIRM_S: Final = 5.0
 """How long a tool's `confirm` may take."""
+_ELSEWHERE: Final = frozenset(("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"))
 _LARGE: Final = 200_000
 """Characters of a schema from which on reading it takes longer than a loop should wait."""
 _log = logging.getLogger(__name__)
@@ -192,8 +193,13 @@ def may_repeat(tool: Tool, earlier: CallOutcome, *, vouched: bool = False) -> bo
 
 def left_out(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """The required inputs that are not among the arguments."""
-    required = (name for name, (_, needed) in fields(tool.input_schema).items() if needed)
-    return tuple(name for name in required if name not in arguments)
+    schema = tool.input_schema
+    if schema.keys() & _ELSEWHERE:  # what is required may stand behind a reference
+        names: list[object] = [name for name, (_, needed) in fields(schema).items() if needed]
+    else:
+        required = schema.get("required")
+        names = cast("list[object]", required) if isinstance(required, list) else []
+    return tuple(name for name in names if isinstance(name, str) and name not in arguments)
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,8 +247,7 @@ async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
     if (refusal := Threaded.refused(tool.function, MOST_RUNNING)) and not is_async(tool.function):
         return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
     try:
-        missing = left_out(tool, call.arguments)
-        problem = await _problem(tool.input_schema, call.arguments)
+        missing, problem = await _wrong_with(tool, call.arguments)
     except Exception as error:  # noqa: BLE001 - of schemas and arguments that others wrote, anything may be expected
         return _failed(call, "arguments", f"{tool.name}: {describe_error(error)}")
     if not problem and missing:
@@ -250,11 +255,15 @@ async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
     return replace(_failed(call, "arguments", f"{tool.name}: {problem}"), missing=missing) if problem else None
 
 
-async def _problem(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """What is wrong with arguments, found in a thread where a loop would have to wait for it."""
-    if too_much(schema, _LARGE):
-        return await in_daemon_thread(partial(invalid, schema, arguments), name="jazz-select-schemas")
-    return invalid(schema, arguments)
+async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
+    """What is missing and what is wrong, found in a thread where a loop would have to wait for it."""
+
+    def found() -> tuple[tuple[str, ...], str]:
+        return left_out(tool, arguments), invalid(tool.input_schema, arguments)
+
+    if too_much(tool.input_schema, _LARGE):
+        return await in_daemon_thread(found, name="jazz-select-schemas")
+    return found()
 
 
 # --- approve -------------------------------------------------------------------
