@@ -190,7 +190,7 @@ def test_what_users_asked_is_compared_and_suggested_from(jazz: Jazz, log: Path) 
     logged = [each["request"] for each in found["changes"] if each["source"] == "logged"]
     assert "sing a song" in logged or found["before"]["requests"] > len(SAID) * 4
     other = jazz("diff", str(jazz.flows), str(after), "--log", str(log), "--agent-id", "other", JAZZ_EMBEDDER=EMBEDDER)
-    assert "has no request of agent 'other'" in other.stderr
+    assert "has no request of agent other" in other.stderr
     told = jazz("suggest", "--log", str(log), "--flow", "refund_order", "--json", JAZZ_EMBEDDER=EMBEDDER)
     texts = [each["text"] for each in orjson.loads(told.stdout)["suggestions"]]
     assert "reimburse the kettle" in texts

@@ -96,7 +96,7 @@ HOSTILE = """
 import sys, threading
 from time import thread_time
 from jazz_select.errors import ConfigError
-from jazz_select.routing.schemas.fields import Reading
+from jazz_select.routing.schemas.fields import Cursor
 from jazz_select.routing.schemas.validity import Checker, invalid, verdicts
 
 def deep(levels, wrap, inner):
@@ -151,7 +151,7 @@ def look():
         try:
             invalid(schema, {"x": value})
             took = [thread_time() - began]
-            verdicts([{"x": value}], schema, Reading(schema, 20_000))
+            verdicts([{"x": value}], schema, Cursor(schema, 20_000))
             took.append(thread_time() - began - took[0])
             Checker(schema).problems({"x": value})
         except (ConfigError, RecursionError):

@@ -165,7 +165,7 @@ async def called(tool: Tool, timeout_s: float = 20, **arguments: Any) -> StepOut
 @everywhere
 async def test_a_live_server_is_a_source_of_tools(over: Any, script: Path) -> None:
     async with over(script) as session:
-        tools = {tool.name: tool for tool in await tools_from_session(session, provider="shop")}
+        tools = {tool.name: tool for tool in await tools_from_session(session, provider="shop", trusted=True)}
         marks = {name: (tool.destructive, tool.idempotent) for name, tool in tools.items()}
         assert marks["lookup_order"] == (False, True)
         assert marks["cancel_order"] == (True, True)
@@ -192,7 +192,7 @@ async def test_a_live_server_is_a_source_of_tools(over: Any, script: Path) -> No
 @everywhere
 async def test_what_a_live_server_answers(over: Any, script: Path) -> None:
     async with over(script) as session:
-        tools = {tool.name: tool for tool in await tools_from_session(session)}
+        tools = {tool.name: tool for tool in await tools_from_session(session, trusted=True)}
         with Trace() as trace:
             refused = await called(tools["refuses"])
         assert refused.error is not None
@@ -210,7 +210,7 @@ async def test_what_a_live_server_answers(over: Any, script: Path) -> None:
 
 async def test_a_call_by_a_client_that_is_closed_was_surely_not_made(script: Path) -> None:
     async with over_http(script) as session:
-        tools = {tool.name: tool for tool in await tools_from_session(session)}
+        tools = {tool.name: tool for tool in await tools_from_session(session, trusted=True)}
     run = await FlowExecutor([tools["cancel_order"]]).run(["cancel_order"], {"order_number": "A-1"})
     assert (run.status, run.records[0].unknown) == ("failed", False)
     assert "its session is closed; keep it open" in run.records[0].error
@@ -220,7 +220,7 @@ async def test_a_call_by_a_client_that_is_closed_was_surely_not_made(script: Pat
 @everywhere
 async def test_a_call_that_is_left_is_cancelled_at_the_server(over: Any, script: Path, tmp_path: Path) -> None:
     async with over(script) as session:
-        tools = {tool.name: tool for tool in await tools_from_session(session)}
+        tools = {tool.name: tool for tool in await tools_from_session(session, trusted=True)}
         for number, leave in enumerate((by_limit, by_cancelling)):
             path = tmp_path / f"call-{number}"
             await leave(tools["slow"], path)
@@ -245,7 +245,7 @@ async def by_cancelling(tool: Tool, path: Path) -> None:
 @pytest.mark.spec("005.10")
 async def test_a_server_that_dies_leaves_its_call_unknown(script: Path) -> None:
     async with over_stdio(script) as session:
-        tools = {tool.name: tool for tool in await tools_from_session(session)}
+        tools = {tool.name: tool for tool in await tools_from_session(session, trusted=True)}
         error = (await called(tools["dies"])).error
         assert error is not None
         assert (error.unknown, error.message.startswith("dies: it may have been done: ")) == (True, True)
@@ -273,5 +273,5 @@ async def paged(count: int, size: int) -> Any:
 async def test_all_pages_are_listed(kind: str) -> None:
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(mcp.Client(await paged(25, 10)))
-        tools = await tools_from_session(client if kind == "client" else client.session)
+        tools = await tools_from_session(client if kind == "client" else client.session, trusted=True)
     assert [tool.name for tool in tools] == [f"tool_{number}" for number in range(25)]

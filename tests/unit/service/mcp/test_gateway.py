@@ -153,7 +153,8 @@ async def test_answers_pass_as_they_are_and_failures_with_their_words(tmp_path: 
         dropped = await call(client, "shop.drop", order="7")
         assert "dropped 7" in said(dropped)
         assert person.questions == [
-            'Run shop.drop of the MCP server "shop"? It may destroy something. Arguments: {"order":"7"}'
+            "This would be done next: Shop.drop (order: 7). It is a tool of the MCP server \"shop\". "
+            "It may destroy something. Shall I go on, yes or no?"
         ]
 
         failed = await call(client, "shop.refuses")
@@ -232,7 +233,13 @@ async def test_a_server_that_died_is_started_again_and_others_never_wait_for_it(
 @pytest.mark.spec("008.3")
 async def test_a_server_on_http_is_found_again_after_it_was_started_anew(tmp_path: Path) -> None:
     program, port = server_file(tmp_path, SHOP), free_port()
-    servers = {"web": {"url": f"http://127.0.0.1:{port}/mcp", "headers": {"Authorization": "Bearer secret-of-web"}}}
+    servers = {
+        "web": {
+            "url": f"http://127.0.0.1:{port}/mcp",
+            "headers": {"Authorization": "Bearer secret-of-web"},
+            "trusted": True,
+        }
+    }
     async with behind(servers) as (client, made):
         assert made.upstreams[0].state == "down"
         assert "secret-of-web" not in made.upstreams[0].problem

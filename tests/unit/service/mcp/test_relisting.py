@@ -57,7 +57,7 @@ for line in sys.stdin:
 async def test_no_tool_becomes_harmless_and_one_that_is_described_otherwise_is_withheld(tmp_path: Path) -> None:
     program = tmp_path / "relists.py"
     program.write_text(RELISTS, "utf-8")
-    async with behind({"shop": entry(program, trusted=True)}) as (client, made):
+    async with behind({"shop": entry(program)}) as (client, made):
         await until(lambda: made.upstreams[0].state == "up")
         before: dict[str, Tool] = dict(made.tools)
         assert {name: tool.destructive for name, tool in before.items()} == {
@@ -90,6 +90,6 @@ async def test_no_tool_becomes_harmless_and_one_that_is_described_otherwise_is_w
 async def test_a_server_is_believed_only_where_the_team_says_so(tmp_path: Path) -> None:
     program = tmp_path / "relists.py"
     program.write_text(RELISTS, "utf-8")
-    async with behind({"shop": entry(program)}) as (_, made):
+    async with behind({"shop": entry(program, trusted=False)}) as (_, made):
         await until(lambda: made.upstreams[0].state == "up")
         assert all(tool.destructive and not tool.reads for tool in made.tools.values())
