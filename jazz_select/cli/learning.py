@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import LEARNED, catalogue, logged_entries
+from jazz_select.cli.session import LEARNED, catalogue, logged_entries, sync_command
 from jazz_select.cli.terminal import Column, emit, filled, hint, line, mark, show, styled, table, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
@@ -36,7 +36,7 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
         raise ConfigError("pass one of --shadow, --promote and --roll-back: they are done one after the other")
     file = settings.learned or LEARNED
     if given.promote or given.roll_back:
-        _move(file, given)
+        _move(file, settings, given)
         return
     if given.log is None:
         raise ConfigError("name the log to learn from: jazz-select learn outcomes.db")
@@ -85,13 +85,17 @@ def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned | None:
     return learned.numbered(now.shadow) if now.version("live") == overlay.version("live") else None
 
 
-def _move(file: Path, given: "LearnCommand") -> None:
+def _move(file: Path, settings: "Settings", given: "LearnCommand") -> None:
     change = Overlay.promoted if given.promote else Overlay.rolled_back
     before = load_overlay(file, must_exist=True).live
     overlay = change(load_overlay(file)) if given.dry_run else changed_overlay(file, change, must_exist=True)
     now, was = (_called(each, overlay) for each in (overlay.live, before))
     moved = f"{now} {'would be' if given.dry_run else 'is'} live; before: {was}. Your flows are unchanged."
-    after = () if given.dry_run else (f"the index has it after: jazz-select sync --learned {file}",)
+    after = (
+        ()
+        if given.dry_run
+        else (f"the index has it after: {sync_command(settings.model_copy(update={'learned': file}))}",)
+    )
     _report(given, {"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], after)
 
 

@@ -238,13 +238,14 @@ class RunningCatalogue:
                 decider=self._decider,
             )
         factory = await in_daemon_thread(partial(load_factory, self.factory, told_by="factory"), name=_READS)
+        limit = asyncio.timeout(self._patience_s)
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with limit:
                 made = await in_daemon_thread(partial(made_by, factory, selector, self._model), name=_READS)
                 made = await made if inspect.isawaitable(made) else made
-        except TimeoutError as error:
-            raise ConfigError(f"factory {self.factory} gave no agent within {self._patience_s:g} s") from error
         except Exception as error:
+            if limit.expired():
+                raise ConfigError(f"factory {self.factory} gave no agent within {self._patience_s:g} s") from error
             raise ConfigError(f"factory {self.factory} failed: {describe_error(error)}") from error
         if not isinstance(made, Agent):
             raise ConfigError(f"factory {self.factory} gives an Agent, not {made!r:.80}")

@@ -131,7 +131,7 @@ async def test_claims_of_the_service_are_the_agents_where_it_has_none() -> None:
         ("hang", "gave no agent within 0.2 s"),
     ],
 )
-async def test_a_factory_that_gives_no_agent_is_said_and_the_others_are_served(factory: str, problem: str) -> None:
+async def test_a_factory_that_gives_no_agent_is_said(factory: str, problem: str) -> None:
     async with memory() as index:
         broken = catalogue(index, factory, patience_s=0.2)
         with pytest.raises(ConfigError, match="factory"):

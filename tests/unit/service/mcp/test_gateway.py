@@ -152,10 +152,8 @@ async def test_answers_pass_as_they_are_and_failures_with_their_words(tmp_path: 
 
         dropped = await call(client, "shop.drop", order="7")
         assert "dropped 7" in said(dropped)
-        assert person.questions == [
-            "This would be done next: Shop.drop (order: 7). It is a tool of the MCP server \"shop\". "
-            "It may destroy something. Shall I go on, yes or no?"
-        ]
+        asked = 'This would be done next: Shop.drop (order: 7). It is a tool of the MCP server "shop".'
+        assert person.questions == [f"{asked} It may destroy something. Shall I go on, yes or no?"]
 
         failed = await call(client, "shop.refuses")
         assert failed.is_error
