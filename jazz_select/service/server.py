@@ -19,7 +19,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.http.limits import CONNECTION, Lifecycle
+from jazz_select.service.http.limits import CONNECTION, Lifecycle, is_public
 from jazz_select.service.http.shares import Connection, Connections
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import problem
@@ -87,7 +87,10 @@ class PatientProtocol(HttpToolsProtocol):
             self._begun, self._read = self.cycle, 0
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
+        """Take a piece of a body; of one that nobody reads, keep nothing."""
+        if is_public(self.cycle.scope["path"]):
+            self.flow.pause_reading()
+            return
         super().on_body(body)
         if self._is_asked() and not self.pipeline:
             self._read = 0
@@ -105,7 +108,7 @@ class PatientProtocol(HttpToolsProtocol):
             self.kept.drop(self.own)
         super().connection_lost(exc)
         for each in self._unanswered():  # uvicorn itself tells only the last of them
-            each.disconnected = True
+            each.disconnected, each.body = True, bytearray()
             each.message_event.set()
 
     def timeout_keep_alive_handler(self) -> None:
