@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from jazz_select.agent.conversation import OpenFlow, Ran
-from jazz_select.agent.flows.runner import FlowRun, steps_left
+from jazz_select.agent.flows.runner import CallToCome, FlowRun, steps_left
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.arguments import check_argument
 from jazz_select.errors import FlowError
@@ -28,9 +28,9 @@ from jazz_select.routing.approval import (
 )
 from jazz_select.routing.decisions.points import GuidedDecisionPoint
 from jazz_select.routing.executor import Step, chain_of
-from jazz_select.routing.question import Before
+from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable
 from jazz_select.routing.records import Door, ToolCall
-from jazz_select.routing.tool_call import fingerprint, withdrawn
+from jazz_select.routing.tool_call import call_of, fingerprint, withdrawn
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import self_bounded
 
@@ -202,6 +202,10 @@ class AgentApproval:
         """
         return TurnApproval(self, key, granted, granted or asked)
 
+    def asks_user(self, tool: Tool) -> bool:
+        """Whether the user is asked before this tool is called, as far as that is known before there is a call."""
+        return self._hook is None and self._asks[tool.destructive]
+
     async def verdict(self, call: ToolCall) -> Verdict:
         """What is said of a call before the user is asked."""
         return await verdict_of(self._hook, call, self._policy)
@@ -223,7 +227,7 @@ class TurnApproval:
         """Take who decides, and what was asked for last: it passes once, as it was shown, where the user said yes."""
         self._approval = approval
         self._key = key
-        self._left = granted
+        self._left = [] if granted is None else [granted, *granted.then]
         self._asked = asked
         self._named: Counter[tuple[str, ...]] = Counter()
         self.claims = approval.claims
@@ -234,7 +238,7 @@ class TurnApproval:
     @property
     def taken(self) -> bool:
         """Whether the call that the user has said yes to was let pass."""
-        return self.granted is not None and self._left is None
+        return self.granted is not None and self.granted not in self._left
 
     def granted_to(self, flow: str, path: str) -> PendingCall | None:
         """The call of a model's chain at this place that the user has said yes to."""
@@ -273,9 +277,18 @@ class TurnApproval:
         return name
 
     def at(
-        self, flow: str, path: str, ran: Sequence[Ran] = (), doubt: Sequence[str] = ()
+        self,
+        flow: str,
+        path: str,
+        ran: Sequence[Ran] = (),
+        doubt: Sequence[str] = (),
+        later: Sequence[CallToCome] = (),
     ) -> Callable[[ToolCall], Awaitable[Verdict]]:
-        """Who is asked before each call of a flow's part; what was run there before, or may have been, always is."""
+        """Who is asked before each call of a flow's part; what was run there before, or may have been, always is.
+
+        Where a call is the first of several that change something (`later` are the others), it is asked about with
+        them: one yes is for all whose arguments are known, and none is half done when another is refused.
+        """
         before: dict[str, Before] = {each.call: "unknown" if each.failed else "done" for each in ran if each.call}
 
         @self_bounded
@@ -283,33 +296,63 @@ class TurnApproval:
             known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
             if not known and call.destructive and call.tool in doubt:
                 known = "unknown"
-            verdict = await self._verdict(call, flow, path, known)
+            verdict = await self._verdict(call, flow, path, known, later)
             if call.destructive and isinstance(verdict, Allow):
                 self.passed[flow, path, call.tool] = (_place_of(path, call.tool, call.arguments), call.id)
             return verdict
 
         return approve
 
-    async def _verdict(self, call: ToolCall, flow: str, path: str, before: Before) -> Verdict:
+    async def _verdict(
+        self, call: ToolCall, flow: str, path: str, before: Before, later: Sequence[CallToCome]
+    ) -> Verdict:
         verdict = await self._approval.verdict(call)
-        passes = isinstance(verdict, Allow) and not before
-        if isinstance(verdict, Deny) or (passes and self._left is None):
+        then: list[PendingCall] = []
+        if later or isinstance(verdict, Ask):
+            then = await self._then(later, flow, path)
+        if isinstance(verdict, Allow):
+            verdict = await self._asked_besides(call, before, is_for_all=_is_for_all(then, later, self._approval))
+        if isinstance(verdict, Deny) or (isinstance(verdict, Allow) and not self._left):
             return verdict
-        if isinstance(verdict, Allow) and before:
-            verdict = await verdict_of(None, call, "always")
-            if isinstance(verdict, Deny):
-                return verdict
-            verdict = Ask("the same call was made before in this flow")
         reason = verdict.reason if isinstance(verdict, Ask) else ""
         wanted = PendingCall.of(call, flow=flow, path=path, reason=reason, before=before)
-        if self._left is not None and self._left.is_same(wanted):
-            self._left = None
-            return Allow()
-        if passes:
-            return Allow()
+        for granted in self._left:
+            if granted.is_same(wanted):
+                self._left.remove(granted)
+                return Allow()
+        if isinstance(verdict, Allow):
+            return verdict
         if self.pending is None:
-            self.pending = wanted
+            self.pending = wanted.model_copy(update={"then": tuple(then)})
         return verdict
+
+    async def _asked_besides(self, call: ToolCall, before: Before, *, is_for_all: bool) -> Verdict:
+        """Of a call that may be made: the user is asked where it was made before, or for all of several."""
+        if not (before or is_for_all):
+            return Allow()
+        verdict = await verdict_of(None, call, "always")
+        if before:  # what was made before is not made again unasked
+            return Ask("the same call was made before in this flow") if isinstance(verdict, Ask) else verdict
+        return Ask("it is the first of several") if isinstance(verdict, Ask) else Allow()
+
+    async def _then(self, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
+        """What is said of the calls to come: all of one whose arguments are known and can be shown; else its name."""
+        found: list[PendingCall] = []
+        room = LONGEST_TOGETHER
+        for tool, arguments in later:
+            call = await call_of(tool, arguments or {}, door="executor")
+            wanted = PendingCall.of(call, flow=flow, path=path)
+            room -= len(described(wanted.display_name, wanted.words, wanted.arguments))
+            if arguments is None or room < 0 or call.unshown or unshowable(wanted.words, wanted.arguments):
+                wanted = wanted.model_copy(update={"arguments": {}, "words": "", "identity": ""})
+            found.append(wanted)
+        return found
+
+
+def _is_for_all(then: Sequence[PendingCall], later: Sequence[CallToCome], approval: AgentApproval) -> bool:
+    """Whether one yes can be for all that the user is asked about later, and there is any."""
+    asked = [each for each, (tool, _) in zip(then, later, strict=True) if approval.asks_user(tool)]
+    return bool(asked) and all(each.identity for each in asked)
 
 
 def _place_of(path: str, tool: str, arguments: Mapping[str, Any]) -> str:

@@ -7,9 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jazz_select.consent import Asked
 from jazz_select.json_values import plain, storable
-from jazz_select.routing.question import Before, question
+from jazz_select.routing.question import Before, described, question
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.text import as_text, cut, one_line, titled
+from jazz_select.texts import say
 
 _LONGEST_REASON: Final = 1_000
 
@@ -32,6 +33,8 @@ class PendingCall(BaseModel):
         words: What it would do, as the tool says (`Tool.confirm`).
         identity: What a yes is for: the tool as it is connected, the arguments and the words (`ToolCall.identity`). One
             that was kept without it is asked about anew.
+        then: The calls after it that change something, as far as the flow's chain is known. A yes is for those as well
+            that have an `identity`; the others are named.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +51,7 @@ class PendingCall(BaseModel):
     title: str = ""
     words: str = ""
     identity: str = ""
+    then: tuple["PendingCall", ...] = ()
 
     @classmethod
     def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
@@ -75,11 +79,15 @@ class PendingCall(BaseModel):
     @property
     def asked(self) -> Asked:
         """What a yes is said to: an answer may repeat its words."""
-        return Asked(words=f"{self.tool} {self.title} {self.words}", arguments=self.arguments)
+        calls = (self, *self.then)
+        words = " ".join(f"{each.tool} {each.title} {each.words}" for each in calls)
+        return Asked(words=words, arguments={name: value for each in calls for name, value in each.arguments.items()})
 
     def question(self) -> str:
         """What the user is asked."""
-        return question(self.display_name, self.words, self.arguments, before=self.before)
+        calls = "; ".join(described(each.display_name, each.words, each.arguments) for each in self.then)
+        about = say("after_that", calls=calls) if calls else ""
+        return question(self.display_name, self.words, self.arguments, before=self.before, about=about)
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether the other is this call, at the same place: what a yes to the one says, it says to the other."""

@@ -8,7 +8,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from itertools import takewhile
+from typing import Any, Final, Literal, NamedTuple, cast
 
 from jazz_select.agent.conversation import Part, Ran
 from jazz_select.errors import WrongValue
@@ -43,6 +44,13 @@ ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
 """Which branch of a conditional flow is to be run, by its place; None where none fits."""
 GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
 """Goes on where a flow is open: a model with the flow's prompt and tools."""
+
+
+class CallToCome(NamedTuple):
+    """A call that a chain makes later: its tool and, where they are known already, its arguments."""
+
+    tool: Tool
+    arguments: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,13 +223,14 @@ class FlowRunner:
         choose: ChooseBranch,
         go_on: GoOn | None = None,
         fixed: Mapping[str, Any] | None = None,
-        approve: Callable[[str], Approve] | None = None,
+        approve: Callable[[str, Sequence[CallToCome]], Approve] | None = None,
         call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]] | None = None,
         made: Callable[[Ran], None] | None = None,
         deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None = None,
     ) -> None:
         """Take who runs chains, what is done, and who chooses branches, goes on, approves and names calls.
 
+        Who approves is told the place of a part and, of a step that may change something, those that come after it.
         Each call that a chain has made is told to `made`, for whoever comes later in the same turn. What is `fixed`,
         the caller's own context, is what it is: nothing that tools returned takes its place.
         """
@@ -308,9 +317,10 @@ class FlowRunner:
         begun = self._asking(flow, begun, chain)
         if begun.status != "done":
             return begun
-        approve = self._approve(begun.path) if self._approve else None
+        size, later = self._until_effect(chain, begun.facts)
+        approve = self._approve(begun.path, later) if self._approve else None
         ran = await self._executor.run(
-            chain,
+            chain[:size],
             begun.facts,
             after=begun.last,
             fixed=self._fixed,
@@ -330,7 +340,7 @@ class FlowRunner:
                 self._made(each)
         run = replace(
             begun,
-            records=ran.records,
+            records=(*begun.records, *ran.records),
             facts=dict(ran.context),
             lost=_still(begun.lost, ran.context),
             own=own,
@@ -342,8 +352,27 @@ class FlowRunner:
             final=begun.final or any(self._executor.tools[each.tool].destructive for each in tried),
         )
         if ran.status == "ok":
-            return run
+            return run if size == len(chain) else await self._chained(flow, run, left[size:])
+        good = [*begun.records, *good]
         return self._stopped(run, ran.records[-1], tuple(good), went_on="open" if refused else ran.status)
+
+    def _until_effect(self, chain: Sequence[Step], facts: Mapping[str, Any]) -> tuple[int, list[CallToCome]]:
+        """How many steps are run before more is known of those that change something; of such a one, those after it.
+
+        Where several steps change something, each is run alone: what comes after it is asked about with it.
+        """
+        tools = [self._executor.tools.get(step) if isinstance(step, str) else None for step in chain]
+        effects = [place for place, tool in enumerate(tools) if tool is not None and not tool.reads]
+        if self._approve is None or len(effects) <= 1:
+            return len(chain), []
+        if effects[0]:
+            return effects[0], []
+        later: list[CallToCome] = []
+        for tool in takewhile(lambda each: each is not None, tools[1:]):
+            if tool is not None and not tool.reads:
+                arguments, missing = arguments_of(tool, facts, self._fixed)
+                later.append(CallToCome(tool, None if missing else arguments))
+        return 1, later
 
     def _stopped(
         self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, went_on: Literal["ok", "open", "failed"]

@@ -530,7 +530,7 @@ class TurnFlows:
             choose=choose,
             go_on=go_on if self._loops else None,
             fixed=context,
-            approve=lambda path: attempt.approval.at(top.name, path, doubt=top.doubt),
+            approve=lambda path, later: attempt.approval.at(top.name, path, doubt=top.doubt, later=later),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
             made=attempt.made.append,
             deciding=decided if self._decision else None,

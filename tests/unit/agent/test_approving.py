@@ -254,11 +254,13 @@ async def test_what_differs_far_behind_beside_a_number_beyond_64_bits_is_another
 
 
 @pytest.mark.spec("005.2")
-async def test_each_call_is_a_question_of_its_own() -> None:
+@pytest.mark.spec("011.8")
+async def test_one_yes_is_for_all_calls_of_a_chain_that_are_known_before_it() -> None:
     log: list[Any] = []
     registry = shop_of(("pays", ("pay", "pay")))
-    results = await talk(Agent(selector_of(registry, "pays"), [pays(log)]), "pays", "yes", "yes")
-    assert [each.status for each in results] == ["confirming", "confirming", "done"]
+    results = await talk(Agent(selector_of(registry, "pays"), [pays(log)]), "pays", "yes")
+    assert [each.status for each in results] == ["confirming", "done"]
+    assert results[0].text.count("Pay (") == 2
     assert log == [KNOWN, KNOWN]
 
 
