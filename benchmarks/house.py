@@ -65,13 +65,12 @@ def mermaid() -> str:
 
 
 def table() -> str:
-    """The rooms of the package: what each says that it owns, its modules and lines."""
-    rows = ["| Room | Owns | Modules | Lines |", "|---|---|---:|---:|"]
+    """The rooms of the package: what each says that it owns, and its modules."""
+    rows = ["| Room | Owns | Modules |", "|---|---|---:|"]
     for folder in sorted({path.parent for path in modules().values()}):
         files = sorted(folder.glob("*.py"))
         said = (ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8"))) or "").splitlines()[0]
-        lines = sum(len(file.read_text("utf-8").splitlines()) for file in files)
-        rows.append(f"| `{folder.relative_to(ROOT).as_posix()}/` | {said} | {len(files)} | {lines:,} |")
+        rows.append(f"| `{folder.relative_to(ROOT).as_posix()}/` | {said} | {len(files)} |")
     return "\n".join(rows)
 
 

@@ -58,8 +58,8 @@ class DestructionGate:
     was begun, since its author changed them meanwhile (`held_by_change`). A tool that failed in it, and may have been
     done all the same, is asked about when its turn comes (`TurnApproval`).
 
-    A flow that ends before it is done, after something was destroyed in it, is kept (`kept`): asked for again, it goes
-    on where it stood and does not destroy that twice.
+    A flow that ends before it is done, after something was changed in it, is kept (`kept`): asked for again, it goes on
+    where it stood and does not do that twice.
     """
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
@@ -115,8 +115,9 @@ class DestructionGate:
     def kept(
         self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
     ) -> tuple[OpenFlow, ...]:
-        """What is kept of a flow that ended before it was done: itself, where something was destroyed in it."""
-        if not ended.is_final:
+        """What is kept of a flow that ended before it was done: itself, where something was changed in it."""
+        called = (self._tools.get(each.tool) for each in ended.ran if not each.failed)
+        if not (ended.is_final or any(tool is not None and not tool.reads for tool in called)):
             return ()
         doubt: dict[str, Any] = {} if run is None else {"doubt": self._doubt(ended, run)}
         if run is not None and approval is not None:

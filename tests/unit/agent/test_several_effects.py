@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import Agent, Conversation
-from jazz_select.routing import Allow, Tool, ToolCall
+from jazz_select.routing import Allow, Tool, ToolCall, tool_from_function
 from tests.unit.agent.turns import obj, selector_of, shop_of
 
 pytestmark = pytest.mark.spec("011.8")
@@ -113,3 +113,33 @@ async def test_what_is_too_long_to_be_shown_is_no_reason_to_ask_earlier() -> Non
     assert [name for name, _ in desk.log] == ["create_return"]
     assert result.status == "confirming"
     assert REFUND in result.text
+
+
+@pytest.mark.spec("010.5")
+async def test_what_was_done_before_a_flow_failed_is_not_done_again() -> None:
+    desk, faults = Desk(), [OSError("the printer is off")]
+
+    def mail_label(order: str) -> dict[str, str]:
+        if faults:
+            raise faults.pop()
+        desk.log.append(("mail_label", {"order": order}))
+        return {"label": order}
+
+    create = desk.tool("create_return", {"order": "string"})
+    agent = Agent(
+        selector_of(shop_of(("send_back", ("create_return", "mail_label"))), "send_back"), [create, mail_label]
+    )
+    failed, done = await talk(agent, "send_back", "send_back")
+    assert (failed.status, done.status) == ("failed", "done")
+    assert [name for name, _ in desk.log] == ["create_return", "mail_label"]
+
+
+@pytest.mark.spec("010.5")
+async def test_what_was_done_before_a_flow_was_called_off_is_not_done_again() -> None:
+    desk = Desk()
+    desk.gives = {"amount": 30}  # which it does not say of itself, so that nothing can be asked ahead
+    messages = ("send_back", "no", "send_back", "yes")
+    asked, off, again, done = await talk(agent_of(desk), *messages, context={"order": "A-7"})
+    assert "Done already: Create return." in off.text
+    assert [each.status for each in (asked, off, again, done)] == ["confirming", "done", "confirming", "done"]
+    assert [name for name, _ in desk.log] == ["create_return", "refund", "mail_label"]
