@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import Agent, Conversation
-from jazz_select.routing import Allow, Tool, ToolCall, tool_from_function
+from jazz_select.routing import Allow, Tool, ToolCall
 from tests.unit.agent.turns import obj, selector_of, shop_of
 
 pytestmark = pytest.mark.spec("011.8")
