@@ -90,8 +90,6 @@ def _is_readable(question: UserQuestion) -> bool:
 
 def in_question(candidates: Sequence[Candidate], chances: Mapping[str, float], *, at_least: int = 0) -> list[Candidate]:
     """Those that may be meant, the likeliest first: all, where nobody knows how likely they are."""
-    if not chances:
-        return [*candidates]
     order = sorted(candidates, key=lambda each: -chances.get(each.flow_id, 0.0))
     most = chances.get(order[0].flow_id, 0.0) if order else 0.0
     near = [each for each in order if chances.get(each.flow_id, 0.0) >= _IN_QUESTION * most]
@@ -268,7 +266,7 @@ def _place_in(word: str, options: Sequence[UserOption], *, after: str) -> int:
     if word in {"first", "second", "third", "last"}:
         return _PLACES.get(word, len(options))
     known = word.isdecimal() and after not in {"", "common"}
-    return int(word) if known and 0 < int(word[:3]) <= len(options) else 0
+    return int(word) if known and 0 < int(word) <= len(options) else 0
 
 
 @cache

@@ -303,6 +303,9 @@ async def test_a_no_comes_too_late_or_keeps_the_call_from_being_made(
             assert results[0].text.startswith("All right, nothing more is done")
             told = results[1].reason if steps else results[1].chain.entries[1].error  # type: ignore[union-attr]
             assert "pay was not run: it was called off" in told
+            assert not any(each.doubt for each in results[1].conversation.failed), "nobody made it"
+            if not steps:
+                assert not results[1].chain.entries[1].called  # type: ignore[union-attr]
     assert till.paid == [5]
 
 

@@ -143,3 +143,17 @@ async def test_what_was_done_before_a_flow_was_called_off_is_not_done_again() ->
     assert "Done already: Create return." in off.text
     assert [each.status for each in (asked, off, again, done)] == ["confirming", "done", "confirming", "done"]
     assert [name for name, _ in desk.log] == ["create_return", "refund", "mail_label"]
+
+
+async def test_a_yes_is_for_as_many_equal_calls_as_the_question_named() -> None:
+    desk = Desk()
+    tool = desk.tool("refund", {"order": "string"}, destructive=True)
+    agent = Agent(selector_of(shop_of(("send_back", ("refund",) * 6)), "send_back"), [tool])
+    long = "A" * 1_900  # of the calls after the first, three can be shown
+    asked, again, done = await talk(agent, "send_back", "yes", "yes", context={"order": long})
+    assert (asked.status, asked.text.count(long)) == ("confirming", 4)
+    assert (again.status, again.text.count(long)) == ("confirming", 2)
+    assert (done.status, len(desk.log)) == ("done", 6)
+    (back,) = await talk(agent, "yes", context={"order": long}, after=asked.conversation)
+    assert len(desk.log) == 10
+    assert back.status == "confirming"

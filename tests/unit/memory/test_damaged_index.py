@@ -81,3 +81,14 @@ async def test_a_note_that_is_lost_is_missed(memory: ProceduralMemory) -> None:
     await memory.sync("a", FLOWS)
     assert (await memory.recall("money back", "a")).notes == ()
     assert (await memory.recall("money back", "b")).notes == (), "where there was no sync there is nothing to miss"
+
+
+@pytest.mark.spec("005.17")
+async def test_a_note_that_names_other_flows_is_fitted_anew(memory: ProceduralMemory) -> None:
+    await memory.sync("a", FLOWS)
+    store = memory._store  # pyright: ignore[reportPrivateUsage]
+    noted = dict(await store.read_note("a") or {})
+    for flows in (None, [FLOWS[0].id]):
+        await store.write_note("a", {**noted, "flows": flows})
+        await memory.sync("a", FLOWS)
+        assert await store.read_note("a") == noted

@@ -8,8 +8,8 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.asking import adds_nothing, in_question, named_in, question_in, question_of
-from jazz_select.stages import UserOption
+from jazz_select.selector.asking import adds_nothing, again, in_question, named_in, question_in, question_of
+from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Candidate, Decision, Reason, Tier
 from tests.unit.selector.shop import Guarded, flow, metadata, shop
@@ -118,6 +118,7 @@ async def test_none_of_them_is_an_answer(answer: str) -> None:
     "answer",
     [
         "x" * 500,
+        "1, " + "x" * 198,
         "the one with the blue ribbon on it",
         "First, where is my parcel?",
         "I don't want to wait, where is my parcel",
@@ -191,6 +192,8 @@ async def test_what_names_no_one_of_them_is_asked_about_again_with_the_same_numb
     [
         ("number two, please, for card L-9", "exchange_order"),
         ("2, it says error 55", "exchange_order"),
+        ("1, it says error 2", "refund_order"),
+        ("1, " + "x" * 197, "refund_order"),
         ("2 - it says error 55", "exchange_order"),
         ("option 1 with the blue ribbon", "refund_order"),
         ("the first, please, for card L-9", "refund_order"),
@@ -205,9 +208,10 @@ async def test_behind_the_number_of_one_more_may_be_said(answer: str, name: str)
 
 async def test_a_number_that_none_has_is_told_whatever_is_behind_it() -> None:
     made, decision = await asked(0.5, 0.45)
-    again = (await made.select("7, it says error 55", asked=decision)).decision.question
-    assert again is not None
-    assert again.text.startswith("There is no number 7 here: please say 1 or 2.\n")
+    for rest in ("it says error 55", "x" * 197):
+        again = (await made.select(f"7, {rest}", asked=decision)).decision.question
+        assert again is not None
+        assert again.text.startswith("There is no number 7 here: please say 1 or 2.\n")
     once_more = (await made.select("1 or 2", asked=again)).decision.question
     assert once_more is not None
     assert once_more.text.count("Which of these do you mean?") == 1
@@ -313,6 +317,9 @@ REFUND_OR_EXCHANGE = (
         ("I want my money back", "a"),
         ("I need the money, please", "a"),
         ("it is the exchange", "b"),
+        ("I want the exchange for my order", None),
+        ("the order exchange", "b"),
+        ("on", None),
         ("another item", "b"),
     ],
 )
@@ -427,6 +434,14 @@ async def test_a_flow_that_is_gone_is_not_chosen() -> None:
         await made.select("1", asked="which?")  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize("answer", ["not the first, the third", "1 or the third", "not 1, 3"])
+def test_a_place_in_the_middle_of_an_answer_is_one_of_the_options(answer: str) -> None:
+    question = UserQuestion(text="Which?", options=CANCEL_OR_KEEP, request="x")
+    repeated = again(question, answer)
+    assert repeated is not None
+    assert repeated.text == "Please name one of them: 1 to 3.\nWhich?"
+
+
 # --- the text ------------------------------------------------------------------
 
 
@@ -461,6 +476,7 @@ def test_those_may_be_meant_that_are_about_as_likely_as_the_likeliest() -> None:
     assert [each.flow_id for each in in_question(found, chances, at_least=3)] == ["b", "c", "d"]
     assert len(in_question(found, chances | {"d": 0.05})) == 3, "a tenth of it is enough"
     assert in_question([], chances) == []
+    assert in_question(found, {"z": 0.5}) == found, "nobody knows of any of them"
 
 
 @pytest.mark.parametrize(
@@ -472,6 +488,7 @@ def test_those_may_be_meant_that_are_about_as_likely_as_the_likeliest() -> None:
         ("L-9", True),
         ("card L-9", True),
         ("L-9 M-8 N-7", True),
+        ("L-9 M-8 N-7 card", False),
         ("L-9 M-8 N-7 O-6", False),
         ("a lost card L-9", False),
         ("card", False),

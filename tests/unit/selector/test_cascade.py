@@ -315,6 +315,7 @@ async def test_a_stage_that_is_spared_is_told_with_what_it_costs_others() -> Non
     spared = [each for each in result.decision.stages if each.outcome == "spared"]
     assert [each.name for each in spared] == ["decider", "chat"]
     assert spared[0].usage == Usage(input_tokens=70)
+    assert all(each.took_s > 0 for each in spared)
     assert "stage decider spared" in result.explain()
 
 

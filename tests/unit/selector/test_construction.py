@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from jazz_select import FlowSelector
+from jazz_select.chat.decisions import DecisionClient
+from jazz_select.chat.pydantic_ai_decisions import PydanticAIDecisions
 from jazz_select.errors import ConfigError
+from jazz_select.testing import ScriptedDecider
 from tests.unit.selector.shop import shop
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -71,3 +74,24 @@ async def test_a_request_of_the_wrong_kind_is_refused(wrong: dict[str, Any], mes
     with pytest.raises(ConfigError) as refused:
         await FlowSelector(None, shop()).select(**arguments)
     assert message in str(refused.value)
+
+
+async def test_a_decision_model_is_closed_by_who_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+
+    class Closing(ScriptedDecider):
+        async def aclose(self) -> None:
+            closed.append("the caller's")
+
+    async def close(_: object) -> None:
+        closed.append("the selector's")
+
+    monkeypatch.setenv("SYSTEM_ONE_BASE_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("SYSTEM_ONE_API_KEY", "a-key")
+    monkeypatch.setattr(PydanticAIDecisions, "aclose", close)
+    async with FlowSelector(None, shop(), decider=DecisionClient(Closing(), owned=True)):
+        pass
+    assert closed == []
+    async with FlowSelector(None, shop(), decider="system-one:any"):
+        pass
+    assert closed == ["the selector's"]

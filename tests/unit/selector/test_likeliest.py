@@ -9,7 +9,7 @@ from jazz_select import FlowSelector
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.stages import Usage
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel, likely
-from jazz_select.values import Decision, Reason
+from jazz_select.values import Decision, Reason, Reply, Tier
 from tests.unit.selector.shop import REFUND, metadata, shop
 from tests.unit.selector.test_cascade import Sure, says, selector, stages
 
@@ -63,6 +63,9 @@ async def test_the_tokens_of_all_stages_are_counted_whatever_comes_of_them() -> 
         Sure(0.97, 0.02), ScriptedModel(RuntimeError("down")), decider=says("refund_order", 0.6), max_error=0.01
     )
     assert (await failed.select("x")).decision.usage == Usage(input_tokens=70)
+    reply = Reply(text='["1"]', usage=Usage(input_tokens=30))
+    both = selector(Sure(0.97, 0.02), ScriptedModel(reply), decider=says("refund_order", 0.6), max_error=0.01)
+    assert (await both.select("x")).decision.usage == Usage(input_tokens=100)
 
 
 @pytest.mark.parametrize(
@@ -70,6 +73,7 @@ async def test_the_tokens_of_all_stages_are_counted_whatever_comes_of_them() -> 
     [
         pytest.param(RuntimeError("down"), Reason.FALLBACK_ERROR, id="it is down"),
         pytest.param("garble garble", Reason.FALLBACK_INVALID, id="it says nothing of use"),
+        pytest.param('["ghost"]', Reason.FALLBACK_INVALID, id="it names what nobody offered"),
         pytest.param("[]", Reason.FALLBACK_EMPTY, id="it says none, which is no answer"),
     ],
 )
@@ -80,7 +84,8 @@ async def test_a_chat_model_that_does_not_answer_makes_nothing_worse(reply: str 
     model = ScriptedModel(reply, repeat=True)
     result = await selector(Sure(0.8, 0.18), model, **options).select("x")
     assert result.names == alone.names == ["exchange_order"]
-    assert result.decision.reason is reason
+    assert (result.decision.reason, result.decision.tier) == (reason, Tier.DETERMINISTIC)
+    assert ("ghost" in result.unresolved_ids) is (reply == '["ghost"]')
     assert [each.outcome for each in result.decision.stages[:2]] == ["passed", "passed"]
     assert "likeliest" in result.decision.stages[-1].why
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.agents import digest_of, key_digest, key_of_file, load_agents
+from jazz_select.service.agents import ServedAgents, digest_of, key_digest, key_of_file, load_agents
 from jazz_select.settings import Settings
 
 pytestmark = pytest.mark.spec("008.2")
@@ -40,3 +40,7 @@ def test_what_cannot_be_sent_as_a_key_is_refused(tmp_path: Path, key: str) -> No
 
 def test_sixteen_characters_are_a_key() -> None:
     assert key_digest(KEY[:16], "JAZZ_SERVE_KEY") == digest_of(KEY[:16])
+
+
+def test_a_key_that_cannot_be_printed_opens_nothing() -> None:
+    assert ServedAgents({}).of_key("\ud800" * 16) is None
