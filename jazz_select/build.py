@@ -46,13 +46,23 @@ def load_factory(named: str, *, told_by: str) -> AgentFactory:
     return cast("AgentFactory", found)
 
 
-def made_by(factory: AgentFactory, selector: "FlowSelector", model: object) -> Any:
-    """What a factory gives for a selector: an agent, or what gives one when it is awaited."""
+def takes(function: Callable[..., object], name: str) -> bool:
+    """Whether a function has a parameter of this name; one that is built in tells nothing of what it takes."""
     try:
-        takes_model = "model" in inspect.signature(factory).parameters
-    except (TypeError, ValueError):  # something built in, which tells nothing of what it takes
-        takes_model = False
-    return factory(selector, model=model) if takes_model else factory(selector)
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def made_by(factory: AgentFactory, selector: "FlowSelector", model: object, **more: object) -> Any:
+    """What a factory gives for a selector: an agent, or what gives one when it is awaited.
+
+    Raises:
+        ConfigError: It has no parameter for something `more` that it is to take.
+    """
+    if lacking := next((name for name in more if not takes(factory, name)), None):
+        raise ConfigError(f"a conversation has a {lacking}: give the factory of the agent a parameter {lacking!r}")
+    return factory(selector, **({"model": model} if takes(factory, "model") else {}), **more)
 
 
 async def sync_registry(  # noqa: PLR0913 - a published signature, and options with a name

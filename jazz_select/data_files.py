@@ -3,6 +3,7 @@
 import json
 import tomllib
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -38,6 +39,30 @@ class Document(NamedTuple):
 
     value: Any
     node: yaml.Node | None = None
+
+
+def node_at(node: yaml.Node | None, path: Iterable[str | int]) -> yaml.Node | None:
+    """Where a part of a document stands: the node of the last step of a path that there is."""
+    for step in path:
+        found: yaml.Node | None = None
+        if isinstance(node, yaml.MappingNode):
+            pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
+            found = next((value for key, value in pairs if key.value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            found = node.value[step]
+        if found is None:
+            break
+        node = found
+    return node
+
+
+def place_of(file: Path | str, node: yaml.Node | None, path: Sequence[str | int] = ()) -> str:
+    """A file with the line and the column of a part of it, or of the key of one, as editors open it."""
+    found = node_at(node, path)
+    around = node_at(node, path[:-1])
+    if path and isinstance(around, yaml.MappingNode) and found is not around:
+        found = next((key for key, value in around.value if value is found), found)
+    return str(file) if found is None else f"{file}:{found.start_mark.line + 1}:{found.start_mark.column + 1}"
 
 
 def read_text(file: Path, largest: int = LARGEST) -> str:

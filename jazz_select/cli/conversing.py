@@ -1,7 +1,7 @@
 """`jazz-select converse`: plays conversation cases against an agent, and shows where one comes out otherwise."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,7 @@ async def _played(settings: "Settings", given: "ConverseCommand") -> "Conversati
         return await play_all(cases, make_agent, model=settings.llm, at_once=given.at_once, progress=update)
 
 
-def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[[], Toolbox]:
+def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[..., Toolbox]:
     """What gives tools anew, each time it is asked; those of the flows where none are named, if there are any."""
     if named is not None:
         return partial(load_tools, named)
@@ -74,11 +74,11 @@ def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[[], Too
     return partial(load_tools, flows, may_be_none=True)
 
 
-def _of_tools(tools: Callable[[], Toolbox], source: str) -> AgentFactory:
+def _of_tools(tools: Callable[..., Toolbox], source: str) -> AgentFactory:
     """Agents of tools that are loaded for each alone."""
 
-    def make(selector: FlowSelector, model: "ChatModel | None") -> Agent:
-        own = tools()
+    def make(selector: FlowSelector, model: "ChatModel | None", state: Mapping[str, Any] | None = None) -> Agent:
+        own = tools(state=state)
         return Agent(selector, own, model, decision_callback=None if model or not own else load_policy(source))
 
     return make
@@ -91,7 +91,7 @@ async def _made_of(
     """Agents over one index of the flows, each made anew by a factory."""
     async with indexed(registry, embedder=settings.embedder, language=settings.language, cache=CACHE) as memory:
 
-        def make(model: "ChatModel | None") -> Any:
+        def make(model: "ChatModel | None", **state: Any) -> Any:
             own = tools() if tools is not None else Toolbox()
             # An agent takes no flow whose tools are not there, but where it has none at all.
             able = registry if not own else {key: flow for key, flow in registry.items() if not flow.lacks(own)}
@@ -103,7 +103,7 @@ async def _made_of(
                 timeout_s=settings.timeout_s,
                 **Policy.of(settings).options(),
             )
-            return made_by(factory, selector, model)
+            return made_by(factory, selector, model, **state)
 
         yield make
 

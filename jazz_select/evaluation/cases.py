@@ -55,10 +55,14 @@ class Entries:
     problems: tuple[str, ...] = ()
 
 
-def read_entries(file: Path, what: str) -> object:
+def read_document(file: Path, what: str) -> Document:
     """What a file of the command's own holds, read within the bounds of a file of flows; None where it is empty."""
-    document = _document(file, what)
-    return document.value if document else None
+    return _document(file, what) or Document(None)
+
+
+def read_entries(file: Path, what: str) -> object:
+    """As `read_document`, without the places in the file."""
+    return read_document(file, what).value
 
 
 def entries_of(file: Path) -> Entries:

@@ -6,17 +6,19 @@
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
+import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.turn import TurnStatus
 from jazz_select.arguments import problem_in
+from jazz_select.data_files import node_at, place_of
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.cases import read_entries
+from jazz_select.evaluation.cases import read_document
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.routing.schemas.validity import finder
 from jazz_select.text import beginning, counted, json_line, meant
@@ -91,6 +93,7 @@ class Expected(Strict):
         flows: The flows that ran, exactly these, in order; none where no flow may have run.
         under_way: The flows that are open afterwards, exactly these, the active one last.
         waits_for: What the active flow waits for: names of facts; or, of a call that waits for a yes, the tool's name.
+        inputs: What is known of the active flow's inputs, as far as it is told: null where it may not be known.
         status: How it ended, as of `TurnResult`.
         tools: The calls that were made, exactly these, in order.
         never_tools: Tools that may not have been called.
@@ -104,6 +107,7 @@ class Expected(Strict):
     flows: Names | None = None
     under_way: Names | None = None
     waits_for: Names | None = None
+    inputs: Mapping[str, Any] | None = None
     status: TurnStatus | None = None
     tools: Annotated[tuple[ExpectedCall, ...], BeforeValidator(_several)] | None = None
     never_tools: Names = ()
@@ -133,6 +137,7 @@ class Seen:
     flows: tuple[str, ...] = ()
     under_way: tuple[str, ...] = ()
     waits_for: tuple[str, ...] = ()
+    inputs: Mapping[str, Any] = field(default_factory=dict[str, Any])
     status: str = ""
     tools: tuple[Called, ...] = ()
     text: str = ""
@@ -187,23 +192,28 @@ def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
         why = f" ({beginning(seen.reason, _SHOWN)})" if seen.reason and seen.status != wanted.status else ""
         passed = seen.status == wanted.status
         yield Check(name="status", passed=passed, expected=wanted.status, seen=f"{seen.status}{why}")
-    if wanted.tools is not None:
-        yield _listed("tools", wanted.tools, seen.tools, passed=agree_calls(wanted.tools, seen.tools))
-    for name in wanted.never_tools:
-        made = [call for call in seen.tools if call.tool == name]
-        yield _listed("never_tools", [f"no {name}"], made, passed=not made)
+    yield from _judged_calls(wanted, seen)
     for name, text, no in (("says", seen.text, ""), ("reason", seen.reason, ""), ("never_says", seen.text, "no ")):
         for words in getattr(wanted, name):
             passed = is_said(words, text) is not bool(no)
             told = beginning(text, _SHOWN)
             yield Check(name=name, passed=passed, expected=f"{no}{json_line(words)}", seen=json_line(told))
+    if wanted.inputs is not None:
+        yield _agreeing("inputs", wanted.inputs, {name: seen.inputs.get(name) for name in wanted.inputs})
     if wanted.value is not None:
-        passed = agrees(wanted.value, seen.value)
-        yield Check(name="value", passed=passed, expected=_json(wanted.value), seen=_json(seen.value))
+        yield _agreeing("value", wanted.value, seen.value)
     if wanted.model_calls is not None:
         passed = seen.model_calls <= wanted.model_calls
         most = f"at most {wanted.model_calls}"
         yield Check(name="model_calls", passed=passed, expected=most, seen=str(seen.model_calls))
+
+
+def _judged_calls(wanted: Expected, seen: Seen) -> Iterator[Check]:
+    if wanted.tools is not None:
+        yield _listed("tools", wanted.tools, seen.tools, passed=agree_calls(wanted.tools, seen.tools))
+    for name in wanted.never_tools:
+        made = [call for call in seen.tools if call.tool == name]
+        yield _listed("never_tools", [f"no {name}"], made, passed=not made)
 
 
 def is_said(words: str, text: str) -> bool:
@@ -253,6 +263,10 @@ def called(tool: str, arguments: Mapping[str, Any]) -> str:
 def _listed(name: str, wanted: Sequence[object], seen: Sequence[object], *, passed: bool) -> Check:
     told, got = (", ".join(map(str, each)) or _NONE for each in (wanted, seen))
     return Check(name=name, passed=passed, expected=beginning(told, _SHOWN), seen=beginning(got, _SHOWN))
+
+
+def _agreeing(name: str, wanted: object, seen: object) -> Check:
+    return Check(name=name, passed=agrees(wanted, seen), expected=_json(wanted), seen=_json(seen))
 
 
 def _json(value: object) -> str:
@@ -340,6 +354,8 @@ class ConversationCase(Strict):
         tags: What kind of conversation it is, to play some of them alone.
         facts: What holds in it: models are told of it, tools are not (`Agent.turn(facts=)`).
         context: What the caller knows in each turn: guards and tools see it.
+        state: What is behind the tools when it begins: handed to whoever makes them, who has to take a `state`.
+        stubs: What tools return in place of what they do, by name; `raises: text` where one is to fail. The others run.
         turns: What is said.
         expect: What has to come of the whole: of all texts, all calls, all flows that ran, and of how it ended.
         xfail: Why it is known to fail, where it is: then it fails no run.
@@ -351,6 +367,8 @@ class ConversationCase(Strict):
     tags: Names = ()
     facts: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     context: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    state: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    stubs: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     turns: Annotated[tuple[TurnCase, ...], BeforeValidator(_plain_turns)] = Field(min_length=1)
     expect: Expected = Expected()
     xfail: str = ""
@@ -393,40 +411,65 @@ def load_conversations(
     """
     files = sorted(each for each in source.iterdir() if each.suffix in _SUFFIXES) if source.is_dir() else [source]
     wrong: list[tuple[str, str]] = []
-    cases = [case for file in files for case in _read(file, wrong)]
+    read = [each for file in files for each in _read(file, wrong)]
     _refuse(wrong)
-    if not cases:
+    if not read:
         raise ConfigError(f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows")
     places: dict[str, str] = {}
-    for case in cases:
-        where = f"{case.file} ({case.name})"
+    for case, node in read:
         if case.name in places:
-            wrong.append((where, f"another one in {places[case.name]} is known as that; give one of them another id"))
+            problem = f"another one in {places[case.name]} is known as that; give one of them another id"
+            wrong.append((f"{place_of(case.file, node)} ({case.name})", problem))
         places.setdefault(case.name, case.file)
-        wrong += [(where, problem) for problem in _unknown(case, registry, tools)]
+        for path, problem in _unknown(case, registry, tools):
+            where = f"{place_of(case.file, node, path)} ({case.name})"
+            wrong.append((where, f"{_told_path(path)}: {problem}"))
     _refuse(wrong)
-    return tuple(cases)
+    return tuple(case for case, _ in read)
 
 
-def _read(file: Path, wrong: list[tuple[str, str]]) -> Iterator[ConversationCase]:
-    """The cases of one file; each that is wrong is told, not the first alone."""
-    content = read_entries(file, _WHAT)
-    entries: object = [cast("object", content)] if isinstance(content, dict) else content
-    if entries is not None and not isinstance(entries, list):
+_Path = tuple[str | int, ...]
+_WORDS: Final = frozenset(("say", "chooses", "says", "never_says", "reason"))
+"""Fields that hold words: yes and no are words there, which YAML reads as true and false."""
+
+
+def _read(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[ConversationCase, yaml.Node | None]]":
+    """The cases of one file, each with its place; each that is wrong is told, not the first alone."""
+    content, node = read_document(file, _WHAT)
+    if isinstance(content, dict):
+        entries, nodes = [cast("object", content)], [node]
+    elif content is None or isinstance(content, list):
+        entries = cast("list[object]", content or [])
+        nodes = [node_at(node, (place,)) for place in range(len(entries))]
+    else:
         msg = f"{file}: it has to hold a list of conversations, each with title: and turns:, not {content!r:.60}"
         raise ConfigError(msg)
-    for number, entry in enumerate(cast("list[object]", entries or []), 1):
-        where = f"{file}, entry {number}"
+    for number, (entry, at) in enumerate(zip(entries, nodes, strict=True), 1):
         if problem := _other(entry):
-            wrong.append((where, problem))
+            wrong.append((f"{place_of(file, at)}, entry {number}", problem))
             continue
-        given = cast("dict[str, Any]", entry)
+        given = cast("dict[str, Any]", _worded(entry, at))
         try:
-            yield ConversationCase.model_validate({**given, "file": str(file)})
+            yield ConversationCase.model_validate({**given, "file": str(file)}), at
         except ValidationError as error:
             title = given.get("title")
-            where += f" ({beginning(title, _LONGEST_ID)})" if isinstance(title, str) else ""
-            wrong += [(where, problem) for problem in _problems(error)]
+            of = f", entry {number}{f' ({beginning(title, _LONGEST_ID)})' if isinstance(title, str) else ''}"
+            wrong += [(f"{place_of(file, at, path)}{of}", problem) for path, problem in _problems(error)]
+
+
+def _worded(value: Any, node: "yaml.Node | None", *, words: bool = False) -> Any:
+    """A value with each text as it is written, where words are meant."""
+    if isinstance(value, dict) and isinstance(node, yaml.MappingNode):
+        told = cast("dict[Any, Any]", value)
+        return {key: _worded(each, node_at(node, (key,)), words=key in _WORDS) for key, each in told.items()}
+    if isinstance(value, list):
+        told = enumerate(cast("list[Any]", value))
+        return [_worded(each, node_at(node, (place,)), words=words) for place, each in told]
+    return (
+        str(node.value)
+        if words and isinstance(value, bool) and isinstance(node, yaml.ScalarNode)
+        else cast("Any", value)
+    )
 
 
 def _other(entry: object) -> str:
@@ -441,42 +484,56 @@ def _other(entry: object) -> str:
     return ""
 
 
-def _problems(error: ValidationError) -> Iterator[str]:
+def _problems(error: ValidationError) -> Iterator[tuple[_Path, str]]:
     """Where in a conversation, and what is wrong there."""
     found = error.errors(include_url=False)
     in_turns = any(each["loc"][:1] == ("turns",) and len(each["loc"]) > 1 for each in found)
     for each in found:
-        if in_turns and each["loc"] == ("turns",):
+        path = each["loc"]
+        if in_turns and path == ("turns",):
             continue  # too few, since one of them is wrong
-        place = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in each["loc"])
+        known, of = _fields_at(path)
+        told = problem_in(each, known, of=of)
         more = "; see docs/conversation-cases.md" if each["type"] == "extra_forbidden" else ""
-        place = beginning(place.replace("turns.", "turn ", 1), _LONGEST_PROBLEM)
-        yield f"{place or 'it'}: {beginning(problem_in(each), _LONGEST_PROBLEM)}{more}"
+        yield path, f"{beginning(_told_path(path), _LONGEST_PROBLEM)}: {beginning(told, _LONGEST_PROBLEM)}{more}"
+
+
+def _told_path(path: _Path) -> str:
+    told = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in path)
+    return told.replace("turns.", "turn ", 1) or "it"
+
+
+def _fields_at(path: _Path) -> tuple[list[str], str]:
+    """The fields of what stands around the end of a path, and what that is."""
+    model, of = (TurnCase, "turn") if path[0] == "turns" else (ConversationCase, "conversation")
+    if "expect" in path[:-1]:
+        model, of = Expected, "turn's expect" if model is TurnCase else "conversation's expect"
+    return [each.alias or name for name, each in model.model_fields.items() if name != "file"], of
 
 
 def _unknown(
     case: ConversationCase, registry: "Mapping[str, BaseFlow] | None", tools: Collection[str] | None
-) -> Iterator[str]:
+) -> Iterator[tuple[_Path, str]]:
     """Names in expectations that nothing has: such a check could never pass, or never fail."""
     flows = None if registry is None else [flow.name for flow in registry.values()]
-    for place, kind, name in _named(case):
+    for path, kind, name in _named(case):
         known = flows if kind == "flow" else tools
         if known is not None and name not in known:
-            yield f"{place}: there is no {kind} {meant(name, list(known))}"
+            yield path, f"there is no {kind} {meant(name, list(known))}"
 
 
-def _named(case: ConversationCase) -> Iterator[tuple[str, str, str]]:
+def _named(case: ConversationCase) -> Iterator[tuple[_Path, str, str]]:
     """Every flow and tool that is named: where, which of the two, and its name."""
-    turns = {f"turn {number}.": turn for number, turn in enumerate(case.turns, 1)}
-    for place, turn in turns.items():
-        yield from (
-            (f"{place}chooses", "flow", each.removeprefix(OFF)) for each in turn.chooses or () if each not in ANSWERS
-        )
-    for place, each in (turns | {"": case}).items():
-        fields = {field: getattr(each.expect, field) or () for field in ("flows", "under_way", "tools", "never_tools")}
-        for field, names in fields.items():
-            kind = "tool" if field.endswith("tools") else "flow"
-            yield from ((f"{place}expect.{field}", kind, getattr(name, "tool", name)) for name in names)
+    yield from ((("stubs", name), "tool", name) for name in case.stubs)
+    turns: dict[_Path, TurnCase] = {("turns", place): turn for place, turn in enumerate(case.turns)}
+    for path, turn in turns.items():
+        chosen = (each.removeprefix(OFF) for each in turn.chooses or () if each not in ANSWERS)
+        yield from (((*path, "chooses"), "flow", each) for each in chosen)
+    for path, each in (turns | {(): case}).items():
+        fields = {name: getattr(each.expect, name) or () for name in ("flows", "under_way", "tools", "never_tools")}
+        for name, names in fields.items():
+            kind = "tool" if name.endswith("tools") else "flow"
+            yield from (((*path, "expect", name), kind, getattr(every, "tool", every)) for every in names)
 
 
 def _refuse(wrong: list[tuple[str, str]]) -> None:

@@ -9,16 +9,17 @@ from functools import partial
 from html import escape, unescape
 from inspect import isawaitable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.flows.open_prompts import ANOTHER_WISH, BLOCKED, FINISHED, at_work
 from jazz_select.chat.models import as_chat_model
-from jazz_select.errors import ModelError
+from jazz_select.errors import ModelError, ToolError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
 from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.json_values import json_or_same, plain
+from jazz_select.routing.tool_call import stubbed
 from jazz_select.selector.retrieval import side_by_side
 from jazz_select.text import beginning, describe_error, one_line
 from jazz_select.values import Message, Reply
@@ -206,8 +207,17 @@ _CHOOSING: Final = "<selection>"
 _CANDIDATE: Final = re.compile(r'<flow id="([^"]+)" name="([^"]*)"')
 
 MadeAgent: TypeAlias = Agent | Awaitable[Agent] | AbstractAsyncContextManager[Agent]
-MakeAgent: TypeAlias = "Callable[[ChatModel | None], MadeAgent]"
-"""Makes a fresh agent, with fresh state behind its tools, that asks this model; a context is left at the end."""
+MakeAgent: TypeAlias = "Callable[[ChatModel | None], MadeAgent] | MakeAgentOf"
+"""Makes a fresh agent, with fresh state behind its tools, that asks the model that it gets; a context is left at the
+end. Where a conversation has a `state`, it gets that as well, by this name."""
+
+
+class MakeAgentOf(Protocol):
+    """As `MakeAgent`, of the state of a conversation."""
+
+    def __call__(self, model: "ChatModel | None", *, state: Any) -> MadeAgent:
+        """Make an agent with this state behind its tools."""
+        ...
 
 
 async def play(
@@ -278,16 +288,25 @@ async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatMo
     result = ConversationResult(id=case.name, title=case.title, tags=case.tags, file=case.file, xfail=case.xfail)
     turns: list[TurnPlayed] = []
     error = ""
+    asked = chat if script is None else script
     try:
-        made = make_agent(chat if script is None else script)
+        made = cast("Any", make_agent)(asked, **({"state": case.state} if case.state else {}))
         if isawaitable(made):
             made = await made
         async with made as agent:
-            await _turns(case, agent, script, turns)
+            with stubbed({name: partial(_stub, reply) for name, reply in case.stubs.items()}):
+                await _turns(case, agent, script, turns)
     except Exception as failure:  # noqa: BLE001 - one conversation that cannot be played is no reason to stop the others
         error = describe_error(failure)
     checks = () if error else judged(case.expect, _whole(turns))
     return replace(result, turns=tuple(turns), checks=checks, error=error, took_s=perf_counter() - began)
+
+
+def _stub(reply: Any, /, **_: Any) -> Any:
+    """What a stub does for a tool: it returns what it is to return, or fails as it is to fail."""
+    if isinstance(reply, dict) and (told := cast("dict[str, Any]", reply)).keys() == {"raises"}:
+        raise ToolError("stub", str(told["raises"]))
+    return cast("Any", reply)
 
 
 async def _turns(case: ConversationCase, agent: Agent, script: "Script | None", turns: list[TurnPlayed]) -> None:
@@ -331,6 +350,7 @@ def seen_in(result: "TurnResult") -> Seen:
         flows=tuple(result.flows),
         under_way=tuple(flow.name for flow in result.conversation.flows),
         waits_for=waits_for,
+        inputs={} if active is None else plain(active.answers),
         status=result.status,
         tools=tuple(
             Called(

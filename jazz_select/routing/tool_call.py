@@ -8,7 +8,9 @@ import asyncio
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -381,6 +383,18 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
 
 # --- call and record -----------------------------------------------------------
 
+_stubs: ContextVar[Mapping[str, Callable[..., object]]] = ContextVar("jazz_select_stubs", default={})  # noqa: B039 - nobody writes it
+
+
+@contextmanager
+def stubbed(functions: Mapping[str, Callable[..., object]]) -> Generator[None]:
+    """For tests: inside, these functions are called in place of those of the tools of these names."""
+    before = _stubs.set(functions)
+    try:
+        yield
+    finally:
+        _stubs.reset(before)
+
 
 async def _made(
     tool: Tool,
@@ -388,7 +402,7 @@ async def _made(
     timeout_s: float | None,
     claims: ClaimStore | None,
 ) -> CallOutcome:
-    function = cast("Callable[..., object]", tool.function)
+    function = _stubs.get().get(tool.name) or cast("Callable[..., object]", tool.function)
     given = copied(call.arguments)
     if _wants_id(tool, function):
         given[CALL_ID] = call.id

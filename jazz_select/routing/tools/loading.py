@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -40,7 +40,7 @@ POLICY: Final = "POLICY"
 """What a module calls the `DecisionCallback` that chooses where no model is configured."""
 
 
-def load_tools(source: str | Path, *, may_be_none: bool = False) -> Toolbox:
+def load_tools(source: str | Path, *, may_be_none: bool = False, state: Mapping[str, Any] | None = None) -> Toolbox:
     """The tools of a source, in the order of their definition, file by file in alphabetical order.
 
     Args:
@@ -50,10 +50,11 @@ def load_tools(source: str | Path, *, may_be_none: bool = False) -> Toolbox:
             what runs one.
         may_be_none: Whether it is where flows are read from, which need not have tools: then no tools is an answer. A
             file of data that flows are told in has none.
+        state: What is behind the tools: for each `TOOLS` that is a function with a parameter `state`.
 
     Raises:
-        ToolError: There are none and have to be, a file cannot be read, or an entry is no tool; of YAML it names
-            file and line.
+        ToolError: There are none and have to be, a file cannot be read, an entry is no tool, or nothing takes the
+            state; of YAML it names file and line.
         FlowLoadError: A module cannot be imported.
         DuplicateToolError: Two different tools have one name.
     """
@@ -61,7 +62,7 @@ def load_tools(source: str | Path, *, may_be_none: bool = False) -> Toolbox:
     if may_be_none and _is_data(source):
         return Toolbox()
     with _flows_aside():
-        for tool in _found(source):
+        for tool in _found(source, state):
             found.setdefault(id(tool), tool)  # one that a second module imports is still one
     if not found and not may_be_none:
         raise ToolError(str(source), f"there are no tools in it; {_remedy(Path(source))}, see docs/tools.md")
@@ -121,7 +122,7 @@ def _flows_aside() -> Generator[None]:
         yield
 
 
-def _found(source: str | Path) -> Iterator[Tool]:
+def _found(source: str | Path, state: Mapping[str, Any] | None) -> Iterator[Tool]:
     try:
         path = Path(source)
     except TypeError as error:
@@ -131,8 +132,16 @@ def _found(source: str | Path) -> Iterator[Tool]:
     if _is_data(path):
         yield from (_listed(path) if path.suffix.lower() == ".json" else _told(path))
         return
-    for name in _modules(source):
-        yield from _in_module(name)
+    names = _modules(source)
+    if state is not None and not any(_takes_state(name) for name in names):
+        raise ToolError(str(source), f"a conversation has a state: make {NAME} a function with a parameter 'state'")
+    for name in names:
+        yield from _in_module(name, state)
+
+
+def _takes_state(module: str) -> bool:
+    given: object = getattr(sys.modules[module], NAME, ())
+    return inspect.isfunction(given) and "state" in inspect.signature(given).parameters
 
 
 def _modules(source: str | Path) -> list[str]:
@@ -170,10 +179,11 @@ def _plain(file: Path) -> Path:
     return file
 
 
-def _in_module(name: str) -> Iterator[Tool]:
+def _in_module(name: str, state: Mapping[str, Any] | None) -> Iterator[Tool]:
     given: object = getattr(sys.modules[name], NAME, ())
     if inspect.isfunction(given):
-        given = given() if given.__module__ == name else ()  # one that was imported is its own module's
+        own: dict[str, Any] = {"state": state or {}} if _takes_state(name) else {}
+        given = given(**own) if given.__module__ == name else ()  # one that was imported is its own module's
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise ToolError(name, f"its {NAME} is a list of tools, not {given!r:.60}")
     for entry in cast("Sequence[object]", given):

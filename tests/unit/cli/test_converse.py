@@ -120,3 +120,37 @@ def test_what_cannot_work_is_told_in_one_line(arguments: list[str], told: str, j
 )
 def test_files_that_are_wrong(entry: dict[str, Any], told: str, jazz: Jazz, talks: Path) -> None:
     assert told in jazz("converse", write(talks, entry), code=2).stderr
+
+
+SEEN = """
+from pathlib import Path
+from jazz_select import Agent
+from jazz_select.routing import Tool
+
+def tools(state):
+    if state:
+        Path("seen").write_text(str(state["paid"]))
+    return [Tool(name="pay_back", input_schema={"type": "object"}, function=dict)]
+"""
+TOOLS = f"{SEEN}\nTOOLS = tools\n"
+OWN_AGENTS = f"""{SEEN}
+def make_agent(selector, model, state=None):
+    return Agent(selector, tools(state), model)
+
+def without(selector, model):
+    return Agent(selector, tools({{}}), model)
+"""
+
+
+@pytest.mark.parametrize("given", [("--tools", "till.py"), ("--agent", "mine:make_agent")])
+def test_a_conversation_begins_with_its_state(given: tuple[str, str], jazz: Jazz, talks: Path) -> None:
+    (jazz.folder / "till.py").write_text(TOOLS)
+    (jazz.folder / "mine.py").write_text(OWN_AGENTS)
+    assert "1 passed" in jazz("converse", write(talks, {**GOOD, "state": {"paid": 41}}), *given).stdout
+    assert (jazz.folder / "seen").read_text() == "41"
+
+
+def test_a_state_that_nobody_takes_fails_the_conversation(jazz: Jazz, talks: Path) -> None:
+    (jazz.folder / "mine.py").write_text(OWN_AGENTS)
+    told = jazz("converse", write(talks, {**GOOD, "state": {"paid": 41}}), "--agent", "mine:without", code=1).stdout
+    assert "a conversation has a state: give the factory of the agent a parameter 'state'" in " ".join(told.split())

@@ -86,7 +86,10 @@ def test_a_folder_is_all_its_files(tmp_path: Path) -> None:
     [
         pytest.param({"turns": [TURN]}, "entry 2: title: is missing", id="no title"),
         pytest.param({**GOOD, "turns": []}, "entry 2 (Good): turns: ", id="no turns"),
-        pytest.param({**GOOD, "trun": 1}, "entry 2 (Good): trun: there is no such field here; see docs", id="a slip"),
+        pytest.param({**GOOD, "trun": 1}, ":5:3, entry 2 (Good): trun: is no field of a conversation; ", id="a slip"),
+        pytest.param({**GOOD, "turns": [{**TURN, "expekt": 1}]}, "turn; did you mean 'expect'?; see docs", id="meant"),
+        pytest.param({**GOOD, "expect": {"stats": "done"}}, "did you mean 'status'?", id="expect"),
+        pytest.param({**GOOD, "stubs": {"pya": 1}}, "stubs.pya: there is no tool pya", id="a stub"),
         pytest.param({**GOOD, "turns": [TURN, {"say": ""}]}, "turn 2.say: string should", id="nothing said"),
         pytest.param(
             {**GOOD, "turns": [{"say": "x", "expect": {"status": "dune"}}]}, "turn 1.expect.status: input", id="status"
@@ -127,8 +130,8 @@ def test_everything_that_is_wrong_is_told_once_and_within_bounds(tmp_path: Path)
     file = written(tmp_path, *({"say": "x"} for _ in range(30)), *({**GOOD, f"x{number}": 1} for number in range(30)))
     with pytest.raises(ConfigError) as caught:
         load_conversations(file)
-    assert f"{file}, entry 1 and 29 more: it is a turn" in str(caught.value)
-    assert "x8: there is no such field" in str(caught.value)
+    assert f"{file}:1:3, entry 1 and 29 more: it is a turn" in str(caught.value)
+    assert "x8: is no field of a conversation" in str(caught.value)
     assert str(caught.value).endswith("; and 21 more")
 
 
@@ -145,3 +148,23 @@ def test_files_that_hold_none(content: str, told: str, tmp_path: Path) -> None:
     file.write_text(content)
     with pytest.raises(ConfigError, match=told):
         load_conversations(file)
+
+
+@pytest.mark.parametrize("name", ["yes", "no"])
+def test_yes_and_no_are_words_as_yaml_has_them(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "talks.yaml"
+    file.write_text(
+        f"- title: T\n  turns:\n    - say: {name}\n      chooses: {name}\n      expect: {{says: [{name}]}}\n"
+    )
+    (case,) = load_conversations(file)
+    (turn,) = case.turns
+    assert (turn.say, turn.chooses, turn.expect.says) == (name, (name,), (name,))
+
+
+def test_a_name_that_nothing_has_is_told_with_line_and_column(tmp_path: Path, registry: FlowRegistry) -> None:
+    file = tmp_path / "talks.yaml"
+    file.write_text("- title: T\n  turns:\n    - say: hello\n      expect:\n        flows: [track_oder]\n")
+    with pytest.raises(ConfigError) as caught:
+        load_conversations(file, registry)
+    assert str(caught.value).startswith(f"{file}:5:9 (t): turn 1.expect.flows: there is no flow")
+    assert "did you mean 'track_order'?" in str(caught.value)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from examples.clinic.tools import Desk, desk_tools
-from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, ProceduralMemory
+from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, Input, ProceduralMemory
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import (
     Case,
@@ -108,6 +108,46 @@ async def test_flows_slots_tools_arguments_and_texts_are_checked(
     assert result.passed, str(result)
     assert result.problems == ()
     assert len(result.turns[0].replies) == 1
+
+
+async def test_what_is_known_of_the_inputs_is_checked(registry: FlowRegistry, memory: ProceduralMemory) -> None:
+    flow = registry.by_name("refund")
+    assert flow is not None
+    flow.inputs = (Input("email", "Which email?"), Input("day", "Which day?"))
+    for known, passed in (({"email": "/ada/", "day": None}, True), ({"email": "ben"}, False), ({"day": "/./"}, False)):
+        talk = case({"say": "refund please"}, {"say": "ada@example.org", "expect": {"inputs": known}})
+        result = await play(talk, lambda _: agent(registry, memory, None))
+        assert result.passed is passed, str(result)
+
+
+async def test_a_stub_answers_for_its_tool_and_the_others_run(registry: FlowRegistry, memory: ProceduralMemory) -> None:
+    for stub, passed in (({"order": "A-7"}, True), ({"raises": "the backend says 503"}, False)):
+        talk = case(
+            {"say": "refund please"},
+            {
+                "say": "ada@example.org",
+                "expect": {"status": "done", "tools": ["find_order", {"pay_back": {"order": "A-7"}}]},
+            },
+            stubs={"find_order": stub},
+        )
+        result = await play(talk, lambda _: agent(registry, memory, None))
+        assert result.passed is passed, str(result)
+    talk = case({"say": "refund please"}, {"say": "ada@example.org", "expect": {"says": "1 paid"}})
+    assert (await play(talk, lambda _: agent(registry, memory, None))).passed, "a stub outlived its conversation"
+
+
+async def test_a_conversation_begins_with_its_state(registry: FlowRegistry, memory: ProceduralMemory) -> None:
+    def make_agent(model: ChatModel | None, state: dict[str, Any]) -> Agent:
+        shop = Shop()
+        shop.paid += state["paid"]
+        return Agent(FlowSelector(model, registry, memory, AGENT, top_k=2), [shop.find_order, shop.pay_back], model)
+
+    talk = case(
+        {"say": "refund please"}, {"say": "ada@example.org", "expect": {"says": "3 paid"}}, state={"paid": ["a", "b"]}
+    )
+    assert (await play(talk, make_agent)).passed
+    refused = await play(talk, lambda model: agent(registry, memory, model))
+    assert "state" in refused.error
 
 
 async def test_each_conversation_has_an_agent_and_tools_of_its_own(
