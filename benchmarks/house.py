@@ -1,6 +1,6 @@
 """How is the package built? Its rooms, what each owns, and who imports whom, read from the code.
 
-`python -m benchmarks.house` writes the picture and the table into docs/house.md; a test compares them.
+`python -m benchmarks.house` writes the picture and the table into docs/inside/house.md; a test compares them.
 """
 
 import ast
@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "jazz_select"
-PAGE = ROOT / "docs" / "house.md"
+PAGE = ROOT / "docs" / "inside" / "house.md"
 BEGIN, END = "<!-- made by: python -m benchmarks.house -->\n", "<!-- end -->"
 
 

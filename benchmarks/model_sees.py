@@ -1,6 +1,6 @@
 """What is a model shown in a conversation? One talk at the example shop's desk, prompt by prompt.
 
-`python -m benchmarks.model_sees` writes the prompts into docs/model-sees.md; a test compares them.
+`python -m benchmarks.model_sees` writes the prompts into docs/inside/model-sees.md; a test compares them.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from jazz_select.text import estimate_tokens
 from jazz_select.values import Message, Reply
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = ROOT / "docs" / "model-sees.md"
+PAGE: Final = ROOT / "docs" / "inside" / "model-sees.md"
 BEGIN, END = "<!-- made by: python -m benchmarks.model_sees -->\n", "<!-- end -->"
 OFFERED: Final = ("refund_order", "exchange_item", "damaged_item_claim")
 """What recall finds, whatever is said: what is under way is offered anyway."""

