@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from flows.shop import TODAY, Shop
 from flows.tools import shop_tools
 from jazz_select import Agent, BaseFlow, FlowRegistry, FlowSelector
-from jazz_select.agent import Conversation
+from jazz_select.agent import Conversation, PromptOptions
 from jazz_select.flow.loading import load_flows
 from jazz_select.selector.retrieval import candidate_of
 from jazz_select.testing import ListMemory
@@ -138,7 +138,7 @@ async def played() -> list[Asked]:
         FlowSelector(model, registry, memory, "support"),
         [tool for tool in shop_tools(shop) if tool.name in named],
         model,
-        system="You work at the support desk of a shop.",
+        prompt=PromptOptions(system="You work at the support desk of a shop."),
         facts={"company": "Fjord & Co", "today": TODAY.isoformat(), "hours": "9 to 18, Monday to Friday"},
     )
     conversation = Conversation()

@@ -17,7 +17,7 @@ from rich.console import Console
 from benchmarks import rows
 from benchmarks.options import Unclean, opened_book
 from jazz_select import RECOMMENDED, Agent, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
-from jazz_select.agent.agent import Narrowing
+from jazz_select.agent.options import Narrowing, PromptOptions, TraceOptions
 from jazz_select.evaluation.conversations import load_conversations
 from jazz_select.evaluation.playing import play as play_case
 from jazz_select.flow.loading import load_flows
@@ -193,7 +193,13 @@ async def clinic(narrowing: Narrowing, *, most: int | None = None) -> Measure:
                 tools = load_tools(str(CLINIC / "tools.py"))
                 able = {key: flow for key, flow in registry.items() if not flow.lacks(tools)}
                 selector = FlowSelector(asked, able, memory, "clinic", **RECOMMENDED)
-                return Agent(selector, tools, asked, hooks=hooks, narrowing=narrowing)
+                return Agent(
+                    selector,
+                    tools,
+                    asked,
+                    tracing=TraceOptions(hooks=hooks),
+                    prompt=PromptOptions(narrowing=narrowing),
+                )
 
             result = await play_case(case, made)
             if result.outcome == "failed":

@@ -37,6 +37,7 @@ from jazz_select.service.mcp.servers_file import ServerSpec
 from jazz_select.service.mcp.upstream import Upstream
 from jazz_select.settings import Settings
 from jazz_select.testing import ListMemory
+from tests.agents import make_agent
 from tests.unit.cli.shop import INVOICE, REFUND, TRACK, write_flows
 from tests.unit.service.processes import Process, running
 
@@ -415,7 +416,7 @@ def _agent(**options: Any) -> Agent:
     vars(flow)["chain"] = ("find_order",)
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
     selector = FlowSelector(None, registry, memory, "a", on_empty="top1")
-    return Agent(selector, [tool_from_function(find_order)], **options)
+    return make_agent(selector, [tool_from_function(find_order)], **options)
 
 
 async def pattern() -> Found:

@@ -28,6 +28,7 @@ from jazz_select.agent.chain.transcript import ToolResult
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.routing import SqliteClaims, Tool
 from jazz_select.values import Message
+from tests.agents import make_agent
 from tests.unit.agent.turns import obj, selector_of, shop_of
 
 FLOW: Final = "both"
@@ -92,7 +93,7 @@ def agent_in(place: Place, kind: str) -> Agent:
     assert flow is not None
     vars(flow).update(tools=("find", "refund", "close"))
     model = None if kind.startswith("steps") else scripted
-    return Agent(
+    return make_agent(
         selector_of(registry, FLOW),
         tools,
         model,

@@ -20,6 +20,10 @@ from jazz_select.agent.graph.snapshot import Snapshot as Snapshot
 from jazz_select.agent.graph.state import ActionDecision as ActionDecision
 from jazz_select.agent.graph.state import TurnState as TurnState
 from jazz_select.agent.graph.state import changed as changed
+from jazz_select.agent.options import Approval as Approval
+from jazz_select.agent.options import CallOptions as CallOptions
+from jazz_select.agent.options import PromptOptions as PromptOptions
+from jazz_select.agent.options import TraceOptions as TraceOptions
 from jazz_select.agent.turn import TurnInput as TurnInput
 from jazz_select.agent.turn_result import TurnResult as TurnResult
 from jazz_select.errors import ChainError as ChainError

@@ -1,20 +1,18 @@
 """An agent: a message comes in, guards look at it, flows are found and run, and an answer leaves."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, Final, Literal, Self, cast, get_args
+from typing import Any, Final, Literal, Self, cast
 
 from jazz_select.agent.answer import AnswerWriter, Titles, cut_short, titles_of
 from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
-from jazz_select.agent.checks import Facts, check_agent_parts, checked_facts, note_flows, told_facts, unconnected
+from jazz_select.agent.checks import check_agent_parts, checked_facts, note_flows, told_facts, unconnected
 from jazz_select.agent.conversation import Conversation, heard
 from jazz_select.agent.flows.open_flows import OpenFlows
-from jazz_select.agent.flows.open_prompts import SYSTEM
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.graph.actions import PRE_CHECK
@@ -22,6 +20,7 @@ from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, throug
 from jazz_select.agent.graph.state import FINISH
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
 from jazz_select.agent.input_checks import unusable_checks
+from jazz_select.agent.options import Approval, CallOptions, Facts, PromptOptions, TraceOptions
 from jazz_select.agent.turn import (
     SelectedFlows,
     TurnInput,
@@ -33,34 +32,31 @@ from jazz_select.agent.turn import (
     listening,
     tell_of_step,
 )
-from jazz_select.agent.turn_selector import SHIFT_ABOVE, TurnSelector
+from jazz_select.agent.turn_selector import MIN_CONFIDENCE, TurnSelector
 from jazz_select.agent.view import forget_closed
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
-from jazz_select.chat.decisions import SURE, Decider, DeciderLike, decider_of
+from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import check_calls, check_connected
 from jazz_select.json_values import storable_text
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import ApprovalPolicy, Approve, Deny, Verdict
+from jazz_select.routing.approval import ApprovalPolicy, Deny, Verdict
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
-from jazz_select.routing.executor import FlowExecutor, OpenRouter
+from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.records import ToolCall
-from jazz_select.routing.tools.showing import OpenTools
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.growing import Ledger
 from jazz_select.selector.options import TimeLimit
 from jazz_select.selector.select import FlowSelector
-from jazz_select.telemetry import Redact, Trace, TraceHook, span
+from jazz_select.telemetry import Trace, span
 from jazz_select.texts import Texts, speaking
 from jazz_select.threads import Deadline, run_within_budget, spent_budget, time_budget
 from jazz_select.values import Message, flow_id
 
-Narrowing = Literal["fresh", "growing"]
-"""How what was narrowed is put to models: each time afresh, or behind what was shown before in the conversation."""
 _SELECT, _RUN, _CONVERSE, _ANSWER = "select", "run_flows", "converse", "answer"
 _EDGES: Final[Mapping[str, Mapping[str, str]]] = {
     PRE_CHECK: {CONTINUE: _SELECT, "blocked": FINISH},
@@ -83,26 +79,14 @@ class Agent:
         guards: Sequence[Guard[TurnInput]] = (),
         *,
         decision_callback: DecisionCallback | Decide | None = None,
-        open_router: OpenRouter | None = None,
-        system: str = SYSTEM,
         facts: Facts | None = None,
-        open_tools: OpenTools = "read",
-        narrowing: Narrowing = "fresh",
-        schema: SchemaLike | None = None,
-        chain_limit: int = 8,
-        before_call: BeforeCall | None = None,
-        approval: ApprovalPolicy = "destructive",
-        approve: Approve | None = None,
-        claims: ClaimStore | None = None,
-        after_call: AfterCall | None = None,
-        shift_above: float = SHIFT_ABOVE,
-        model_timeout_s: float | None = 30.0,
+        prompt: PromptOptions = PromptOptions(),  # noqa: B008 - it is frozen
+        calls: CallOptions = CallOptions(),  # noqa: B008 - likewise
+        approval: ApprovalPolicy | Approval = "destructive",
+        min_confidence: float = MIN_CONFIDENCE,
         timeout_s: float | None = 60.0,
-        name: str = "agent",
-        hooks: Iterable[TraceHook] = (),
-        redact: Redact | None = None,
+        tracing: TraceOptions = TraceOptions(),  # noqa: B008 - likewise
         decider: DeciderLike | Decider | None = None,
-        decider_above: float = SURE,
         texts: Mapping[str, Any] | None = None,
         handover_after: int | None = None,
     ) -> None:
@@ -119,40 +103,24 @@ class Agent:
                 one changes in message, context or conversation is all that anything after it sees, and that is kept.
             decision_callback: Who chooses between tools at guided steps, instead of the model: an object with a
                 `decide`, or a function that does what it does.
-            open_router: Who chooses among all tools where nothing narrows them.
-            system: Who the model is told to be; what it has to do follows.
             facts: What holds in every conversation and models are told of, such as
                 `{"today": lambda: date.today().isoformat(), "company": "Fjord", "support": "help@fjord.example"}`;
                 a function is called in each turn. `support` is whom users are told of where a flow cannot be done.
-            open_tools: Which tools the model gets where no flow fits: those that change nothing ("read"), "all", or
-                "none".
-            narrowing: How what was narrowed is put to models. "fresh": each prompt holds what it needs and no more.
-                "growing": within a conversation prompts only grow, at their end, so that providers can serve their
-                beginnings from a cache; they are longer. What may be chosen and called is the same.
-            schema: A JSON Schema or a pydantic class that answers are to have.
-            chain_limit: How often the model may be asked in one chain of tool calls.
-            before_call: Asked before each call that a model makes; may say no.
-            approval: Which calls the user is asked to confirm, where there is no `approve`: of tools that destroy
-                something, "always", or "never". A turn that asks ends as `confirming`.
-            approve: Asked before each call of a tool, whoever chose it and whatever the policy: `Allow()`,
-                `Deny(reason)`, or `Ask(reason)` for the user's yes.
-            claims: Where calls that destroy something are claimed before they are made, such as `SqliteClaims(path)`:
-                then of two processes that go on with one conversation, one makes a call, and the other hears what
-                became of it. Without it nobody keeps them apart.
-            after_call: Told after each call that a model makes.
-            shift_above: How sure recall has to be, where no chat model chose, that some flow is meant, and that it is
-                this one, for it to be run; `math.inf` for never. 0, for tests, runs the nearest flow whatever is said,
-                but for what may change something and is denied, supposed, only asked about, or told of as done.
-            model_timeout_s: The most that one call of the model may take, retries included; None for no limit.
+            prompt: Who the model is told to be, which tools it gets where no flow fits, whether prompts only grow, and
+                the schema of answers.
+            calls: How models call tools: how often in a chain, who hears of a call, how long a model may take, and how
+                sure a decision model has to be.
+            approval: Which calls the user is asked to confirm: of tools that destroy something, "always", or "never";
+                or an `Approval`, with a hook that is asked about each call, or with a store of claims.
+            min_confidence: How sure recall has to be, where no chat model chose, that some flow is meant, and that it
+                is this one, for it to be run; `math.inf` for never. 0, for tests, runs the nearest flow whatever is
+                said, but for what may change something and is denied, supposed, only asked about, or told of as done.
             timeout_s: The most that a whole turn may take, whatever it waits for: models, tools, guards, hooks, recall.
                 Then it ends with what was done until then, and says so; None for no limit.
-            name: For traces.
-            hooks: Who hears of spans, beside the log.
-            redact: Applied to what is said in each span, before anyone gets it.
+            tracing: Who hears of spans, and what the agent is called in them.
             decider: A decision model, as `as_decision_model` takes it, that is asked before the model where that
                 chooses between tools, and where the lists of words leave open whether a message answers a yes/no
                 question or approves a call. Where it fails, or is not sure, it goes on as without it, with a note.
-            decider_above: How likely it has to say that its answer is, for that to count.
             texts: Sentences that the agent says by itself, in the place of its own: by key, such as
                 `{"done": "{title}: all done!"}`, or by language and key; a language of your own comes whole. The keys
                 are in `jazz_select/texts.toml`. A turn is answered in the user's language where that is one of these,
@@ -166,12 +134,12 @@ class Agent:
                 and is not `manual`.
             DuplicateToolError: Two tools have one name.
         """
-        self.name = name
+        self.name = tracing.name
         self._texts = Texts(texts)
         check_argument("handover_after", handover_after, Positive | None)
         self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._tools = toolbox_of(tools)
-        check_agent_parts(selector, self._tools, guards, approve, shift_above)
+        check_agent_parts(selector, self._tools, guards, min_confidence)
         self._agent_id = selector.agent_id
         self._guards = tuple(guards)
         check_argument("timeout_s", timeout_s, TimeLimit)
@@ -186,27 +154,27 @@ class Agent:
             raise ConfigError(problem)
         note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
-        check_argument("open_tools", open_tools, OpenTools)
-        if narrowing not in get_args(Narrowing):
-            raise ConfigError(f"narrowing is one of {', '.join(map(repr, get_args(Narrowing)))}, not {narrowing!r:.80}")
-        self._grows = narrowing == "growing"
-        self._schema = OutputSchema(schema) if schema is not None else None
-        self._hooks, self._redact = tuple(hooks), redact
+        self._grows = prompt.narrowing == "growing"
+        self._schema = OutputSchema(prompt.schema) if prompt.schema is not None else None
+        self._hooks, self._redact = tuple(tracing.hooks), tracing.redact
         # One client for all parts: they share its breaker and its places.
         chat = None if model is None else client_for(model)
         self._own = chat if isinstance(model, str) else None
-        decides = decider_of(decider, above=decider_above)
+        decides = decider_of(decider, above=calls.decider_above)
         self._own_decider = decides if isinstance(decider, str) else None
         if decision_callback is None and (chat is not None or decides is not None):
             decision_callback = ModelDecision(chat, decider=decides)
+        if not isinstance(approval, Approval):
+            check_argument("approval", approval, ApprovalPolicy)
+            approval = Approval(policy=approval)
         executor = self._executor = FlowExecutor(
-            self._tools.values(), decision_callback, open_router, claims=claims, on_call=tell_of_step
+            self._tools.values(), decision_callback, calls.open_router, claims=approval.claims, on_call=tell_of_step
         )
         options = ChainOptions(
-            chain_limit=chain_limit,
-            before_call=before_call,
-            after_call=after_call,
-            model_timeout_s=model_timeout_s,
+            chain_limit=calls.chain_limit,
+            before_call=calls.before_call,
+            after_call=calls.after_call,
+            model_timeout_s=calls.model_timeout_s,
         )
         self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
         loops = None
@@ -214,14 +182,14 @@ class Agent:
             loops = OpenFlows(
                 chat,
                 self._tools,
-                system,
+                prompt.system,
                 options,
-                open_tools=open_tools,
+                open_tools=prompt.open_tools,
                 find=self._titles.find,
                 offers=lambda: titles_of(selector.flow_registry.values()),
             )
         gate = DestructionGate(executor.tools)
-        asks = self._approval = AgentApproval(approval, approve, claims)
+        asks = self._approval = AgentApproval(approval)
         self._running = TurnFlows(
             selector,
             executor=executor,
@@ -239,12 +207,12 @@ class Agent:
             gate,
             asks,
             self._titles,
-            shift_above=shift_above,
+            min_confidence=min_confidence,
             model=chat,
-            speaks=system,
+            speaks=prompt.system,
             decider=decides,
         )
-        self._answers = AnswerWriter(chat, self._titles, model_timeout_s=model_timeout_s)
+        self._answers = AnswerWriter(chat, self._titles, model_timeout_s=calls.model_timeout_s)
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,16 +3,15 @@
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from string import Formatter
 from typing import Any, Final, cast
 
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import Guard
-from jazz_select.arguments import check_argument
+from jazz_select.agent.options import Facts
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.routing.approval import Approve
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import did_you_mean
@@ -23,22 +22,17 @@ from jazz_select.words import folded_name
 _log = logging.getLogger(__name__)
 _FACT_S: Final = 5.0
 """How long a function may take that gives a fact."""
-Facts = Mapping[str, object | Callable[[], object]]
-"""What holds in every conversation, by name; a function, async or plain, is called in each turn."""
 
 
-def check_agent_parts(
-    selector: object, tools: Iterable[str], guards: object, approve: object, shift_above: object
-) -> None:
+def check_agent_parts(selector: object, tools: Iterable[str], guards: object, min_confidence: object) -> None:
     """See that parts are of their kind."""
     if not callable(getattr(selector, "select", None)) or not isinstance(
         getattr(selector, "flow_registry", None), Mapping
     ):
         raise ConfigError(f"selector is a FlowSelector(llm or None, registry, memory, agent_id), not {selector!r:.80}")
-    check_argument("approve", approve, Approve | None)
-    if not is_number(shift_above) or math.isnan(shift_above):
-        msg = f"shift_above is a number from 0 to 1, or math.inf to begin nothing by recall, not {shift_above!r:.80}"
-        raise ConfigError(msg)
+    if not is_number(min_confidence) or math.isnan(min_confidence):
+        what = "a number from 0 to 1, or math.inf to begin nothing by recall"
+        raise ConfigError(f"min_confidence is {what}, not {min_confidence!r:.80}")
     if not isinstance(guards, Sequence):
         raise ConfigError(f"guards are a list of Guards, not {guards!r:.80}")
     for name in tools:

@@ -9,18 +9,15 @@ from typing import Any
 
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.runner import CallToCome, FlowRun, steps_left
+from jazz_select.agent.options import Approval
 from jazz_select.agent.pending_call import PendingCall
-from jazz_select.arguments import check_argument
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
-from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import (
     Allow,
     ApprovalPolicy,
-    Approve,
     Ask,
-    Claims,
     Deny,
     Verdict,
     needs_yes,
@@ -155,19 +152,10 @@ def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
 class AgentApproval:
     """What an agent asks for: by its hook where it has one, else by its policy."""
 
-    def __init__(
-        self,
-        policy: ApprovalPolicy,
-        hook: Approve | None,
-        claims: ClaimStore | None = None,
-    ) -> None:
-        """Take both, and where calls are claimed that two processes might make."""
-        check_argument("claims", claims, Claims | None)
-        check_argument("approval", policy, ApprovalPolicy)
-        self._policy: ApprovalPolicy = policy
-        self._asks = {destructive: needs_yes(policy, destructive=destructive) for destructive in (True, False)}
-        self._hook = hook
-        self.claims = claims
+    def __init__(self, given: Approval) -> None:
+        self._policy: ApprovalPolicy = given.policy
+        self._hook, self.claims = given.approve, given.claims
+        self._asks = {each: needs_yes(given.policy, destructive=each) for each in (True, False)}
 
     @property
     def before_it_destroys(self) -> bool:

@@ -73,7 +73,7 @@ def _confidence_in(decision: Decision, flow: BaseFlow) -> float | None:
 
 _REPEATED: Final = 0.7
 """How near a message lies to a flow that only says once more that it is wanted."""
-SHIFT_ABOVE = 0.5
+MIN_CONFIDENCE = 0.5
 _STANDS = (Reason.LLM, Reason.USER)
 """Who reads a message as it was meant."""
 
@@ -89,7 +89,7 @@ class TurnSelector:
         approval: AgentApproval,
         titles: Titles,
         *,
-        shift_above: float,
+        min_confidence: float,
         model: ChatClient | None = None,
         speaks: str = "",
         decider: Decider | None = None,
@@ -103,7 +103,7 @@ class TurnSelector:
         self._titles = titles
         self._selector, self._running = selector, running
         self._gate = gate
-        self._shift_above, self._model, self._has_model = shift_above, model, model is not None
+        self._min_confidence, self._model, self._has_model = min_confidence, model, model is not None
         self._approval, self._decider = approval, decider
         self._reads = selector.takes_situation and (selector.has_model or model is not None)
         self._of_one = FlowSelector(None, selector.flow_registry) if model is not None else selector
@@ -175,7 +175,7 @@ class TurnSelector:
     ) -> SelectedFlows:
         """The selector would have the user asked which flow is meant: so it is, where the message is for no other."""
         active, why = begun.stack.top, which.why_not(begun.request, question)
-        if active is not None and not which.is_elsewhere(begun, question, active, above=self._shift_above):
+        if active is not None and not which.is_elsewhere(begun, question, active, above=self._min_confidence):
             why = why or f"the message is taken to be for {active.name}"
         if active is not None and active.status != "active":
             heard = await self._heard(begun, active, chosen=False)
@@ -324,7 +324,7 @@ class TurnSelector:
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
         """Whether to act on a selection: somebody has read the message, or recall is sure enough."""
-        return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self._shift_above))
+        return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self._min_confidence))
 
     async def _begun(
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None
@@ -654,7 +654,7 @@ class TurnSelector:
                 return False
             if is_named(flow, message):
                 return True
-            sure = all(each >= self._shift_above for each in (confidence, in_scope) if each is not None)
+            sure = all(each >= self._min_confidence for each in (confidence, in_scope) if each is not None)
             return sure and not (self._approval.asks_to_begin and self._gate.may_write(flow))
 
         return begins

@@ -7,9 +7,10 @@ from typing import Any, Final, Literal, Self, cast
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
-from jazz_select.agent.checks import Facts, checked_facts, told_facts
+from jazz_select.agent.checks import checked_facts, told_facts
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.events import event_of
+from jazz_select.agent.options import Facts
 from jazz_select.agent.turn import checked_input
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.arguments import check_argument

@@ -10,7 +10,7 @@ from secrets import token_bytes
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Final
 
-from jazz_select.agent import Agent
+from jazz_select.agent import Agent, Approval
 from jazz_select.build import load_factory, made_by, selector_options, sync_registry
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import ConfigError, FlowLoadError, JazzSelectError, NotLoadedError
@@ -234,7 +234,7 @@ class RunningCatalogue:
                 found.tools,
                 self._model,
                 decision_callback=policy,
-                claims=self._claims,
+                approval=Approval(claims=self._claims),
                 decider=self._decider,
             )
         factory = await in_daemon_thread(partial(load_factory, self.factory, told_by="factory"), name=_READS)

@@ -16,6 +16,7 @@ from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.routing.approval import ApprovalPolicy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
+from tests.agents import make_agent
 from tests.attacks.texts import Attack
 from tests.unit.selector.shop import flow, metadata
 
@@ -110,7 +111,7 @@ def by_metadata_of_a_flow(trial: Trial) -> None:
 def by_agent_without_a_flow(trial: Trial) -> None:
     selector = FlowSelector(None, FlowRegistry(), ListMemory(), "shop")
     tools = [trial.look(), *trial.tools]
-    _talk(Agent(selector, tools, trial.model, approval=trial.approval, open_tools="all"), "help me", *_ANSWERS)
+    _talk(make_agent(selector, tools, trial.model, approval=trial.approval, open_tools="all"), "help me", *_ANSWERS)
 
 
 def by_message_to_an_agent(trial: Trial) -> None:
@@ -130,7 +131,7 @@ def _agent(trial: Trial, *more: Tool, chain: Sequence[Any] = (), **fields: Any) 
     made = flow("helps", registry, tools=tuple(each.name for each in tools), **fields)
     vars(made).update(chain=tuple(chain))
     selector = FlowSelector(None, registry, ListMemory(metadata("helps")), "shop")
-    return Agent(selector, tools, trial.model, shift_above=0, approval=trial.approval)
+    return Agent(selector, tools, trial.model, min_confidence=0, approval=trial.approval)
 
 
 def _talk(agent: Agent, *said: str) -> None:

@@ -155,7 +155,7 @@ def in_a_request(text: str) -> Sent:
 def _asked(registry: FlowRegistry, tools: Sequence[Tool], *said: str, conversation: Conversation | None = None) -> Sent:
     """What the model of an agent is sent last, in the open flow `helps`."""
     model = ScriptedModel(_called("look"), "done", repeat=True)
-    agent = Agent(FlowSelector(None, registry, ListMemory(metadata("helps")), "shop"), tools, model, shift_above=0)
+    agent = Agent(FlowSelector(None, registry, ListMemory(metadata("helps")), "shop"), tools, model, min_confidence=0)
     for message in said:
         conversation = asyncio.run(agent.turn(message, conversation)).conversation
     return model.calls[-1]

@@ -15,10 +15,11 @@ from typing import Any, Final, cast
 from flows.shop import TODAY, Shop
 from flows.tools import shop_tools
 from jazz_select import Agent, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
-from jazz_select.agent.agent import Narrowing
+from jazz_select.agent.options import Narrowing
 from jazz_select.flow.loading import load_flows
 from jazz_select.routing import Tool
 from jazz_select.selector.options import ModelOptions
+from tests.agents import make_agent
 from tests.conversations.effects import Tables
 from tests.conversations.script import Script
 from tests.conversations.tape import Tape
@@ -88,7 +89,7 @@ def desk_for(script: Script, tape: Tape, memory: ProceduralMemory, *, narrowing:
     facts = {**script.facts, "today": day_of(script.facts).isoformat()}
     if email := script.context.get("email"):
         facts.setdefault("customer", f"signed in as {email}")
-    agent = Agent(
+    agent = make_agent(
         selector, tools, tape, system=SYSTEM, facts=facts, hooks=[tape], narrowing=narrowing, handover_after=3
     )
     return Desk(agent, shop, inside(tools, flows), leave)

@@ -16,6 +16,7 @@ from jazz_select import Agent, FlowSelector
 from jazz_select.telemetry import Span
 from jazz_select.testing import ListMemory, Recorded, ScriptedModel
 from jazz_select.values import Message
+from tests.agents import make_agent
 from tests.conversations import record
 from tests.conversations.desk import Desk, inside
 from tests.conversations.effects import diff
@@ -47,7 +48,7 @@ def counter(reply: str = "Order {order_number} is off.") -> Desk:
     shop = Shop()
     tools = shop_tools(shop)
     selector = FlowSelector(None, registry, ListMemory(metadata("call_off")), "support")
-    return Desk(Agent(selector, tools, approval="never", shift_above=0), shop, inside(tools, registry))
+    return Desk(Agent(selector, tools, approval="never", min_confidence=0), shop, inside(tools, registry))
 
 
 def window(tape: Tape) -> Desk:
@@ -55,7 +56,7 @@ def window(tape: Tape) -> Desk:
     registry, shop = shop_of(), Shop()
     selector = FlowSelector(None, registry, ListMemory([]), "support")
     tools = [tool for tool in shop_tools(shop) if tool.name in ASKED]
-    return Desk(Agent(selector, tools, tape, hooks=[tape]), shop, frozenset())
+    return Desk(make_agent(selector, tools, tape, hooks=[tape]), shop, frozenset())
 
 
 def script_of(folder: Path, expect: Mapping[str, Any], *said: str, each: Mapping[str, Any] | None = None) -> Script:
@@ -277,7 +278,7 @@ async def test_replies_are_kept_where_only_prompts_have_changed(tmp_path: Path) 
 def chooser(tape: Tape, *offered: str, talks: bool = False) -> Desk:
     """A desk where a model chooses among flows, which are offered in this order, and says nothing unless it talks."""
     selector = FlowSelector(tape, shop_of(*((name, ()) for name in offered)), ListMemory(metadata(*offered)), "support")
-    return Desk(Agent(selector, [], tape if talks else None, hooks=[tape]), Shop(), frozenset())
+    return Desk(make_agent(selector, [], tape if talks else None, hooks=[tape]), Shop(), frozenset())
 
 
 MOVED = [

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
-from jazz_select.agent import Agent, Conversation, run_chain
+from jazz_select.agent import Conversation, run_chain
 from jazz_select.consent import read_consent
 from jazz_select.routing import (
     CHOOSE,
@@ -25,6 +25,7 @@ from jazz_select.routing import (
 )
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
+from tests.agents import make_agent
 from tests.depth import examples
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
@@ -127,7 +128,7 @@ def test_an_agent_destroys_what_its_hook_allowed_or_its_user_said_yes_to(
     vars(flow).update(tools=NAMES)
     selector = FlowSelector(None, registry, ListMemory(metadata("runs")), "support")
     model = ScriptedModel(*said, "done", repeat=True)
-    agent = Agent(selector, shop.tools, model, shift_above=0, approve=shop.approve if hooked else None)
+    agent = make_agent(selector, shop.tools, model, min_confidence=0, approve=shop.approve if hooked else None)
 
     async def talk() -> None:
         kept = Conversation()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
-from jazz_select.agent import Agent, Conversation, respond, run_chain
+from jazz_select.agent import Conversation, respond, run_chain
 from jazz_select.agent.chain.options import Strategy
 from jazz_select.agent.chain.transcript import ToolRequest, ToolResult
 from jazz_select.consent import read_consent
@@ -20,6 +20,7 @@ from jazz_select.errors import FormatError
 from jazz_select.routing import CHOOSE, Allow, FlowExecutor, ToolAsker, run_plan
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
+from tests.agents import make_agent
 from tests.depth import examples
 from tests.property.test_approval import NAMES, VERDICTS, Shop, arguments, messages, names, points, replies
 from tests.unit.selector.shop import flow, metadata
@@ -89,13 +90,13 @@ def test_no_flow_and_no_part_of_one_destroys_unasked(
     selector = FlowSelector(None, registry, ListMemory(metadata("whole", "part0")), "support")
     chooses = Chooses(chance)
     model = ScriptedModel(*said, "done", repeat=True) if by_model else None
-    agent = Agent(
+    agent = make_agent(
         selector,
         shop.tools,
         model,
         decision_callback=chooses,
         open_router=chooses.route,
-        shift_above=0,
+        min_confidence=0,
         approve=shop.approve if hooked else None,
     )
 

@@ -44,6 +44,7 @@ from jazz_select.testing import HashEmbedder, ListMemory
 from jazz_select.text import nfkc
 from jazz_select.threads import MOST_HUNG
 from jazz_select.values import Message
+from tests.agents import make_agent
 from tests.clock import until
 
 pytestmark = pytest.mark.spec("005.18")
@@ -347,7 +348,7 @@ def _hooked(hook: str, hang: Callable[..., Any]) -> Callable[[], Awaitable[objec
     selector = FlowSelector(
         None, registry, ListMemory([{"flow_id": flow.id, "flow_name": flow.name}]), "a", on_empty="top1"
     )
-    agent = Agent(selector, [asked], timeout_s=0.01, **options)
+    agent = make_agent(selector, [asked], timeout_s=0.01, **options)
     return lambda: agent.turn("find it", context={"query": "x"})
 
 

@@ -14,6 +14,7 @@ from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_regis
 from jazz_select.agent.agent import Agent
 from jazz_select.flow.loading import load_flows
 from jazz_select.routing import Tool
+from tests.agents import make_agent
 from tests.unit.agent.turns import Made, all_named
 from tests.vectors import EMBEDDER
 
@@ -70,6 +71,6 @@ def made(memory: ProceduralMemory, pack: FlowRegistry, shops: Callable[[int], li
     def make(model: Any = None, *, llm: Any = None, **options: Any) -> Agent:
         options = {"decision_callback": ReturnPolicy(), "approval": "never"} | options
         tools = shops(next(numbers))
-        return Agent(FlowSelector(llm, pack, memory, "support"), tools, model, **options)
+        return make_agent(FlowSelector(llm, pack, memory, "support"), tools, model, **options)
 
     return make

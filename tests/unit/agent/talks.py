@@ -11,6 +11,7 @@ from jazz_select.agent.flows.open_prompts import at_work
 from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.testing import ListMemory
 from jazz_select.values import Message, Reply
+from tests.agents import make_agent
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
 
@@ -151,7 +152,7 @@ def shop_flows() -> FlowRegistry:
 def shop_agent(mind: Any, log: list[Any] | None = None, **options: Any) -> Agent:
     """The shop's agent, whose selector asks the same model."""
     selector = FlowSelector(mind, shop_flows(), ListMemory(metadata(*FLOWS)), "support", top_k=4)
-    return Agent(selector, shop_tools([] if log is None else log), mind, **options)
+    return make_agent(selector, shop_tools([] if log is None else log), mind, **options)
 
 
 async def talk(agent: Agent, *messages: str, **options: Any) -> list[TurnResult]:

@@ -393,7 +393,7 @@ async def test_a_small_catalogue_runs_nothing_for_small_talk() -> None:
     result = await agent.turn("hello")
     assert (result.status, result.flows) == ("open", [])
     assert "too small to tell" in result.reason
-    assert (await agent_of(registry, [look], shift_above=0).turn("hello")).flows == ["both"]
+    assert (await agent_of(registry, [look], min_confidence=0).turn("hello")).flows == ["both"]
     missing = Agent(FlowSelector(None, registry, ListMemory(), "support"), [look])
     assert "sync_registry" in (await missing.turn("hello")).reason
 

@@ -9,6 +9,7 @@ from jazz_select import FlowSelector
 from jazz_select.agent import Agent
 from jazz_select.agent.chain.transcript import ChainText
 from jazz_select.testing import ListMemory, ScriptedModel
+from tests.agents import make_agent
 from tests.unit.agent.talks import shop_tools
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
@@ -21,7 +22,7 @@ def at_once(*replies: str, **options: Any) -> tuple[Agent, ScriptedModel, list[A
     model = ScriptedModel(*replies)
     registry = shop_of(("send_back", ("open_return",)), ("cancel_it", ("cancel_order",)))
     selector = FlowSelector(model, registry, ListMemory(metadata("send_back", "cancel_it")), "support")
-    return Agent(selector, shop_tools(log), model, **options), model, log
+    return make_agent(selector, shop_tools(log), model, **options), model, log
 
 
 def read(**parts: Any) -> str:

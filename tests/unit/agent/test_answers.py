@@ -180,7 +180,7 @@ async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -
 )
 async def test_what_no_input_takes_holds_nothing_up(message: str) -> None:
     log: list[str] = []
-    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], shift_above=0, approval="destructive")
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], min_confidence=0, approval="destructive")
     begun = await agent.turn(message)
     assert (begun.status, begun.text) == ("waiting", "Shall I go on with: Both?")
     first = await agent.turn("yes", begun.conversation)

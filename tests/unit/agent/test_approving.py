@@ -17,6 +17,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
+from tests.agents import make_agent
 from tests.unit.agent.turns import agent_of, composed, destroyer, obj, selector_of, shop_of
 from tests.unit.selector.shop import metadata
 
@@ -42,7 +43,7 @@ def at_an_agent(tool: Tool, *, steps: bool = True, model: Any = None, **options:
         assert flow is not None
         vars(flow).update(tools=("pay",))
     given: dict[str, Any] = {"open_tools": "all"} | options
-    return Agent(selector_of(registry, "pays"), [tool], model, **given)
+    return make_agent(selector_of(registry, "pays"), [tool], model, **given)
 
 
 async def talk(agent: Agent, *messages: str, context: Any = KNOWN) -> list[Any]:

@@ -12,6 +12,7 @@ from jazz_select.stages import UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.texts import Texts
 from jazz_select.values import Reason, RecallResult
+from tests.agents import make_agent
 from tests.unit.agent.turns import destroyer, obj, shop_of, tools_for
 from tests.unit.selector.shop import Guarded, metadata
 
@@ -53,7 +54,7 @@ def agent(
     selector = FlowSelector(llm, shop(), memory, "support", max_error=0.01, ask_user=True)
     tools = tools_for("do_exchange_order", "do_cancel_order", "do_refund_order", log=log, wants=wants)
     given: dict[str, Any] = {"approval": "never"} | options
-    return Agent(selector, tools, model, **given)
+    return make_agent(selector, tools, model, **given)
 
 
 async def said(made: Agent, *messages: str, kept: Conversation | None = None, **options: Any) -> list[TurnResult]:

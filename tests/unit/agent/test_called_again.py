@@ -186,7 +186,7 @@ async def test_what_a_point_falls_back_to_counts_as_destroying() -> None:
         return Tool(name=name, input_schema=obj(), function=lambda: {"seen": name})
 
     tools = [plain("look"), plain("note"), plain("mail"), destroyer("wipe", log)]
-    agent = agent_of(registry, tools, decision_callback=Fails(), approval="destructive", shift_above=0.0)
+    agent = agent_of(registry, tools, decision_callback=Fails(), approval="destructive", min_confidence=0.0)
     denied = await agent.turn("I don't want both")
     asked = await agent.turn("both")
     assert (denied.flows, asked.status, log) == ([], "confirming", [])

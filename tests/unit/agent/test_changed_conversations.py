@@ -13,6 +13,7 @@ from jazz_select.agent import Agent, Conversation
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
 from jazz_select.routing import Tool
 from jazz_select.testing import MemoryClaims, ScriptedModel
+from tests.agents import make_agent
 from tests.unit.agent.mutations import changed, is_changed
 from tests.unit.agent.turns import obj, selector_of, shop_of
 
@@ -44,7 +45,7 @@ def bank(log: Called, kind: type[SequentialFlow | ParallelFlow] | None, *, claim
         destroys(log, "erase_more", order="string"),
         Tool(name="thank", input_schema=obj(address="string"), function=partial(called, log, "thank")),
     ]
-    return Agent(selector_of(registry, name), tools, claims=claims)
+    return make_agent(selector_of(registry, name), tools, claims=claims)
 
 
 STATES: dict[str, tuple[type[SequentialFlow | ParallelFlow] | None, tuple[str, ...]]] = {

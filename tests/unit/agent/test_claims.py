@@ -14,6 +14,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.routing import SqliteClaims, Tool
 from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel
 from jazz_select.values import Claim, Message
+from tests.agents import make_agent
 from tests.unit.agent.turns import obj, selector_of, shop_of
 from tests.unit.selector.shop import metadata
 
@@ -58,7 +59,7 @@ def worker(
         assert flow is not None
         vars(flow).update(tools=("pay",))
     model = None if steps else ScriptedModel(*replies)
-    return Agent(selector_of(registry, "pays"), [tool], model, claims=claims, **more)
+    return make_agent(selector_of(registry, "pays"), [tool], model, claims=claims, **more)
 
 
 def loaded(result: TurnResult) -> Conversation:
@@ -167,7 +168,7 @@ async def test_in_the_place_of_a_call_no_other_one_is_made(shared: Callable[[], 
 async def test_what_is_said_later_is_another_turn(shared: Callable[[], SqliteClaims], history: str) -> None:
     """Whatever a caller keeps of a conversation: two wishes are two calls."""
     till = Till()
-    agent = worker(till.tool(), shared(), approval="never", shift_above=0.0)
+    agent = worker(till.tool(), shared(), approval="never", min_confidence=0.0)
     first = await agent.turn("pays", context=KNOWN, conversation_id="c")
     said = [Message(role="user", content="pays"), Message(role="assistant", content=first.text)]
     with pytest.raises(ConfigError, match="conversation_id is for what begins"):
@@ -260,7 +261,7 @@ async def test_an_agent_of_somebody_else_shares_no_calls(shared: Callable[[], Sq
     for tenant in ("a", "b"):
         registry = shop_of(("pays", ("pay",)))
         selector = FlowSelector(None, registry, ListMemory(metadata("pays")), tenant)
-        agent = Agent(selector, [till.tool()], claims=shared(), approval="never")
+        agent = make_agent(selector, [till.tool()], claims=shared(), approval="never")
         assert (await agent.turn("pays", context=KNOWN, conversation_id="1")).status == "done"
     assert till.paid == [5, 5]
 

@@ -13,6 +13,7 @@ from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Message
+from tests.agents import make_agent
 from tests.unit.agent.consents import NEITHER, NO, READ_BY_A_MODEL, WITH_MORE, YES
 from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
@@ -68,7 +69,7 @@ async def through(door: str, message: str) -> tuple[str, list[str]]:
     registry, tool = shop_of(("both", ("drop",))), destroyer("drop", log, number="string")
     if door == "model":
         selector = FlowSelector(options["model"], registry, ListMemory(metadata("both")), "support")
-        agent = Agent(selector, [tool], **options)
+        agent = make_agent(selector, [tool], **options)
     else:
         agent = agent_of(registry, [tool], **options)
     asked = await agent.turn("both", context={"number": "A-1"})
@@ -302,7 +303,7 @@ async def test_what_is_denied_supposed_or_asked_about_destroys_nothing_by_defaul
         model = ScriptedModel('["1"]', repeat=True) if with_model else None
         selector = FlowSelector(model, registry, ListMemory(metadata("cancel_it", "keep_it")), "support")
         look = Tool(name="look", function=lambda: None, read_only=True)
-        result = await Agent(selector, [look, destroyer("cancel", log)], shift_above=0).turn(message)
+        result = await Agent(selector, [look, destroyer("cancel", log)], min_confidence=0).turn(message)
         assert (result.status, log) == ("confirming" if with_model else "waiting", []), message
 
 

@@ -100,7 +100,7 @@ def remembering(way: Way, log: list[str]) -> Agent:
 
     registry = shop_of(("both", ("first", "second")))
     selector = FlowSelector(None, registry, Memory(metadata("both")), "support")
-    return Agent(selector, tools_for("first", "second", log=log), shift_above=0)
+    return Agent(selector, tools_for("first", "second", log=log), min_confidence=0)
 
 
 def chosen_by_a_model(way: Way, log: list[str]) -> Agent:
@@ -120,7 +120,7 @@ def branching(way: Way, log: list[str]) -> Agent:
         registry=registry,
     )
     selector = FlowSelector(way, registry, ListMemory(metadata("both")), "support")
-    return Agent(selector, tools_for("first", "second", log=log), shift_above=0)
+    return Agent(selector, tools_for("first", "second", log=log), min_confidence=0)
 
 
 def filling(way: Way, log: list[str]) -> Agent:

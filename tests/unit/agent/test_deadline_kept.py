@@ -15,6 +15,7 @@ from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.threads import time_budget
 from jazz_select.values import Message
+from tests.agents import make_agent
 from tests.unit.agent.hanging import Hang, timed
 from tests.unit.agent.support import call, results
 from tests.unit.agent.turns import agent_of, composed, shop_of, tools_for
@@ -30,7 +31,7 @@ def slow(name: str, hang: Hang, *, destructive: bool = False) -> Tool:
 
 
 def without_flows(tools: list[Any], model: Any, **options: Any) -> Agent:
-    return Agent(
+    return make_agent(
         FlowSelector(None, FlowRegistry(), ListMemory([]), "a"),
         tools,
         model,
@@ -58,7 +59,7 @@ def test_parts_that_are_done_are_not_done_again(kind: type[SequentialFlow | Para
     log: list[str] = []
     hang = Hang({})
     selector, _ = composed(kind)
-    agent = Agent(selector, [*tools_for("do_first", log=log), slow("do_second", hang)], shift_above=0)
+    agent = Agent(selector, [*tools_for("do_first", log=log), slow("do_second", hang)], min_confidence=0)
     first = ended_in_time(hang, agent)
     assert [(run.flow, run.status) for run in first.runs[0].all] == [
         ("both", "failed"),

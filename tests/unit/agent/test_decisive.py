@@ -14,6 +14,7 @@ from jazz_select.selector.calibration import Cascade
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.texts import Texts
 from jazz_select.values import RecallResult
+from tests.agents import make_agent
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
 
@@ -147,7 +148,7 @@ async def turn(
     registry, tools = paying(log, destructive=destructive, reads=reads)
     given = dict(by)
     selector = FlowSelector(given.pop("llm", None), registry, Sure(in_scope, first), "support", **given)
-    return await Agent(selector, tools, **options).turn(message)
+    return await make_agent(selector, tools, **options).turn(message)
 
 
 @pytest.mark.spec("011.5")

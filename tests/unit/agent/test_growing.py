@@ -18,6 +18,7 @@ from jazz_select.selector.growing import MOST_SHOWN, Ledger
 from jazz_select.selector.prompt import FirstShown
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
+from tests.agents import make_agent
 from tests.depth import examples
 from tests.unit.agent.talks import FLOWS, Mind, calls, chooses, shop_agent, shop_flows, shop_tools, takes, talk
 from tests.unit.agent.turns import shop_of
@@ -84,7 +85,7 @@ async def test_whatever_is_said_and_chosen_prompts_only_grow_until_a_note_says_o
         vars(flow).update(tools=(f"tool_{place}", f"tool_{place // 2}"), steps=("Call it.",))
     mind = Mind(choose=["[]" if place == len(names) else chooses(names[place]) for place, _ in steps])
     selector = FlowSelector(mind, registry, ListMemory(metadata(*names)), "support", top_k=3)
-    agent = Agent(selector, tools, mind, narrowing="growing")
+    agent = make_agent(selector, tools, mind, narrowing="growing")
     results = await talk(agent, *(f"I want this: {text}" for _, text in steps))
     assert not [note for result in results for note in result.notes if "afresh" in note]
     for before, after in pairwise(firsts(mind)):
@@ -207,7 +208,7 @@ def two_flows(log: list[str], *replies: str, second: str = "look_up") -> tuple[A
 
     model = ScriptedModel(*replies)
     selector = FlowSelector(model, registry, ListMemory(metadata("first", "second")), "support")
-    return Agent(selector, [tool("lookUp"), tool(second)], model, narrowing="growing"), model
+    return make_agent(selector, [tool("lookUp"), tool(second)], model, narrowing="growing"), model
 
 
 @pytest.mark.spec("009.3")
@@ -232,7 +233,7 @@ async def test_a_flow_that_was_shown_and_is_not_offered_now_is_not_run() -> None
     log = list[Any]()
     mind = Mind(choose=[chooses("cancel_it")] * 2)
     selector = FlowSelector(mind, shop_flows(), ListMemory(metadata("send_back", "track_it")), "support")
-    later = Agent(selector, shop_tools(log), mind, narrowing="growing")
+    later = make_agent(selector, shop_tools(log), mind, narrowing="growing")
     ended = await later.turn("no, cancel it", result.conversation)
     assert "cancel_it" not in ended.flows
     assert not log
@@ -250,7 +251,7 @@ async def test_beyond_the_bound_tools_are_shown_afresh_and_a_note_says_so() -> N
     tools = [Tool(name=name, description=long, function=dict, input_schema=takes(), read_only=True) for name in names]
     mind = Mind(choose=[chooses(f"flow_{number}") for number in range(6)], call=["Well."] * 6)
     memory = ListMemory(metadata(*(flow.name for flow in registry.values())))
-    agent = Agent(FlowSelector(mind, registry, memory, "support", top_k=6), tools, mind, narrowing="growing")
+    agent = make_agent(FlowSelector(mind, registry, memory, "support", top_k=6), tools, mind, narrowing="growing")
     results = await talk(agent, *(f"the flow {number}, please" for number in range(6)))
     told = [[each for each in result.notes if "afresh" in each] for result in results]
     assert [len(each) for each in told] == [0, 0, 0, 0, 1, 0]
@@ -289,7 +290,7 @@ async def test_where_flows_are_chosen_the_beginning_stays_for_several_turns() ->
 
 @pytest.mark.parametrize("narrowing", ["grow", "", None, 1, True])
 def test_what_is_no_way_of_narrowing_is_refused(narrowing: Any) -> None:
-    with pytest.raises(ConfigError, match="narrowing is one of 'fresh', 'growing', not"):
+    with pytest.raises(ConfigError, match='narrowing is "fresh" or "growing", not'):
         shop_agent(Mind(), narrowing=narrowing)
 
 
@@ -306,7 +307,7 @@ async def test_what_is_guarded_is_not_shown_because_a_conversation_says_that_it_
     (first,) = await talk(growing_shop(follows()), MESSAGES[0])
     mind, flows = follows(), shop_flows()
     selector = FlowSelector(mind, flows, ListMemory(metadata(*FLOWS)), "support", top_k=4)
-    agent = Agent(selector, shop_tools([]), mind, narrowing="growing")
+    agent = make_agent(selector, shop_tools([]), mind, narrowing="growing")
 
     def available(_: Any) -> bool:
         return False

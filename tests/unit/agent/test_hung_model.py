@@ -12,6 +12,7 @@ from jazz_select.errors import ModelError, ModelTimeoutError, ModelUnavailableEr
 from jazz_select.routing import ToolAsker
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, Reply
+from tests.agents import make_agent
 from tests.unit.agent.hanging import timed_alone as timed
 from tests.unit.routing.shop import tools
 
@@ -43,7 +44,7 @@ def agent(model: Any) -> Agent:
     flow = Flow(name="find_order", description="Finds an order.", registry=registry)
     vars(flow).update(tools=("find_order",), chain=("find_order",))
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
-    return Agent(FlowSelector(None, registry, memory, "a"), tools(), model, shift_above=0)
+    return Agent(FlowSelector(None, registry, memory, "a"), tools(), model, min_confidence=0)
 
 
 @pytest.mark.parametrize("model", HUNG)
@@ -55,7 +56,7 @@ def test_a_turn_asks_the_user_where_a_hung_model_finds_no_facts(model: Any) -> N
 
 @pytest.mark.parametrize("model", HUNG)
 def test_a_turn_in_which_no_flow_fits_is_given_up_in_time(model: Any) -> None:
-    lost = Agent(FlowSelector(None, FlowRegistry(), ListMemory([]), "a"), tools(), model, model_timeout_s=5.0)
+    lost = make_agent(FlowSelector(None, FlowRegistry(), ListMemory([]), "a"), tools(), model, model_timeout_s=5.0)
     result, took_s = timed(lost.turn("what is the weather like?"))
     assert (result.status, type(result.error).__name__) == ("failed", "ChainError")
     assert 5 <= took_s < 6

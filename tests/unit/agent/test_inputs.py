@@ -25,6 +25,7 @@ from jazz_select.agent import Conversation, TurnResult
 from jazz_select.errors import ConfigError, FlowValidationError, WrongValue
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedModel
+from tests.agents import make_agent
 from tests.unit.agent.turns import obj
 from tests.unit.selector.shop import metadata
 
@@ -85,8 +86,8 @@ def agent(desk: Desk, *, model: Any = None, more: Sequence[Tool] = (), options: 
     }
     Flow(name="book", condition="The user wants a visit.", registry=registry, **{**given, **fields})
     selector = FlowSelector(model, registry, ListMemory(metadata("book")), "desk")
-    given: dict[str, Any] = {"approval": "never", "shift_above": 0, **(options or {})}
-    return Agent(selector, [*desk.tools(), *more], **given)
+    given: dict[str, Any] = {"approval": "never", "min_confidence": 0, **(options or {})}
+    return make_agent(selector, [*desk.tools(), *more], **given)
 
 
 async def talk(made: Agent, *messages: str) -> list[TurnResult]:
@@ -202,7 +203,7 @@ async def test_what_had_effects_is_not_run_again_for_a_value_that_a_later_tool_r
     chain = ["find_customer", "book_visit", "send_card"]
     Flow(name="book", inputs=[EMAIL, DAY, Input("address")], tools=chain, chain=chain, registry=registry)
     selector = FlowSelector(None, registry, ListMemory(metadata("book")), "desk")
-    made = Agent(selector, desk.tools(), approval="never", shift_above=0)
+    made = Agent(selector, desk.tools(), approval="never", min_confidence=0)
     results = await talk(made, "book", "ada@example.org", "Monday", "Xy-55", "Street-5")
     assert texts(results)[3:] == ["That is no street. To go on, I need: address.", "Book is done."]
     assert desk.log == ["find ada@example.org", "book ada Monday", "send Xy-55", "send Street-5"]
@@ -266,7 +267,7 @@ async def test_what_was_done_is_told_when_it_is_called_off_with_what_undoes_it()
         FlowSelector(None, registry, ListMemory(metadata("book")), "desk"),
         desk.tools(),
         approval="never",
-        shift_above=0,
+        min_confidence=0,
     )
     kept = (await made.turn("book", context={"email": "ada@example.org", "day": "Monday"})).conversation
     off = await made.turn("no", kept)
@@ -308,7 +309,7 @@ class Bikes:
         }
         Flow(name=name, tools=["hire_bike", "end_rental"], registry=registry, **{**own[name], **fields})
         selector = FlowSelector(None, registry, ListMemory(metadata(name)), "bikes")
-        return Agent(selector, self.tools, shift_above=0)
+        return Agent(selector, self.tools, min_confidence=0)
 
 
 @pytest.mark.spec("011.5")
@@ -416,8 +417,8 @@ def called(desk: Desk, **options: Any) -> Agent:
         )
     memory = ListMemory(metadata(*options.pop("found", ("book", "move"))))
     selector = FlowSelector(options.pop("model", None), registry, memory, "desk")
-    given: dict[str, Any] = {"approval": "never", "shift_above": 0, **options}
-    return Agent(selector, tools, **given)
+    given: dict[str, Any] = {"approval": "never", "min_confidence": 0, **options}
+    return make_agent(selector, tools, **given)
 
 
 @pytest.mark.spec("011.9")
@@ -501,7 +502,7 @@ async def test_questions_that_lead_nowhere_and_failures_are_handed_over() -> Non
 async def test_a_manual_flow_says_its_reply() -> None:
     registry = FlowRegistry(min_examples=0)
     Flow(name="fire", manual=True, reply="Please call 112 first.", registry=registry)
-    made = Agent(FlowSelector(None, registry, ListMemory(metadata("fire")), "desk"), shift_above=0)
+    made = Agent(FlowSelector(None, registry, ListMemory(metadata("fire")), "desk"), min_confidence=0)
     assert (await made.turn("fire")).text == "Please call 112 first."
 
 

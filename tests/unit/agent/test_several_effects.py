@@ -6,6 +6,7 @@ import pytest
 
 from jazz_select.agent import Agent, Conversation
 from jazz_select.routing import Allow, Tool, ToolCall
+from tests.agents import make_agent
 from tests.unit.agent.turns import obj, selector_of, shop_of
 
 pytestmark = pytest.mark.spec("011.8")
@@ -40,7 +41,7 @@ class Desk:
 
 def agent_of(desk: Desk, described: str = "", **options: Any) -> Agent:
     registry = shop_of(("send_back", ("create_return", "refund", "mail_label")))
-    return Agent(selector_of(registry, "send_back"), desk.tools(described), **options)
+    return make_agent(selector_of(registry, "send_back"), desk.tools(described), **options)
 
 
 async def talk(agent: Agent, *messages: str, context: Any = KNOWN, after: Conversation | None = None) -> list[Any]:

@@ -14,6 +14,7 @@ from jazz_select import Agent, FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.testing import ListMemory
 from jazz_select.texts import Texts, default_texts
+from tests.agents import make_agent
 from tests.unit.agent.turns import destroyer, shop_of, tools_for
 from tests.unit.selector.shop import metadata
 
@@ -50,8 +51,8 @@ WANTS_EMAIL: list[Any] = [
 def agent(**options: Any) -> Agent:
     registry = shop_of(("refund_order", ("do_refund_order",)))
     selector = FlowSelector(None, registry, ListMemory(metadata("refund_order")), "shop")
-    return Agent(
-        selector, tools_for("do_refund_order", log=[], wants="email"), approval="never", shift_above=0, **options
+    return make_agent(
+        selector, tools_for("do_refund_order", log=[], wants="email"), approval="never", min_confidence=0, **options
     )
 
 
@@ -125,7 +126,7 @@ async def test_all_that_is_said_without_a_model_is_of_the_table() -> None:
         ("look",),
     ):
         selector = FlowSelector(None, registry, ListMemory(metadata(talk[0])), "shop")
-        made = Agent(selector, tools, texts=MARKED, facts={"support": "Ben"}, shift_above=0)
+        made = Agent(selector, tools, texts=MARKED, facts={"support": "Ben"}, min_confidence=0)
         kept = None
         for message in talk:
             result = await made.turn(message, kept)

@@ -21,6 +21,7 @@ from jazz_select.routing import (
     tool_from_function,
 )
 from jazz_select.testing import ScriptedModel
+from tests.agents import make_agent
 from tests.unit.agent.turns import agent_of, shop_of
 from tests.unit.routing.shop import find_order, tools
 
@@ -63,7 +64,7 @@ AGENTS: list[Any] = [
     pytest.param({"approval": "sometimes"}, 'approval is "destructive", "always" or "never"', id="no policy"),
     pytest.param({"claims": "claims.db"}, "claims is a store of claims, such as", id="a path for claims"),
     *(
-        pytest.param({"shift_above": each}, "shift_above is a number", id=f"sure by {each!r}")
+        pytest.param({"min_confidence": each}, "min_confidence is a number", id=f"sure by {each!r}")
         for each in ("x", None, float("nan"), True, [0.5])
     ),
     pytest.param({"claims": SqliteClaims}, "claims is a store of claims, such as", id="a class for claims"),
@@ -74,12 +75,12 @@ AGENTS: list[Any] = [
 def test_an_agent_says_what_it_expects(options: dict[str, Any], problem: str) -> None:
     given: dict[str, Any] = {"selector": FlowSelector(None, shop_of(("pay_back", ("pay",)))), "tools": [pay], **options}
     with pytest.raises(ConfigError, match=problem):
-        Agent(**given)
+        make_agent(**given)
 
 
 def test_never_and_always_are_how_sure_recall_may_have_to_be() -> None:
     for each in (0, 0.5, 1, math.inf):
-        Agent(FlowSelector(None, shop_of(("pay_back", ("pay",)))), [pay], shift_above=each)
+        Agent(FlowSelector(None, shop_of(("pay_back", ("pay",)))), [pay], min_confidence=each)
 
 
 STEPS: list[Any] = [

@@ -7,6 +7,7 @@ from jazz_select import FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
 from jazz_select.agent.agent import Agent
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory
+from tests.agents import make_agent
 from tests.unit.selector.shop import metadata, shop
 
 ADA, BEN = {"email": "ada@example.org"}, {"email": "ben@example.org"}
@@ -62,7 +63,7 @@ def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any =
     """An agent that asks nobody: what it asks for is what `test_approving` is about."""
     selector = selector_of(registry, *(names or ("both",)))
     given: dict[str, Any] = {"approval": "never", "open_tools": "all"} | options
-    return Agent(selector, tools, model, **given)
+    return make_agent(selector, tools, model, **given)
 
 
 def obj(**wanted: str) -> dict[str, Any]:

@@ -122,7 +122,7 @@ async def test_it_is_a_selector_wherever_one_is_wanted() -> None:
     async with catalogue() as made, serving(made) as url, RemoteSelector(url, key=KEY, registry=registry) as remote:
         assert isinstance(remote, FlowSelector)
         assert not remote.has_model
-        agent = Agent(remote, tools, shift_above=0)
+        agent = Agent(remote, tools, min_confidence=0)
         result = await agent.turn("refund my order", context={"email": "a@example.org"})
         assert (result.status, result.flows) == ("done", ["refund_order"])
         with pytest.raises(ConfigError, match="situation does not travel"):

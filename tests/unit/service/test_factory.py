@@ -45,7 +45,7 @@ async def make_shop(selector: FlowSelector) -> Agent:
         guards=[not_banned],
         texts={"called_off": "Fine: {title}."},
         approval="never",
-        shift_above=0,
+        min_confidence=0,
     )
 
 
