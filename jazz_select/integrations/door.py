@@ -52,6 +52,8 @@ OPEN: Final = "flow_question"
 """By which name an adapter keeps the question that is open, wherever its framework keeps things."""
 RUN: Final = "flow_run"
 """By which name it keeps there what tells a run, or the conversation it is of, from others."""
+ASKED: Final = "flow_asked"
+"""By which name it keeps there what somebody is asked about, by call."""
 _BEGUN: Final = "{} was not run: a call with this id was begun before, and this one may have been done"
 _PICKED: Final = "picked"
 """Under which, in what is kept, the flow stands that the answer named."""
@@ -235,12 +237,21 @@ class FlowDoor:
             raise ConfigError(msg)
         return (await self.asked(tool, arguments, call_id)).verdict
 
-    async def asked(self, tool: Tool, arguments: Mapping[str, Any], call_id: str = "") -> AskedCall:
-        """A call as somebody may be asked about it: whether that has to be, in which words, and what a yes is for."""
+    async def asked(
+        self, tool: Tool, arguments: Mapping[str, Any], call_id: str = "", *, keeps: object = None
+    ) -> AskedCall:
+        """A call as somebody may be asked about it: whether that has to be, in which words, and what a yes is for.
+
+        A mapping `keeps` the last by the call's id, for whoever goes on in another process.
+        """
         call = await call_of(tool, arguments, door="framework", call_id=call_id)
         if call_id not in self._shown:  # one that was asked about before stays what it was
             self.is_agreed(call_id, call, agreed=False)
-        return AskedCall(call=call, verdict=await verdict_of(self._approve, call, self._policy))
+        asked = AskedCall(call=call, verdict=await verdict_of(self._approve, call, self._policy))
+        if isinstance(asked.verdict, Ask) and isinstance(keeps, MutableMapping):
+            kept = cast("MutableMapping[str, object]", keeps)
+            kept[ASKED] = {call_id: call.identity, **_identities(kept)}
+        return asked
 
     def is_agreed(self, call_id: str, call: ToolCall, *, agreed: bool, identity: str = "") -> bool:
         """Whether a yes is one to this very call, as far as is known what was asked by this id.
@@ -266,6 +277,7 @@ class FlowDoor:
         call_id: str = "",
         agreed: bool = False,
         identity: str = "",
+        keeps: object = None,
     ) -> CallOutcome:
         """Call a tool, if that may be. One with the status `asked` was not called: somebody has to say yes first.
 
@@ -276,6 +288,7 @@ class FlowDoor:
                 something is made once by it.
             agreed: Whether somebody was asked about this very call, and said yes.
             identity: What was agreed to (`asked`), where the framework has kept it: another call is asked about anew.
+            keeps: Where `asked` has had it kept, instead.
 
         Raises:
             ConfigError: Tool, id or `agreed` is of the wrong kind. What a model may have written as arguments is no
@@ -284,6 +297,7 @@ class FlowDoor:
         self._check_tool(tool, call_id)
         if not isinstance(agreed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - "no" must not be a yes
             raise ConfigError(f"agreed is True where somebody said yes to this very call, or False, not {agreed!r:.80}")
+        identity = identity or _identities(keeps).get(call_id, "")
         given = arguments if isinstance(arguments, Mapping) else _object_in(arguments)
         if given is None:
             call = ToolCall(tool=tool.name, arguments={}, destructive=tool.destructive, door="framework")
@@ -455,6 +469,13 @@ def run_in(place: object, *, begins: bool = False) -> str:
         _log.warning("error=<%s> | nothing can be kept of a run: give a dict, or what %s can be set of", error, RUN)
         return ""
     return made
+
+
+def _identities(place: object) -> dict[str, str]:
+    """What somebody was asked about, by the id of the call, where a mapping keeps it."""
+    found: object = cast("Mapping[str, object]", place).get(ASKED) if isinstance(place, Mapping) else None
+    known: Mapping[object, object] = cast("Mapping[object, object]", found) if isinstance(found, Mapping) else {}
+    return {name: each for name, each in known.items() if isinstance(name, str) and isinstance(each, str)}
 
 
 def mark_of(*texts: str) -> str:

@@ -90,12 +90,12 @@ class FlowAgentParts:
             run_in(ctx.context, begins=tool.destructive and ctx not in self._taken_up)  # before a state can be kept
             if ctx in self._taken_up and not ((shown := await self._shown(ctx)) and name in shown.tools):
                 return True  # it is there for what was asked about before, and goes with no flow of this run
-            return isinstance((await self._door.asked(tool, arguments, _place(ctx, call_id))).verdict, Ask)
+            place = _place(ctx, call_id)
+            return isinstance((await self._door.asked(tool, arguments, place, keeps=ctx.context)).verdict, Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
-            agreed = ctx.is_tool_approved(name, ctx.tool_call_id) is True
-            place = _place(ctx, ctx.tool_call_id)
-            made = await self._door.call(tool, arguments, call_id=place, agreed=agreed)
+            agreed, place = ctx.is_tool_approved(name, ctx.tool_call_id) is True, _place(ctx, ctx.tool_call_id)
+            made = await self._door.call(tool, arguments, call_id=place, agreed=agreed, keeps=ctx.context)
             return told(made, own=bool(run_in(ctx.context)))
 
         return FunctionTool(

@@ -18,10 +18,10 @@ from agents.usage import Usage
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 from jazz_select.integrations.openai_agents import FlowAgentParts
-from jazz_select.routing import Allow, Deny, ToolCall
+from jazz_select.routing import Allow, Deny, Tool, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.testing import ListMemory, MemoryClaims
-from tests.unit.integrations.desk import ASKS, MOVE, QUESTION, REFUND, TRACK, UNCLEAR, VERDICTS, Desk, saying
+from tests.unit.integrations.desk import ASKS, MOVE, ORDER, QUESTION, REFUND, TRACK, UNCLEAR, VERDICTS, Desk, saying
 
 pytestmark = pytest.mark.spec("009.4")
 ASKED = "I want my money back for A1"
@@ -136,6 +136,27 @@ async def test_a_run_goes_on_in_another_process() -> None:
     done = await run(other, state)
     assert (done.final_output, desk.done) == ("Refunded.", ["pay_back A1"])
     assert script.seen[-1][1] == ["look_up", "shop_pay_back"], "with what is found now, what needs a yes"
+
+
+@pytest.mark.spec("012.2")
+async def test_another_tool_of_the_name_is_not_called_in_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, script = Desk(REFUND), Script([call("shop_pay_back", {"order_id": "A1"})], [said("Refunded.")])
+    asked = await run(agent_of(desk, script), context={})
+    kept = asked.to_state().to_string()
+    look_up, pay_back, redirect = desk.tools()
+    closes = Tool(
+        name=pay_back.name,
+        description="Closes the account.",
+        input_schema=ORDER,
+        function=pay_back.function,
+        destructive=True,
+    )
+    monkeypatch.setattr(desk, "tools", lambda: [look_up, closes, redirect])
+    other = agent_of(desk, script)
+    state = await RunState.from_string(other, kept)
+    state.approve(state.get_interruptions()[0])
+    await run(other, state)
+    assert desk.done == []
 
 
 async def test_in_a_run_that_is_taken_up_what_goes_with_no_flow_asks_whatever_a_hook_says() -> None:
