@@ -409,6 +409,11 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
     )
     max_in_flight: Annotated[int, option("Requests at once.", "N", panel=_LIMITS, least=1)] = _USUAL.max_in_flight
     max_body: Annotated[int, option("Of a request.", "BYTES", panel=_LIMITS, least=1)] = _USUAL.max_body
+    max_values: Annotated[int, option("Values of JSON in a body.", "N", panel=_LIMITS, least=1)] = _USUAL.max_values
+    max_connections: Annotated[int, option("Open at once.", "N", panel=_LIMITS, least=1)] = _USUAL.max_connections
+    max_connections_of_one: Annotated[int, option("Likewise, of one address.", "N", panel=_LIMITS, least=1)] = (
+        _USUAL.max_connections_of_one
+    )
     stop_s: Annotated[float, option("For what is in flight, when it stops.", "S", panel=_LIMITS, least=0.1)] = (
         _USUAL.stop_s
     )
@@ -452,6 +457,9 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
         """The limits and parts of the service."""
         return ServeOptions(
             max_body=self.max_body,
+            max_values=self.max_values,
+            max_connections=self.max_connections,
+            max_connections_of_one=self.max_connections_of_one,
             max_in_flight=self.max_in_flight,
             rate=self.rate,
             stop_s=self.stop_s,

@@ -97,6 +97,8 @@ def has_body(scope: Scope) -> bool:
 _MOST_BUCKETS: Final = 10_000
 _STRANGERS_A_SECOND, _STRANGERS_AT_ONCE = 100.0, 100.0
 """Requests without a key of one address that are answered at once; more are answered later."""
+_LONGEST_WAIT_S: Final = 5.0
+"""How much later; more than that are refused at once, so that who waits takes a bounded room."""
 _METRICS: Final = "/metrics"
 """What is asked to find out how it is has to be answered when all is taken, too."""
 
@@ -110,17 +112,17 @@ class TokenBucket:
         self._clock = clock
         self._tokens, self._at = burst, clock()
 
-    def wait_s(self, *, ahead: bool = False) -> float:
+    def wait_s(self, *, ahead_s: float = 0.0) -> float:
         """Take one, and return 0; where there is none, the seconds until there is.
 
         Args:
-            ahead: Whether one is taken all the same: nobody else has it then, once these seconds are over.
+            ahead_s: Within how many seconds one is taken all the same: nobody else has it then, once they are over.
         """
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._rate)
         self._at = now
         wait_s = max(0.0, (1 - self._tokens) / self._rate)
-        if ahead or not wait_s:
+        if wait_s <= ahead_s:
             self._tokens -= 1
         return wait_s
 
@@ -158,21 +160,32 @@ class Door:
             await self._app(scope, receive, send)
             return
         try:
-            enter(scope, self._served)
-            if is_public(scope["path"]) or scope["path"] == _METRICS:
-                await self._held_back(scope)
-                await self._app(scope, _after(b"", receive), _closing(send) if has_body(scope) else send)
-            else:
-                await self._limited(scope, receive, send)
+            await self._answered(scope, receive, send)
         except HTTPException as error:  # of what is checked here: the app answers its own
-            await self._held_back(scope)
             await refuse(error, scope, receive, send)
+
+    async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            enter(scope, self._served)
+        except HTTPException:
+            await self._held_back(scope)
+            raise
+        if is_public(scope["path"]) or scope["path"] == _METRICS:
+            await self._held_back(scope)
+            await self._app(scope, _after(b"", receive), _closing(send) if has_body(scope) else send)
+        else:
+            await self._limited(scope, receive, send)
 
     async def _held_back(self, scope: Scope) -> None:
         """Have a stranger wait whose address asks so often that answers would take the time of key holders."""
         state = scope.get("state", {})
-        if _WHOSE not in state and CONNECTION in state:
-            await asyncio.sleep(self._bucket_of_strangers(state[CONNECTION].address).wait_s(ahead=True))
+        if _WHOSE in state or CONNECTION not in state:
+            return
+        wait_s = self._bucket_of_strangers(state[CONNECTION].address).wait_s(ahead_s=_LONGEST_WAIT_S)
+        if wait_s > _LONGEST_WAIT_S:
+            detail = f"more than {_STRANGERS_A_SECOND:g} requests a second without a key: come again in {wait_s:.0f} s"
+            raise refused(429, detail, headers={"Retry-After": str(round(wait_s))}, rest="close")
+        await asyncio.sleep(wait_s)
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         whose: str = scope["state"][_WHOSE]  # not what was sent: one key can be written in many ways

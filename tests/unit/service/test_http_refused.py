@@ -310,7 +310,7 @@ def test_a_bucket_fills_as_time_passes() -> None:
     now[0] = 100
     assert [bucket.wait_s() > 0 for _ in range(4)] == [False, False, False, True]
     now[0] = 200
-    assert [bucket.wait_s(ahead=True) for _ in range(6)] == [0, 0, 0, 0.5, 1.0, 1.5], "one after the other"
+    assert [bucket.wait_s(ahead_s=1.0) for _ in range(7)] == [0, 0, 0, 0.5, 1.0, 1.5, 1.5], "no more than so far ahead"
 
 
 async def test_no_line_of_the_log_is_written_by_a_client(shop: Service, caplog: pytest.LogCaptureFixture) -> None:

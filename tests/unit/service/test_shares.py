@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from jazz_select.service.app import AppPart
+from jazz_select.service.http import limits
 from jazz_select.service.http.shares import Shares
 from jazz_select.service.options import ServeOptions
 from tests.clock import until
@@ -42,6 +43,19 @@ async def test_strangers_take_no_place_and_are_answered_without_their_bodies() -
         assert (await up.post("/v1/select", {"request": REFUND}, **MINE)).status_code == 200
 
     await two(check, ServeOptions(max_in_flight=2, stop_s=1, panel=False, mcp=False))
+
+
+async def test_strangers_who_would_wait_too_long_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_STRANGERS_AT_ONCE", 3.0)
+    monkeypatch.setattr(limits, "_STRANGERS_A_SECOND", 0.001)
+
+    async def check(up: Service) -> None:
+        told = [await up.client.get(path) for path in ("/healthz", "/v1/flows", "/docs", "/healthz", "/v1/flows")]
+        assert [each.status_code for each in told] == [200, 401, 200, 429, 429]
+        assert int(told[-1].headers["retry-after"]) > 900
+        assert (await up.client.get("/v1/flows", headers=MINE)).status_code == 200
+
+    await two(check, ServeOptions(stop_s=1, panel=False, mcp=False))
 
 
 async def test_a_key_always_has_its_part_of_the_places() -> None:
