@@ -7,6 +7,7 @@ import os
 import pkgutil
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -126,15 +127,15 @@ def test_there_are_no_more_pages_than_one_reads() -> None:
     assert len(list((ROOT / "docs").glob("*.md"))) <= 25
 
 
-@pytest.mark.parametrize("page", ["index.md", "tutorial.md", "tools.md", "answers.md", "adapters.md", "testing.md"])
+@pytest.mark.parametrize("page", ["index.md", "tools.md", "answers.md", "adapters.md", "testing.md"])
 def test_a_page_that_awaits_says_where_that_works(page: str) -> None:
     text = (ROOT / "docs" / page).read_text("utf-8")
     assert "Jupyter or IPython, where `await` works" in " ".join(text.split())
     assert "`asyncio.run(main())`" in text
 
 
-def test_the_readme_names_every_variable() -> None:
-    named = set(re.findall(r"JAZZ_\w+", (ROOT / "README.md").read_text("utf-8")))
+def test_every_variable_is_named() -> None:
+    named = set(re.findall(r"JAZZ_\w+", (ROOT / "docs" / "command-line.md").read_text("utf-8")))
     assert named == {f"JAZZ_{field.upper()}" for field in Settings.model_fields}
 
 
@@ -165,12 +166,85 @@ def test_every_flow_file_that_is_shown_loads(text: str, tmp_path: Path) -> None:
     assert load_flows(file, FlowRegistry())
 
 
+START = ("tutorial.md", "first-agent.md", "first-tests.md", "first-service.md")
+SHOWN = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def typed(session: str) -> list[tuple[str, list[str]]]:
+    """The commands of a console block, each with the lines that it is said to print."""
+    lines: list[tuple[str, list[str]]] = []
+    for line in session.splitlines():
+        if line.startswith("$ "):
+            lines.append((line[2:], []))
+        else:
+            lines[-1][1].append(line)
+    return lines
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A shell in an empty folder, with the commands of this environment; what it began ends with it."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAZZ_")}  # noqa: TID251
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
+    pipe = subprocess.PIPE
+    shell = subprocess.Popen(
+        ["bash", "--norc", "-m"],
+        cwd=tmp_path,
+        env=environment,
+        stdin=pipe,
+        stdout=pipe,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    yield shell
+    shell.communicate("kill $(jobs -p) 2>/dev/null\n", timeout=30)
+
+
+def answered(shell: subprocess.Popen[str], order: str) -> str:
+    """What a command prints, which has to end well."""
+    assert shell.stdin
+    assert shell.stdout
+    shell.stdin.write(f"{order}\nprintf '\\n# %s\\n' $?\n")
+    shell.stdin.flush()
+    printed = ""
+    for line in shell.stdout:
+        if re.fullmatch(r"# \d+\n", line):
+            assert line == "# 0\n", f"{order}\n{printed}"
+            return printed
+        printed += line
+    raise AssertionError(f"{order} ended the shell\n{printed}")
+
+
 @pytest.mark.programs
-def test_the_script_of_the_readme_and_the_command_see_the_same_index(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.timeout(300)
+def test_the_first_pages_work_as_printed(shell: subprocess.Popen[str], tmp_path: Path) -> None:
+    pytest.importorskip("starlette", reason="the last page serves")
+    port = str(free_port())
+    for page in START:
+        text = (ROOT / "docs" / page).read_text("utf-8").replace("jazz-select serve ", "jazz-select serve --port 8420 ")
+        for language, title, shown in SHOWN.findall(text.replace("8420", port)):
+            if title:
+                (tmp_path / title).parent.mkdir(exist_ok=True)
+                (tmp_path / title).write_text(shown, "utf-8")
+            for order, promised in typed(shown) if language == "console" else ():
+                printed = answered(shell, order)
+                said = " ".join(printed.split())
+                missing = [each for each in promised if " ".join(each.partition("…")[0].split()) not in said]
+                assert missing == [], f"{page}: {order}\n{printed}"
+
+
+@pytest.mark.programs
+def test_the_first_script_and_the_command_see_the_same_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    script = next(block for block in blocks((ROOT / "README.md").read_text("utf-8"), "README.md") if block.is_script)
+    script = next(
+        block for block in blocks((ROOT / "docs" / "index.md").read_text("utf-8"), "index.md") if block.is_script
+    )
     Path("support.py").write_text(script.code, encoding="utf-8")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("JAZZ_")}  # noqa: TID251
     for command in (
