@@ -194,7 +194,7 @@ def shell(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     pipe = subprocess.PIPE
     shell = subprocess.Popen(
-        ["bash", "--norc", "-m"],
+        [shutil.which("bash") or "bash", "--norc", "-m"],
         cwd=tmp_path,
         env=environment,
         stdin=pipe,
