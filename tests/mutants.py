@@ -79,7 +79,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "chat/json_reader.py": ("tests/unit/chat/test_json_reader.py", "tests/unit/selector/test_reply.py"),
     "chat/client.py": ("tests/unit/chat/test_client.py", "tests/unit/chat/test_adapt.py"),
-    "flow/checks.py": ("tests/unit/flow",),
+    "flow/checks.py": ("tests/unit/flow", "tests/unit/agent/test_inputs.py"),
     "values.py": ("tests/unit/selector", "tests/unit/memory/test_recall.py", "tests/unit/test_notebook.py"),
 }
 """The modules that matter, and the tests that are to kill their mutants."""
@@ -108,6 +108,8 @@ OPPOSITE: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
 DROPPED: dict[type[ast.AST], str] = {ast.Call: "keywords", ast.BoolOp: "values", ast.comprehension: "ifs"}
 OTHER_NAME = {"min": "max", "max": "min", "any": "all", "all": "any"}
 SAYS_ONLY = (ast.JoinedStr, ast.Raise, ast.Assert)  # words, for people
+FOR_CHECKERS: dict[str, type[ast.AST]] = {"cast": ast.Constant, "zip": ast.keyword}
+"""What of a call is there for those who check types, or for what cannot be: a type as a text, `strict=True`."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Change = tuple[int, Callable[[], None]]
 
@@ -156,13 +158,15 @@ def changes(node: ast.AST) -> Iterator[Change]:
     if isinstance(node, ast.ExceptHandler) and not isinstance(node.body[0], ast.Pass):
         yield at, lambda: setattr(node, "body", [ast.Pass()])
     dropped = DROPPED.get(type(node), "")
-    for index in range(len(getattr(node, dropped, ()))):
+    passed_over: Any = FOR_CHECKERS.get(ast.unparse(node.func), ()) if isinstance(node, ast.Call) else ()
+    parts = enumerate(getattr(node, dropped, ()))
+    for index in [number for number, child in parts if not isinstance(child, passed_over)]:
         yield at, lambda index=index: getattr(node, dropped).pop(index)
     for name, value in ast.iter_fields(node):
         if name in {"decorator_list", "args", "returns", "annotation"} and not isinstance(node, ast.Call):
             continue
         for index, child in enumerate(value if isinstance(value, list) else [value]):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType] - any field of any node
-            if isinstance(child, ast.AST):
+            if isinstance(child, ast.AST) and not isinstance(child, passed_over):
                 for other in changed(child):
                     yield getattr(child, "lineno", at), lambda n=name, i=index, o=other: _put(node, n, i, o)
                 yield from ((line or at, change) for line, change in changes(child))

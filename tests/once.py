@@ -1,7 +1,8 @@
 """What libraries make anew at each call, and these tests need once a process: it costs more than what is tested.
 
 Certificates are read from a file of many for each client, and no client of a test speaks TLS; the command line's parser
-is built for each command; the engine in memory copies what is plain JSON as if it could be anything.
+is built for each command; the engine in memory copies what is plain JSON as if it could be anything, and looks for the
+words that two texts share one after the other.
 """
 
 import copy
@@ -26,9 +27,22 @@ def copied(value: Any) -> Any:
     return copy.deepcopy(value)
 
 
+def sparse_dot(query: Any, vector: Any) -> Any:
+    """The product of two sparse vectors whose places are in order; None where they share no place."""
+    own = dict(zip(query.indices, query.values, strict=True))
+    if own.keys().isdisjoint(vector.indices):
+        return None
+    total = 0.0
+    for place, value in zip(vector.indices, vector.values, strict=True):
+        if place in own:
+            total += own[place] * value
+    return total
+
+
 _OF: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
     "typer.testing": ("_get_command", cache),
     "qdrant_client.local.local_collection": ("deepcopy", lambda _: copied),
+    "qdrant_client.local.sparse_distances": ("sparse_dot_product", lambda _: sparse_dot),
     "qdrant_client.embed.schema_parser": ("deepcopy", lambda _: copied),
 }
 """The name to replace in each module that may be loaded, and what makes the other out of it."""

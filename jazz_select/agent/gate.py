@@ -158,11 +158,6 @@ class AgentApproval:
         self._asks = {each: needs_yes(given.policy, destructive=each) for each in (True, False)}
 
     @property
-    def before_it_destroys(self) -> bool:
-        """Whether somebody is asked before something is destroyed: the hook, or the user."""
-        return self._hook is not None or self._asks[True]
-
-    @property
     def asks_to_begin(self) -> bool:
         """Whether the user is asked before a flow is begun that may change something and that nobody has chosen.
 

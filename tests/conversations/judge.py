@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, cast
 
 from jazz_select.agent import TurnResult
@@ -123,12 +124,12 @@ def related(meant: set[str], moments: Sequence[Tables]) -> set[str]:
 
     What they name has nothing that belongs to it: an order names its customer, whose other orders are not meant.
     """
-    rows = [row for tables in moments for each in tables.values() for row in each]
+    rows = [(_key(row), {*_named(row)}) for tables in moments for each in tables.values() for row in each]
     found, before = {each for each in meant if _NUMBER.fullmatch(each)}, set[str]()
     while found != before:
         before = set(found)
-        found |= {_key(row) for row in rows if found & set(_named(row))} - {""}
-    return meant | found | {each for row in rows if _key(row) in found for each in _named(row)}
+        found |= {key for key, named in rows if not found.isdisjoint(named)} - {""}
+    return meant.union(found, *(named for key, named in rows if key in found))
 
 
 def _key(row: Row) -> str:
@@ -140,8 +141,13 @@ def _key(row: Row) -> str:
 def _named(row: Row) -> Iterator[str]:
     """The numbers and addresses in a row. Amounts are none: they are kept as numbers, and what is known by as text."""
     for value in row.values():
-        if isinstance(value, str) and (_NUMBER.fullmatch(value) or _EMAIL.fullmatch(value)):
+        if isinstance(value, str) and _names(value):
             yield value
+
+
+@cache
+def _names(text: str) -> bool:
+    return bool(_NUMBER.fullmatch(text) or _EMAIL.fullmatch(text))
 
 
 def _texts(value: object, name: str = "") -> Iterator[tuple[str, str]]:

@@ -8,8 +8,10 @@ import pytest
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
+from jazz_select.agent.conversation import AskedFlows, OpenFlow, Part, Ran, after_selection
 from jazz_select.errors import SnapshotError
-from jazz_select.values import Message
+from jazz_select.stages import UserOption, UserQuestion
+from jazz_select.values import Message, flow_id
 from tests.unit.agent.turns import ADA, Made, agent_of, shop_of
 from tests.unit.selector.shop import shop
 
@@ -77,6 +79,25 @@ def test_a_conversation_goes_to_json_and_back() -> None:
     assert [each.role for each in conversation.messages] == ["user", "assistant"]
     assert conversation.episodes == ("The user said: hi",)
     assert Conversation.from_json(conversation.to_json()) == conversation
+
+
+def test_a_question_is_kept_as_it_was_asked() -> None:
+    options = tuple(UserOption(flow_id=flow_id(name), flow_name=name, title=name, says="it is done") for name in "ab")
+    for again in (True, False):
+        question = UserQuestion(text="Which?", options=options, request="x", again=again, more=not again)
+        assert AskedFlows.of(question).as_question() == question
+
+
+def test_only_what_destroys_counts_as_final() -> None:
+    ran = tuple(Ran(tool=name, output="", final=name == "pay") for name in ("look", "pay", "pay"))
+    assert OpenFlow(name="a", parts={"0": Part(status="active", ran=ran)}).final == ("pay",)
+
+
+def test_a_flow_that_is_begun_knows_its_turn_and_one_that_comes_back_keeps_its_own() -> None:
+    (first,) = after_selection((), (), ["a"], request="x", turn=3)
+    assert (first.name, first.request, first.turn, first.status) == ("a", "x", 3, "queued")
+    assert [each.turn for each in after_selection((first,), (), ["b"], request="y", turn=4)] == [3, 4]
+    assert after_selection((), (first,), ["a"], request="y", turn=5) == (first,)
 
 
 @pytest.mark.parametrize(

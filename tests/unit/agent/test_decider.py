@@ -50,6 +50,7 @@ async def test_a_yes_in_other_words_is_one() -> None:
 async def test_a_no_in_other_words_is_one() -> None:
     turn, log = await approving(ScriptedDecider("no"), NO_OF_A_KIND)
     assert (log, turn.conversation.pending) == ([], None)
+    assert turn.text == "All right, nothing more is done about: Both."
     assert turn.notes == ("the decider ScriptedDecider read the message as no, at 0.97",)
 
 
@@ -148,6 +149,34 @@ async def test_an_answer_to_a_yes_no_question_in_other_words(said: str, *, wante
     assert "gift wrap" in state
     assert state.endswith(said)
     assert "'gift wrap'" in next(iter(questions.values())).asked
+
+
+@pytest.mark.parametrize(
+    ("schema", "asked"),
+    [
+        ({"type": "boolean"}, "What does the user's message say of 'gift wrap'?"),
+        ({"type": ["boolean", "null"]}, "What does the user's message say of 'gift wrap'?"),
+        (
+            {"type": "boolean", "description": "whether there\n is a bow"},
+            "What does the user's message say of 'gift wrap' (whether there is a bow)?",
+        ),
+        ({"type": ["boolean", "string"]}, ""),
+    ],
+    ids=["plain", "or nothing", "described", "or a text"],
+)
+async def test_what_is_asked_of_an_input_is_what_its_schema_says(schema: dict[str, Any], asked: str) -> None:
+    decider = ScriptedDecider("yes", repeat=True)
+    wanted = {"type": "object", "properties": {"gift_wrap": schema}, "required": ["gift_wrap"]}
+    tool = Tool(name="drop", input_schema=wanted, function=dict)
+    agent = agent_of(shop_of(("both", ("drop",))), [tool], decider=decider)
+    first = await agent.turn("both")
+    assert first.runs[0].asks == ("gift_wrap",)
+    second = await agent.turn("lovely, with a bow", first.conversation)
+    questions = [each for _, given in decider.calls for each in given.values()]
+    assert [each.asked for each in questions] == [asked] * bool(asked)
+    spans = [(each.kind, each.attributes) for each in second.trace if each.name == "fill" and each.kind == "decision"]
+    told = {"chosen": "yes", "probability": 0.97, "tier": "guided"}
+    assert spans == [("decision", told)] * bool(asked)
 
 
 FLAGS = {f"flag_{number}": "boolean" for number in range(1, 6)}

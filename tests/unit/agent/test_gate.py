@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jazz_select import Flow, FlowRegistry
+from jazz_select import Flow, FlowRegistry, SequentialFlow
 from jazz_select.agent.conversation import OpenFlow, Part
 from jazz_select.agent.flows.runner import FlowRun
 from jazz_select.agent.gate import DestructionGate
@@ -37,14 +37,14 @@ WAITING = OpenFlow(name="pays", status="waiting")
 SPENT = WAITING.model_copy(update={"parts": {"0": Part(status="failed", final=True)}})
 
 
-def flow(name: str) -> Flow:
+def flow(name: str, registry: FlowRegistry | None = None) -> Flow:
     made = Flow(
         name=name,
         description="d",
         condition="c",
         desired_effects=["e"],
         tools=list(TOOLS),
-        registry=FlowRegistry(min_examples=0),
+        registry=FlowRegistry(min_examples=0) if registry is None else registry,
     )
     vars(made).update(chain=CHAINS[name])
     return made
@@ -59,6 +59,36 @@ def test_a_flow_destroys_where_its_chain_may_or_cannot_be_told(name: str) -> Non
 def test_a_yes_to_changed_steps_leaves_a_doubt_as_it_is() -> None:
     agreed = GATE.agreed(WAITING.model_copy(update={"doubt": ("pay",), "changed": ("look", "pay")}))
     assert (agreed.doubt, agreed.changed, agreed.taken) == (("pay",), (), ("look", "pay"))
+
+
+@pytest.mark.parametrize(
+    ("begun", "status"),
+    [
+        ({}, "queued"),
+        ({"parts": {"0": Part(status="failed", final=True)}}, "waiting"),
+        ({"asks": ("amount",)}, "waiting"),
+        ({"parts": {"0": Part(status="failed", final=True)}, "asks": ("amount",)}, "waiting"),
+    ],
+    ids=["nothing was done", "a part was", "something was asked for", "both"],
+)
+def test_a_flow_that_is_agreed_to_is_begun_where_it_was_not(begun: dict[str, Any], status: str) -> None:
+    assert GATE.agreed(WAITING.model_copy(update=begun)).status == status
+
+
+def test_steps_that_changed_in_a_part_hold_the_whole() -> None:
+    registry = FlowRegistry(min_examples=0)
+    for name in ("looks", "pays"):
+        vars(flow(name, registry)).update(chain=CHAINS[name])
+    whole = SequentialFlow(
+        name="whole", description="d", condition="c", flows=["looks", "pays"], examples=[], registry=registry
+    )
+    part = Part(status="active", flow="pays", done=("look",), left=("pay",))
+    waiting = OpenFlow(name="whole", status="waiting", parts={"0": Part(status="active"), "0.1": part})
+    assert GATE.held_by_change(waiting, whole) is None
+    vars(registry.by_name("pays")).update(chain=("look", "note", "pay"))
+    held = GATE.held_by_change(waiting, whole)
+    assert held is not None
+    assert held.changed == ("note", "pay")
 
 
 @pytest.mark.parametrize("name", CHAINS)

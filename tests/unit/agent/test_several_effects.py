@@ -146,15 +146,21 @@ async def test_what_was_done_before_a_flow_was_called_off_is_not_done_again() ->
     assert [name for name, _ in desk.log] == ["create_return", "refund", "mail_label"]
 
 
-async def test_a_yes_is_for_as_many_equal_calls_as_the_question_named() -> None:
+def in_words(order: str) -> str:
+    return f"Pays for {order}"
+
+
+@pytest.mark.parametrize(
+    ("confirm", "each", "together"),
+    [(None, 1, 4), (in_words, 2, 2)],
+    ids=["by their arguments", "in words of the tool as well"],
+)
+async def test_a_yes_is_for_as_many_equal_calls_as_the_question_showed(confirm: Any, each: int, together: int) -> None:
     desk = Desk()
-    tool = desk.tool("refund", {"order": "string"}, destructive=True)
+    tool = desk.tool("refund", {"order": "string"}, destructive=True, confirm=confirm)
     agent = Agent(selector_of(shop_of(("send_back", ("refund",) * 6)), "send_back"), [tool])
-    long = "A" * 1_900  # of the calls after the first, three can be shown
-    asked, again, done = await talk(agent, "send_back", "yes", "yes", context={"order": long})
-    assert (asked.status, asked.text.count(long)) == ("confirming", 4)
-    assert (again.status, again.text.count(long)) == ("confirming", 2)
-    assert (done.status, len(desk.log)) == ("done", 6)
-    (back,) = await talk(agent, "yes", context={"order": long}, after=asked.conversation)
-    assert len(desk.log) == 10
-    assert back.status == "confirming"
+    long = "A" * 1_900  # so that there is room for a few
+    asked, again = await talk(agent, "send_back", "yes", context={"order": long})
+    assert (asked.status, asked.text.count(long)) == ("confirming", each * together)
+    assert asked.text.endswith("; Refund; Refund. Shall I go on, yes or no?")
+    assert (again.status, len(desk.log)) == ("confirming", together)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import ModelPlanner, TurnState
-from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for, why_unusable
+from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, asked_again, client_for, total_usage, why_unusable
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError, PlanError
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
@@ -267,6 +267,67 @@ async def test_streams_and_questions_share_their_places() -> None:
 
     await asyncio.gather(*(client.stream(ASK, ever(), hear) for _ in range(4)))
     assert most == 1
+
+
+@pytest.mark.parametrize("takes", [True, False], ids=["it takes schemas", "it takes none"])
+async def test_a_stream_is_held_to_a_schema_where_the_model_takes_one(*, takes: bool) -> None:
+    given: list[object] = []
+
+    class Held(ScriptedModel):
+        async def stream(self, messages: Sequence[Message], *, schema: object = None) -> AsyncIterator[str]:
+            given.append(schema)
+            yield "a"
+
+    schema = {"type": "string"}
+    client = ChatClient(Held(takes_schema=takes))
+    assert (client.takes_schema, client.streams) == (takes, True)
+    assert not ChatClient(ScriptedModel()).streams
+    answer = await client.stream(Inquiry(ASK.messages, schema, ASK.wanted), ever(), ignore)
+    assert (answer.model, given) == ("Held", [schema if takes else None])
+
+
+async def test_who_leaves_a_stream_ends_it() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    class Endless(ScriptedModel):
+        async def stream(self, messages: Sequence[Message], *, schema: object = None) -> AsyncIterator[str]:
+            try:
+                began.set()
+                await asyncio.Event().wait()
+                yield "a"
+            finally:
+                ended.set()
+
+    stream = asyncio.create_task(ChatClient(Endless()).stream(ASK, ever(), ignore))
+    await began.wait()
+    stream.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stream
+    async with asyncio.timeout(5):
+        await ended.wait()
+
+
+async def test_what_is_no_reply_but_a_text_is_read_as_one() -> None:
+    class Plain(ScriptedModel):
+        async def complete(self, messages: Sequence[Message], *, schema: object = None) -> Any:
+            return "7"
+
+    answer = await ChatClient(Plain()).ask(lambda: ASK, ever())
+    assert (answer.text, answer.attempts, answer.notes) == ("7", 1, ())
+
+
+def test_the_tokens_of_two_calls_are_added_up() -> None:
+    one, other = (
+        Usage(input_tokens=1, output_tokens=2, cached_tokens=3),
+        Usage(input_tokens=4, output_tokens=5, cached_tokens=6),
+    )
+    assert total_usage(one, other) == Usage(input_tokens=5, output_tokens=7, cached_tokens=9)
+    assert (total_usage(one, None), total_usage(None, other), total_usage(None, None)) == (one, other, None)
+
+
+def test_a_reply_without_a_text_is_shown_as_none() -> None:
+    *_, said, wanted = asked_again(ASK, None, "it was no text").messages
+    assert (said.role, said.content, wanted.role) == ("assistant", "(no text)", "user")
 
 
 # --- a client for a model ------------------------------------------------------

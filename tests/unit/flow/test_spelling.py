@@ -59,6 +59,7 @@ OWN: list[Any] = [
     pytest.param({"tool": property(lambda self: "x")}, id="a property"),
     pytest.param({"tool": object()}, id="an object"),
     pytest.param({"_example": "x"}, id="private"),
+    pytest.param({"_tools": ["x"]}, id="private, and no field has it"),
     pytest.param({"TOOLS": ["x"]}, id="a constant"),
     pytest.param({"team": "billing"}, id="another word"),
     pytest.param({"flow": "x"}, id="a part of a flow that has none"),

@@ -144,6 +144,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a reply with a fact of no name": ('reply: "It is {}."', r"reply: has braces without the name of a fact"),
     "a reply with a number": ('reply: "It is {0}."', r"reply: has braces without the name of a fact"),
     "a reply with an attribute": ('reply: "{order.id}"', r"reply: asks for a part of a fact, \{order.id\}"),
+    "a reply with an attribute behind braces": ('reply: "{{x}} {order.id}"', r"reply: asks for a part of a fact"),
     "a reply with an item": ('reply: "{order[id]}"', r"reply: asks for a part of a fact"),
     "a reply that formats a number": ('reply: "{price:.2f}"', r"reply: formats \{price\} in a way that texts do not"),
     "a reply of a million blanks": ('reply: "{price:1000000}"', r"reply: formats \{price\}"),

@@ -16,7 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.service.agents import ServedAgents, digest_of
 from jazz_select.service.api.operations import OPERATIONS
 from jazz_select.service.app import AppPart, make_app
-from jazz_select.service.http.limits import TokenBucket
+from jazz_select.service.http.limits import Door, Lifecycle, TokenBucket
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.server import LARGEST_HEAD
 from tests.clock import until
@@ -287,6 +287,50 @@ async def test_a_key_that_asks_too_often_is_refused_and_no_other() -> None:
             assert [each.status_code for each in said] == [200, 200, 429]
             assert int(said[-1].headers["retry-after"]) > 100
             assert (await up.client.get("/v1/flows", headers=bearer(OTHER_KEY))).status_code == 200
+
+
+async def test_at_once_there_may_be_as_many_as_in_two_seconds() -> None:
+    async with memory() as index:
+        for rate, most in ((0.4, 1), (2.5, 5)):
+            options = ServeOptions(rate=rate, stop_s=1)
+            async with service(catalogue(index, Shop().sources), keys=[KEY], options=options) as up:
+                asked = (up.client.get("/v1/flows", headers=bearer(KEY)) for _ in range(most + 1))
+                said = sorted(each.status_code for each in await asyncio.gather(*asked))
+            assert said == [*[200] * most, 429]
+
+
+async def through_the_door(scope: dict[str, Any], *messages: dict[str, Any]) -> list[Any]:
+    """What an app behind the door of an open service is asked."""
+    asked: list[Any] = []
+    left = iter(messages)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        asked.append((scope["type"], await receive()))
+
+    async def receive() -> Any:
+        return next(left)
+
+    async def send(message: Any) -> None:
+        pytest.fail(f"nobody answers {message}")
+
+    async with memory() as index:
+        served = ServedAgents({"shop": catalogue(index, Shop().sources)}, is_open=True)
+        await Door(app, served=served, options=ServeOptions(), life=Lifecycle())(scope, receive, send)
+    return asked
+
+
+async def test_what_is_no_request_is_the_apps() -> None:
+    begins = {"type": "lifespan.startup"}
+    assert await through_the_door({"type": "lifespan"}, begins) == [("lifespan", begins)]
+
+
+async def test_a_body_whose_sender_left_is_nobodys() -> None:
+    headers = [(b"host", b"localhost"), (b"content-length", b"9")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/select", "headers": headers, "server": ("localhost", 80)}
+    begun = {"type": "http.request", "body": b"{", "more_body": True}
+    whole = {"type": "http.request", "body": b"}"}
+    assert await through_the_door(dict(scope), begun, {"type": "http.disconnect"}) == []
+    assert await through_the_door(dict(scope), begun, whole) == [("http", {"type": "http.request", "body": b"{}"})]
 
 
 async def test_one_key_is_one_caller_however_it_is_written() -> None:
