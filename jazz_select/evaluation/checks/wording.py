@@ -467,6 +467,7 @@ _LIGHT = _FILLING | word_list("""
     let for of that
 """)
 """Words that make no other request of one."""
+_PERSONS = dict.fromkeys(("i", "me", "i'm", "i'd", "i'll"), "I") | {"you": "you"}
 _FEWEST_SAID, _MOST_SAID = 2, 40
 _LONG_ENOUGH = 5
 
@@ -491,8 +492,18 @@ class NearCopies:
         if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:
             return []
         near = {*self._whole[bag], *self._less[bag], *(at for each in less for at in self._whole[each])}
-        mine = folded(text, numbers=False)
-        return [at for at in sorted(near) if not slipped(mine, folded(self._texts[at], numbers=False))]
+        mine, persons = folded(text, numbers=False), _persons(text)
+        return [
+            at
+            for at in sorted(near)
+            if not slipped(mine, folded(self._texts[at], numbers=False)) and persons != _persons(self._texts[at])[::-1]
+        ]
+
+
+def _persons(text: str) -> tuple[str, ...]:
+    """Who does what to whom, where both are named: what I ask you is not what you ask me."""
+    found = tuple(dict.fromkeys(_PERSONS[word] for word in words_of(text) if word in _PERSONS))
+    return found if len(found) > 1 else ("", text)
 
 
 def _bags(text: str) -> tuple[frozenset[str], list[frozenset[str]]]:
