@@ -1,7 +1,9 @@
 """What is a model offered to choose from, and what does that take?
 
 `python -m benchmarks.offered [--data DIR]`: the catalogues of this repository, and the public sets where DIR has them,
-with the options of the bare signature and with those recommended. The model is a recorder that answers "none".
+with the options of the bare signature and with those recommended. The model is a recorder that answers "none". Of what
+is answered without it, the share that is right is told as well, and the most that one threshold on recall's confidence,
+chosen with all labels known, could have answered with one in a hundred wrong.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import metrics, rows
+from benchmarks.budget import MAX_ERROR, best_share
 from benchmarks.datasets import catalogue
 from benchmarks.datasets.base import sampled
 from benchmarks.index import registry_of
@@ -21,6 +24,7 @@ from benchmarks.options import DataFolder, Embedders, Seeds, Unclean, embedder_l
 from jazz_select import RECOMMENDED, BaseFlow, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.evaluation.cases import load_cases
+from jazz_select.stages import likely
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message
 
@@ -80,10 +84,19 @@ async def _offered(
     offered: list[float] = []
     first: list[float] = []
     sizes: list[int] = []
+    decided: list[bool] = []
+    sure: list[float] = []
+    right: list[bool] = []
     for each in asked:
+        calls = len(model.tokens)
         result = await selector.select(each.text, episode_summaries=each.episodes, context=each.context)
-        names = [candidate.flow_name for candidate in result.decision.candidates]
+        found = result.decision.candidates
+        names = [candidate.flow_name for candidate in found]
         sizes.append(len(names))
+        if len(model.tokens) == calls:
+            decided.append(frozenset(result.names) == each.gold)
+        sure.append(likely(found[0].confidence or 0.0, result.decision.in_scope) if found else 0.0)
+        right.append(frozenset(names[:1]) == each.gold)
         if each.gold:
             offered.append(float(each.gold <= set(names)))
             first.append(float(bool(names) and names[0] in each.gold))
@@ -93,6 +106,9 @@ async def _offered(
             "offered": metrics.mean(offered),
             "candidates": metrics.mean([float(size) for size in sizes]),
             "asked": len(model.tokens) / len(asked),
+            "decided": len(decided) / len(asked),
+            "decided right": metrics.mean([float(each) for each in decided]) if decided else 1.0,
+            "best": best_share(sure, right, MAX_ERROR),
             "tokens p50": metrics.percentile([float(each) for each in model.tokens], 0.5),
             "tokens p90": metrics.percentile([float(each) for each in model.tokens], 0.9),
         }

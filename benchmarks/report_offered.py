@@ -18,6 +18,8 @@ def offered_table(found: Sequence[rows.Row]) -> str:
         "right ones offered",
         "candidates",
         "model asked",
+        "right of those answered without",
+        "the best threshold answers without",
         "prompt tokens, p50 / p90",
     )
     body = [
@@ -30,6 +32,10 @@ def offered_table(found: Sequence[rows.Row]) -> str:
             *(percent(mean_of(runs, "numbers", name)) for name in ("first", "offered")),
             f"{mean_of(runs, 'numbers', 'candidates'):.1f}",
             percent(mean_of(runs, "numbers", "asked")),
+            *(
+                percent(mean_of(runs, "numbers", name)) if all(name in each["numbers"] for each in runs) else "–"
+                for name in ("decided right", "best")
+            ),
             " / ".join(f"{mean_of(runs, 'numbers', f'tokens {share}'):.0f}" for share in ("p50", "p90")),
         )
         for (dataset, embedder, options), runs in by(found, "dataset", "embedder", "options")

@@ -213,10 +213,13 @@ def load_registry(source: str | Path) -> FlowRegistry:
 def selector_options(settings: "Settings") -> "SelectorOptions":
     """How the settings have a selector select. Whom it asks, and what it keeps, is for whoever makes it to say."""
     from jazz_select.selector.calibration import Cascade
-    from jazz_select.selector.options import SelectorOptions
+    from jazz_select.selector.options import SelectorOptions, budget_of
 
-    cascade = Cascade(skip_llm_above=settings.skip_llm_above, abstain_below=settings.abstain_below)
-    return SelectorOptions(**settings.model_dump(include={*SelectorOptions.__annotations__}), cascade=cascade)
+    options = SelectorOptions(**settings.model_dump(include={*SelectorOptions.__annotations__}))
+    options["cascade"] = Cascade(skip_llm_above=settings.skip_llm_above, abstain_below=settings.abstain_below)
+    if settings.llm or settings.decider:
+        options["max_error"] = budget_of(settings.max_error, settings.skip_llm_above)
+    return options
 
 
 def open_selector(settings: "Settings", memory: "ProceduralMemory", registry: Mapping[str, BaseFlow]) -> "FlowSelector":

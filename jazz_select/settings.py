@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
     decider: str | None = None
     """A decision model such as `system-one:clm-latest`: which of the candidates fits, it is asked before the model, and
-    decides from .98 on where `max_error` says nothing else; an agent that is served asks it in conversations too."""
+    decides as far as `max_error` allows; an agent that is served asks it in conversations too."""
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
     """How many candidates; `auto`: as few, up to 10, as hold the right one with probability `coverage`."""
     coverage: float = Field(default=COVERAGE, ge=LEAST_COVERAGE, le=MOST_COVERAGE)
@@ -69,7 +69,8 @@ class Settings(BaseSettings):
     abstain_below: float | None = Field(default=None, ge=0, le=1)
     """Choose nothing where P(some flow is right) is below this."""
     max_error: float | None = Field(default=None, ge=0, le=1)
-    """The share of answers without the model that may be wrong; takes the place of `skip_llm_above`."""
+    """The share of answers without the model that may be wrong; takes the place of `skip_llm_above`. Where neither is
+    set and there is a model, one in a hundred; 0 has it asked all the same."""
     ask_user: bool = False
     """Ask which flow is meant where two or three are left and nobody else may decide."""
     on_empty: Literal["top1", "none"] = "none"

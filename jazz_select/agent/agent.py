@@ -69,7 +69,11 @@ _TOPOLOGY: Final = Topology((PRE_CHECK, _SELECT, _RUN, _CONVERSE, _ANSWER, FINIS
 
 
 class Agent:
-    """Answers messages with flows and their tools. It keeps nothing between turns: the conversation is a value."""
+    """Answers messages with flows and their tools. It keeps nothing between turns: the conversation is a value.
+
+    Attributes:
+        selector: Finds its flows.
+    """
 
     def __init__(  # noqa: PLR0913 - what an agent is made of
         self,
@@ -140,11 +144,10 @@ class Agent:
         self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._tools = toolbox_of(tools)
         check_agent_parts(selector, self._tools, guards, min_confidence)
-        self._agent_id = selector.agent_id
         self._guards = tuple(guards)
         check_argument("timeout_s", timeout_s, TimeLimit)
         self._timeout_s = timeout_s
-        self._registry = selector.flow_registry
+        self.selector = selector
         decision_callback = as_callback(decision_callback)
         for flow in selector.flow_registry.values():
             check_calls(flow)
@@ -257,7 +260,7 @@ class Agent:
     @property
     def unconnected(self) -> dict[str, tuple[str, ...]]:
         """Flow to the tools that it names and nobody connected, as far as there are any: what cannot be done here."""
-        return unconnected(self._registry.values(), self._tools)
+        return unconnected(self.selector.flow_registry.values(), self._tools)
 
     def mermaid(self) -> str:
         """A turn as a mermaid flowchart."""
@@ -314,7 +317,7 @@ class Agent:
             conversation=conversation,
             context=known,
             schema=wanted,
-            key=conversation.next_turn(self._agent_id, said),
+            key=conversation.next_turn(self.selector.agent_id, said),
             ledger=Ledger(conversation.turns + 1, conversation.shown) if self._grows else None,
         )
         users = (each.content for each in reversed(conversation.messages) if each.role == "user")

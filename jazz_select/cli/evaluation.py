@@ -1,6 +1,7 @@
 """`jazz-select eval` and `diff`: how well the flows are found on labelled requests, and what a change of them moves."""
 
 import asyncio
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from io import StringIO
@@ -12,7 +13,9 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import catalogue, logged_entries, opened_for_reading, place, require_flows
+from jazz_select.agent import Agent
+from jazz_select.build import load_factory, made_by, open_selector
+from jazz_select.cli.session import catalogue, logged_entries, look_here, opened_for_reading, place, require_flows
 from jazz_select.cli.terminal import (
     Column,
     emit,
@@ -42,11 +45,12 @@ from jazz_select.evaluation.changes.difference import (
 )
 from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.evaluating import evaluate
-from jazz_select.evaluation.index import CACHE
+from jazz_select.evaluation.index import AGENT, CACHE, indexed
 from jazz_select.evaluation.judged import Judged, failures, floors_of
 from jazz_select.evaluation.reports import choice_line, junit, markdown_report, none_line, percent
 from jazz_select.evaluation.route import DEPTH, Policy, Routed
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
+from jazz_select.selector.select import FlowSelector
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
@@ -112,19 +116,35 @@ async def _evaluated(
             memory = await stack.enter_async_context(opened_for_reading(settings))
             await require_flows(memory, settings)
             where = {"memory": memory, "agent_id": settings.agent_id}
+        elif given.factory:
+            where = {"memory": await stack.enter_async_context(indexed(registry, **where)), "agent_id": AGENT}
+        judged: dict[str, Any] = {"model": settings.llm, "decider": settings.decider}
+        if given.factory:
+            own = settings.model_copy(update={"agent_id": where["agent_id"]})
+            selector = await stack.enter_async_context(open_selector(own, where["memory"], registry))
+            judged = {"selector": await _selector_of(given.factory, selector, settings.llm)}
         update = stack.enter_context(progress(f"asking {who}" if who else "recalling"))
         return await evaluate(
             cases,
             registry,
             policy=Policy.of(settings),
-            model=settings.llm,
-            decider=settings.decider,
+            **judged,
             at=given.at,
             depths=depths,
             timeout_s=settings.timeout_s,
             progress=update,
             **where,
         )
+
+
+async def _selector_of(named: str, selector: FlowSelector, model: str | None) -> FlowSelector:
+    """The selector of the agent that a factory makes: what the team serves is what is judged."""
+    look_here()
+    agent = made_by(load_factory(named, told_by="--agent"), selector, model)
+    agent = await agent if inspect.isawaitable(agent) else agent
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"--agent {named} gives an Agent, not {agent!r:.80}")
+    return agent.selector
 
 
 def _is_deployed(given: "EvalCommand") -> bool:

@@ -213,6 +213,15 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
         float | None,
         option("Choose nothing where P(some flow is right) is below this. (JAZZ_ABSTAIN_BELOW)", "P", panel=CHOICE),
     ] = None
+    factory: Annotated[
+        str,
+        option(
+            "Judge the selector of the agent that this function makes, as for converse, with the models it gives it.",
+            "MODULE:FACTORY",
+            "--agent",
+            panel=CHOICE,
+        ),
+    ] = ""
     tag: Annotated[list[str] | None, option("Only cases with this tag; may be repeated.", "TAG")] = None
     at: Annotated[
         float,

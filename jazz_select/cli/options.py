@@ -18,7 +18,8 @@ _ALSO = {
     "language": "stop words and stems of the flows (JAZZ_LANGUAGE, default: english)",
     "learned": "what was learned from corrections, once the file is there (JAZZ_LEARNED, default: none)",
     "decider": "a decision model, asked before the model (JAZZ_DECIDER, default: none)",
-    "max_error": "the share of answers without the model that may be wrong (JAZZ_MAX_ERROR, default: none)",
+    "max_error": "the share of answers without the model that may be wrong; 0.01 if none is set "
+    "(JAZZ_MAX_ERROR, default: none)",
     "ask_user": "true asks which flow is meant where two or three are left (JAZZ_ASK_USER, default: False)",
     "timeout_s": "seconds that the model may take (JAZZ_TIMEOUT_S, default: 20.0)",
     "skip_llm_above": "do without the model where recall is so sure (JAZZ_SKIP_LLM_ABOVE, default: none)",

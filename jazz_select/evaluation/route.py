@@ -20,6 +20,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.selector.calibration import Cascade
 from jazz_select.selector.choice import Recalled, Settling
+from jazz_select.selector.options import budget_of
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request, SelectRequest
 from jazz_select.selector.select import FlowSelector
@@ -69,6 +70,7 @@ class Policy:
         """For `FlowSelector`, by their names."""
         return {
             **{name: value for name, value in asdict(self).items() if name not in {"skip_llm_above", "abstain_below"}},
+            "max_error": budget_of(self.max_error, self.skip_llm_above),
             "cascade": self.cascade,
         }
 

@@ -26,7 +26,7 @@ class Setting:
     """What a pair of thresholds leads to.
 
     Attributes:
-        skip_llm_above: None for never.
+        skip_llm_above: None for never: a threshold stands here in the place of an error budget.
         abstain_below: Likewise.
         cases: How many requests there are.
         unasked: For how many of them no model is asked.

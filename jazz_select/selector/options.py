@@ -56,10 +56,19 @@ class SelectorOptions(TypedDict, total=False):
     ask_user: bool
 
 
-RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "coverage": COVERAGE, "on_empty": "none"}
+RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "coverage": COVERAGE, "on_empty": "none", "max_error": 0.01}
 """What a new selector with a model should have; the figures behind it are in docs/concepts.md.
 
-As few candidates as hold the right flow in 98 of 100 requests, and a model that is believed when it says that none
-fits. The command line has it by default. The bare signature of `FlowSelector` keeps the three candidates, and the top
-one where nothing fits, that it was published with.
+As few candidates as hold the right flow in 98 of 100 requests, a model that is believed when it says that none fits,
+and that is not asked what recall is sure of: of such answers one in a hundred may be wrong. The command
+line has it by default. The bare signature of `FlowSelector` keeps the three candidates, and the top one where nothing
+fits, that it was published with.
 """
+
+
+def budget_of(max_error: float | None, skip_llm_above: float | None) -> float | None:
+    """The error budget of a deployment with a model: the recommended one where it says nothing of its own.
+
+    A threshold is something of its own, and would count for nothing beside a budget.
+    """
+    return RECOMMENDED["max_error"] if max_error is None and skip_llm_above is None else max_error

@@ -214,9 +214,10 @@ class Totals:
         requests: How many it was asked.
         labelled: How many of them are cases whose right flow it has, or had: a case that lost its flow counts as wrong.
         right: How many of those lead to the right flow first.
-        asked: How many of the requests would ask a model.
-        taken: How many are decided without.
-        none: How many lead nowhere.
+        asked: How many of the cases and logged requests would ask a model. The flows' own examples say nothing of
+            that: recall knows them by heart.
+        taken: How many of those are decided without.
+        none: How many of those lead nowhere.
         counted: Of how many requests the prompt was counted: cases and logged requests, at most a stated sample.
         prompt_tokens: The tokens of those prompts together, by estimate.
     """
@@ -237,9 +238,14 @@ class Totals:
         return self.right / self.labelled if self.labelled else None
 
     @property
+    def users(self) -> int:
+        """How many of the requests are cases and logged ones."""
+        return self.asked + self.taken + self.none
+
+    @property
     def asked_share(self) -> float:
-        """The share of the requests that would ask a model."""
-        return self.asked / self.requests if self.requests else 0.0
+        """The share of the cases and logged requests that would ask a model; 0 where there are none."""
+        return self.asked / self.users if self.users else 0.0
 
     @property
     def told(self) -> dict[str, str]:
@@ -249,7 +255,7 @@ class Totals:
             "flows": f"{self.flows:,}",
             "R@1": "–" if first is None else f"{first:.1%} of {self.labelled:,}",
             "requests": f"{self.requests:,}",
-            "would ask a model": f"{self.asked:,} ({self.asked_share:.1%})",
+            "would ask a model": f"{self.asked:,} of {self.users:,} ({self.asked_share:.1%})",
             "decided without": f"{self.taken:,}",
             "lead nowhere": f"{self.none:,}",
             "tokens of prompts": f"{self.prompt_tokens:,} in {self.counted:,}" if self.counted else "–",
@@ -646,7 +652,7 @@ def _totals(side: SideState, told: Sequence[_Told], *, older: bool) -> Totals:
     labelled, right = 0, 0.0
     for each in told:
         route, expected = each.side(older=older)
-        outcomes[route.outcome] += 1
+        outcomes[route.outcome] += each.question.source is not Source.EXAMPLE
         if each.question.source is not Source.CASE:
             continue
         if expected:
@@ -705,7 +711,8 @@ class Gates:
             lost their flow count as wrong.
         max_changed_first: Requests of any kind whose first is another flow; a share is one of all requests.
         max_new_confusions: Pairs of flows that more requests are confused between than before.
-        max_extra_model_calls: Requests that ask a model, more than before; a share is one of all requests.
+        max_extra_model_calls: Requests that ask a model, more than before; a share is one of all cases and logged
+            requests.
         max_extra_tokens: Tokens of the counted prompts, more than before; a share is one of those before.
         allow_removed_flows: Whether flows may be gone without one that took their place.
     """
@@ -744,7 +751,7 @@ class Gates:
             self._recall(found),
             self._over("max_changed_first", len(moved), asked, "requests have another first candidate", moved),
             self._over("max_new_confusions", len(pairs), 0, "pairs of flows are confused more often", pairs),
-            self._over("max_extra_model_calls", more, asked, "more requests ask a model"),
+            self._over("max_extra_model_calls", more, found.after.users, "more requests ask a model"),
             self._tokens(found),
             self._removed(found),
         )

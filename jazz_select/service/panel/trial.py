@@ -58,6 +58,8 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
     options: dict[str, object] = {name: given[name] for name in _OPTIONS if name in given}
     thresholds = {name: given.get(name, getattr(catalogue.settings, name)) for name in _THRESHOLDS}
     options["cascade"] = Cascade(**thresholds)
+    if "skip_llm_above" in given:
+        options["max_error"] = None
     selector = catalogue.selector(live.registry, **options, log=None)
     with Trace() as trace:
         if body.ask or not selector.has_model:

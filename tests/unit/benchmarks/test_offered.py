@@ -20,10 +20,11 @@ def row(options: str, seed: int = 1, **numbers: float) -> dict[str, Any]:
 
 
 def test_offered_table_has_a_row_for_each_way_and_averages_seeds() -> None:
-    told = offered_table([row("recommended", asked=0.25), row("bare"), row("bare", seed=2, first=1.0)])
+    without = {"decided right": 0.992, "best": 0.367}
+    told = offered_table([row("recommended", asked=0.25, **without), row("bare"), row("bare", seed=2, first=1.0)])
     assert told.splitlines()[2:] == [
-        "| one | 8 | static | bare | 2 | 75.0 | 100.0 | 3.0 | 100.0 | 300 / 400 |",
-        "| one | 8 | static | recommended | 1 | 50.0 | 100.0 | 3.0 | 25.0 | 300 / 400 |",
+        "| one | 8 | static | bare | 2 | 75.0 | 100.0 | 3.0 | 100.0 | – | – | 300 / 400 |",
+        "| one | 8 | static | recommended | 1 | 50.0 | 100.0 | 3.0 | 25.0 | 99.2 | 36.7 | 300 / 400 |",
     ]
 
 
@@ -61,6 +62,16 @@ async def test_what_is_offered_is_counted_over_requests_that_have_a_right_flow()
         "asked": 1.0,
     }
     assert told["tokens p90"] >= told["tokens p50"] > 0
+
+
+async def test_what_is_answered_without_a_model_is_judged() -> None:
+    flows = FlowRegistry(min_examples=0)
+    for name, said in (("feed_cat", "give the cat its dinner"), ("walk_dog", "take the dog out")):
+        Flow(name=name, description=said, examples=(said,), registry=flows)
+    texts = {"walk_dog": ("walk_dog", "feed_cat"), "give the cat its dinner": ("feed_cat", "walk_dog")}
+    asked = [offered.Asked(text=text, gold=frozenset({right})) for text, both in texts.items() for right in both]
+    told = (await offered.measured(flows, asked, "static"))["recommended"]
+    assert (told["asked"], told["decided right"]) == (0.5, 0.5)
 
 
 def test_the_extra_brings_every_embedder_that_is_measured_by_default() -> None:

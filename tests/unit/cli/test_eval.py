@@ -88,7 +88,8 @@ def test_the_table_fits_and_every_value_says_of_how_many(shared: Jazz, labelled:
 
 @pytest.mark.spec("007.2")
 def test_top_k_thresholds_and_depths_are_those_of_the_deployment(shared: Jazz, labelled: str) -> None:
-    found = asked(shared, labelled, "--top-k", "1", "--k", "2", "--abstain-below", "0.2", "--on-empty", "top1")
+    options = ("--k", "2", "--skip-llm-above", "1", "--abstain-below", "0.2", "--on-empty", "top1")
+    found = asked(shared, labelled, "--top-k", "1", *options)
     assert found["policy"] | {"top_k": 1, "abstain_below": 0.2, "on_empty": "top1"} == found["policy"]
     assert found["measures"]["size"]["value"] == 1
     assert found["measures"]["unasked"]["value"] == 1, "there is nothing to choose among one"
@@ -216,3 +217,29 @@ def test_an_agent_without_flows_has_an_empty_list(shared: Jazz) -> None:
     result = shared("list", "--agent-id", "nobody", "--json")
     assert '"flows": []' in result.stdout
     assert "run jazz-select sync --flows" in result.stderr
+
+
+FACTORY = """
+from jazz_select import Agent, FlowSelector
+
+class Nobody(FlowSelector):
+    async def select(self, *asked, **options):
+        return await super().select("", **options)
+
+async def make_agent(selector):
+    return Agent(Nobody(None, selector.flow_registry))
+
+def nothing(selector):
+    return selector
+"""
+
+
+@pytest.mark.spec("014.1")
+def test_the_selector_of_the_teams_own_agent_is_judged(jazz: Jazz, labelled: str, tmp_path: Path) -> None:
+    (tmp_path / "judged_agent.py").write_text(FACTORY, "utf-8")
+    choices = asked(jazz, labelled, "--agent", "judged_agent:make_agent")["choices"]
+    assert (choices["exact"], choices["reasons"]) == (1, {"none": 4}), choices
+    told = jazz("eval", labelled, "--agent", "judged_agent:nothing", code=2)
+    assert "gives an Agent, not" in " ".join(told.stderr.split())
+    told = jazz("eval", labelled, "--agent", "judged_agent:not_there", code=2)
+    assert "has no attribute" in " ".join(told.stderr.split())

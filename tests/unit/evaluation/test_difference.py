@@ -367,7 +367,7 @@ def test_a_difference_as_plain_json_and_in_words() -> None:
     assert (data["summary"], data["passed"]) == (found.summary, True)
     totals = {"requests": 1, "labelled": 1, "asked": 1, "taken": 0, "none": 0, "counted": 0, "prompt_tokens": 0}
     assert data["before"] == {**totals, "flows": 4, "right": 1.0, "recall_at_1": 1.0, "asked_share": 1.0}
-    told_of = {"requests": "1", "would ask a model": "1 (100.0%)", "decided without": "0", "lead nowhere": "0"}
+    told_of = {"requests": "1", "would ask a model": "1 of 1 (100.0%)", "decided without": "0", "lead nowhere": "0"}
     assert found.before.told == {"flows": "4", "R@1": "100.0% of 1", **told_of, "tokens of prompts": "–"}
     counted = replace(found.after, labelled=0, counted=2, prompt_tokens=1_500).told
     assert counted == {"flows": "4", "R@1": "–", **told_of, "tokens of prompts": "1,500 in 2"}

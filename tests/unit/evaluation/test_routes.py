@@ -67,7 +67,9 @@ def larger(registry: FlowRegistry) -> FlowRegistry:
     ("policy", "outcome"),
     [
         pytest.param(Policy(abstain_below=1.0), Outcome.NONE, id="abstains"),
-        pytest.param(Policy(top_k=1), Outcome.TAKEN, id="one candidate"),
+        pytest.param(Policy(top_k=1, skip_llm_above=1.0), Outcome.TAKEN, id="one candidate"),
+        pytest.param(Policy(top_k=1), Outcome.ASKED, id="one candidate that the recommended budget does not allow"),
+        pytest.param(Policy(max_error=1.0), Outcome.TAKEN, id="a budget"),
         pytest.param(Policy(skip_llm_above=0.0, on_empty="top1"), Outcome.TAKEN, id="sure enough"),
         pytest.param(Policy(), Outcome.ASKED, id="a model chooses"),
     ],

@@ -113,7 +113,7 @@ async def test_other_thresholds_change_a_route_as_a_selector_would(on_empty: str
     async with indexed(registry, embedder=HashEmbedder()) as memory:
         plain = await routes(registry, memory, AGENT, asked, base)
         for skip, low in ((None, None), (0.3, None), (0.6, 0.2), (None, 0.5), (0.05, 0.9), (0.9, 1.0)):
-            policy = replace(base, skip_llm_above=skip, abstain_below=low)
+            policy = replace(base, skip_llm_above=1.0 if skip is None else skip, abstain_below=low)
             found = await routes(registry, memory, AGENT, asked, policy)
             assert [each.outcome_under(policy.settling) for each in plain] == [each.outcome for each in found]
             seen |= {each.outcome for each in found}

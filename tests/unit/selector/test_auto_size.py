@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jazz_select import RECOMMENDED, FlowSelector
-from jazz_select.testing import ScriptedModel
+from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Reason, RecallResult
 from tests.unit.selector.shop import REFUND, metadata, shop
 
@@ -86,7 +86,18 @@ async def test_a_set_of_one_that_fits_is_chosen_by_the_model() -> None:
     assert (result.names, result.decision.reason) == (["refund_order"], Reason.LLM)
 
 
-async def test_one_candidate_that_was_given_is_taken_as_ever() -> None:
+async def test_one_candidate_that_was_given_is_taken_as_ever_where_there_is_no_budget() -> None:
     model = ScriptedModel("[]")
-    result = await FlowSelector(model, shop(), **RECOMMENDED).select("my money", metadata("refund_order"))
+    options = {**RECOMMENDED, "max_error": None}
+    result = await FlowSelector(model, shop(), **options).select("my money", metadata("refund_order"))
     assert (len(model.calls), result.decision.reason) == (0, Reason.SINGLE)
+
+
+async def test_what_recall_is_sure_of_within_the_recommended_budget_is_not_asked() -> None:
+    for confidence, reason in ((0.999, Reason.CONFIDENT), (0.98, Reason.LLM)):
+        model = ScriptedModel(f'["{REFUND}"]')
+        found = metadata("refund_order", "cancel_order")
+        found[0]["confidence"] = confidence
+        memory = ListMemory(RecallResult(found, in_scope=0.999))
+        result = await FlowSelector(model, shop(), memory, "shop", **RECOMMENDED).select("my money")
+        assert (result.decision.reason, len(model.calls)) == (reason, int(reason is Reason.LLM))
