@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.questions import DecisionReply, Question
-from jazz_select.values import Claim, Message, Reply
+from jazz_select.values import Claim, Message, OfferedTool, Reply
 
 Vectors = npt.NDArray[np.float32]
 
@@ -50,6 +50,33 @@ class StructuredChatModel(ChatModel, Protocol):
 def takes_schema(model: ChatModel) -> TypeGuard[StructuredChatModel]:
     """Whether this model may be sent a schema; False for all that never heard of one."""
     return getattr(model, "takes_schema", False) is True
+
+
+@runtime_checkable
+class ToolCallingModel(ChatModel, Protocol):
+    """A chat model that calls tools in its provider's own form. Every `ChatModel` may be one; none has to be."""
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether it may be given tools."""
+        ...
+
+    async def complete(self, messages: Sequence[Message], *, tools: Sequence[OfferedTool] = ()) -> Reply:
+        """Answer `messages` with a text, calls of these tools, or both.
+
+        What the calls say is as the model wrote it: names and arguments may be anything, ids may be missing or stand
+        twice. After a message with `tool_calls` follows one of role `tool` for each of them.
+
+        Raises:
+            ModelError: As without tools. A schema that a provider refuses is sent again in a plainer form; the reply
+                then has a note.
+        """
+        ...
+
+
+def takes_tools(model: ChatModel) -> TypeGuard[ToolCallingModel]:
+    """Whether this model may be given tools; False for all that never heard of them."""
+    return getattr(model, "takes_tools", False) is True
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from jazz_select.notebook import NotebookRepr, facts_html, page_html, rows_html
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, UserQuestion
 from jazz_select.travel import JsonData, read_json, value_of, whole_of
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
 
 
 _LONGEST_CACHED = 120
@@ -268,11 +268,54 @@ class RecallResult(list[dict[str, Any]]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedTool:
+    """A tool as a model that takes tools is told of it.
+
+    Attributes:
+        name: Letters, digits, `_` and `-`, 64 of them at most.
+        description: What it does.
+        schema: The JSON Schema of its arguments, an object at its root.
+    """
+
+    name: str
+    description: str = ""
+    schema: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeCall:
+    """A call in a provider's own form, as the model wrote it: nothing of it is checked yet.
+
+    Attributes:
+        id: What its result names it by.
+        name: The tool, by the name that was offered; a model may write any other.
+        arguments: An object, or the JSON text that the model wrote.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One message to a chat model."""
+    """One message to a chat model.
+
+    Attributes:
+        role: Who says it; `tool` is the result of a call, and only for a model that takes tools.
+        content: The text.
+        tool_calls: What the assistant called in it.
+        call_id: Of role `tool`, the id of the call.
+        tool: Of role `tool`, the name that was called.
+        origin: Of the assistant, `Reply.origin` of the reply that it repeats.
+    """
 
     role: Role
     content: str
+    tool_calls: tuple[NativeCall, ...] = ()
+    call_id: str = ""
+    tool: str = ""
+    origin: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,6 +327,12 @@ class Reply:
     model: str = ""
     finish_reason: str = ""
     """Why it ended: `stop`, `length`, `content_filter`, or what else the provider says; empty where it says nothing."""
+    tool_calls: tuple[NativeCall, ...] = ()
+    """What it calls, in order; only of a model that was given tools."""
+    notes: tuple[str, ...] = ()
+    """What was degraded on the way, one sentence each."""
+    origin: Any = field(default=None, compare=False, repr=False)
+    """The reply as its adapter keeps it, with opaque parts that a provider wants back; None where there are none."""
 
     @property
     def truncated(self) -> bool:

@@ -3,18 +3,18 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, TypeVar
 
 from jazz_select.chat.calls import BoundedCalls, Call
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
-from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema
+from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema, takes_tools
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, cut, describe_error, in_one_line, name_shown
 from jazz_select.threads import Deadline, leave
-from jazz_select.values import Message, Reply, Usage
+from jazz_select.values import Message, NativeCall, OfferedTool, Reply, Usage
 
 _REPLY_LIMIT: Final = 500
 
@@ -26,6 +26,7 @@ class Inquiry:
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
     wanted: str = ""
+    tools: tuple[OfferedTool, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,8 @@ class ChatReply:
     attempts: int = 0
     """Calls that it took."""
     notes: tuple[str, ...] = ()
+    tool_calls: tuple[NativeCall, ...] = ()
+    origin: Any = field(default=None, compare=False, repr=False)
 
 
 def chat_reply_of(reply: object) -> ChatReply:
@@ -46,7 +49,14 @@ def chat_reply_of(reply: object) -> ChatReply:
     if isinstance(reply, Reply) and isinstance(reply.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         notes = ("the model's reply was cut off by a limit on its length",) if reply.truncated else ()
         return ChatReply(
-            text=reply.text, usage=reply.usage, model=reply.model, truncated=reply.truncated, attempts=1, notes=notes
+            text=reply.text,
+            usage=reply.usage,
+            model=reply.model,
+            truncated=reply.truncated,
+            attempts=1,
+            notes=(*notes, *reply.notes),
+            tool_calls=reply.tool_calls,
+            origin=reply.origin,
         )
     if isinstance(reply, str):
         return ChatReply(text=reply, attempts=1)
@@ -90,7 +100,7 @@ def asked_again(question: Inquiry, reply: str | None, problem: str) -> Inquiry:
     said = (reply or "").strip()[:_REPLY_LIMIT] or "(no text)"
     correction = f"That could not be used: {in_one_line(problem)}. Answer again, with nothing but {question.wanted}."
     more = (Message(role="assistant", content=said), Message(role="user", content=correction))
-    return Inquiry((*question.messages, *more), question.schema, question.wanted)
+    return replace(question, messages=(*question.messages, *more))
 
 
 _log = logging.getLogger(__name__)
@@ -124,6 +134,11 @@ class ChatClient:
     def takes_schema(self) -> bool:
         """Whether replies are held to a schema, or by the prompt alone."""
         return takes_schema(self._model)
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether tools are called in the provider's own form, or by text alone."""
+        return takes_tools(self._model)
 
     @property
     def streams(self) -> bool:
@@ -246,10 +261,12 @@ class ChatClient:
             await close()
 
     async def _once(self, question: Inquiry) -> ChatReply:
-        """One call. The schema goes along where the model takes one."""
+        """One call. Tools go along where there are any; else the schema, where the model takes one."""
         model, messages, schema = self._model, question.messages, question.schema
         with span(self.name, "chat") as chat:
-            if schema is not None and takes_schema(model):
+            if question.tools and takes_tools(model):
+                reply = await model.complete(messages, tools=question.tools)
+            elif schema is not None and takes_schema(model):
                 reply = await model.complete(messages, schema=schema)
             else:
                 reply = await model.complete(messages)
@@ -282,10 +299,15 @@ def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None
     """What was asked and answered; a model may answer with anything."""
     if chat is None:
         return
-    chat.hold({"messages": [{"role": each.role, "content": each.content} for each in messages]})
+    chat.hold({"messages": [{"role": each.role, "content": each.content, **_called(each)} for each in messages]})
     if isinstance(reply, Reply):
-        chat.hold({"reply": reply.text})
+        chat.hold({"reply": reply.text, **_called(reply)})
         chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
         if reply.usage is not None:
             chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})
             chat.note({"cached_tokens": reply.usage.cached_tokens} if reply.usage.cached_tokens else {})
+
+
+def _called(said: Message | Reply) -> dict[str, Any]:
+    calls = [{"id": each.id, "name": each.name, "arguments": each.arguments} for each in said.tool_calls]
+    return {"tool_calls": calls} if calls else {}

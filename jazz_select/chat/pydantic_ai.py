@@ -7,13 +7,14 @@ never with this module.
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from jazz_select.chat.pydantic_ai_errors import FORM, refuses_schema, to_config_error, to_model_error
 from jazz_select.errors import ConfigError, MissingExtraError, ModelTimeoutError
-from jazz_select.values import Message, Reply, Usage
+from jazz_select.values import Message, NativeCall, OfferedTool, Reply, Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from pydantic_ai.models.decision import DecisionModel as TheirDecisionModel
     from pydantic_ai.settings import ModelSettings
 
+_PLAIN: Final = ("type", "description")
+"""What every provider takes in the schema of an input."""
 DECISION_PROVIDERS: Final = frozenset({"google-decisions", "openai-decisions", "system-one", "typesafe"})
 """The providers of pydantic-ai that serve decision models alone."""
+_PLAINER = "the provider refuses the schema of a tool, so tools are told plainer"
 _UNSTREAMED_TOKENS = 16_384
 """What pydantic-ai asks for where it does not know a model's limit; it lowers this to the limit of those it knows."""
 
@@ -41,7 +45,8 @@ class PydanticAIModel:
 
     Where the provider can hold a reply to a JSON schema, `takes_schema` is True. A provider
     that was thought to and refuses the schema is asked without one from then on; the refused
-    call is an error worth repeating.
+    call is an error worth repeating. Tools whose schemas a provider refuses are sent at once again with plainer ones,
+    and so from then on.
 
     A model string may be used on several event loops, one after the other or in threads;
     each gets its own connections. A ready `Model` is as good at that as its client.
@@ -77,7 +82,9 @@ class PydanticAIModel:
         given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
         self._read_timeout_s = _timeout_s(given)
         self._settings: ModelSettings = {**plain_settings(built, given, max_retries), **(settings or {})}
-        self._takes_schema = _supports_schema(built)
+        self._takes_schema = _supports(built, "supports_json_schema_output", otherwise=False)
+        self._takes_tools = _supports(built, "supports_tools", otherwise=True)
+        self._plain_tools = False
         self.name = self._homes.name
 
     @property
@@ -85,23 +92,31 @@ class PydanticAIModel:
         """Whether this provider can hold a reply to a schema, and has not refused one."""
         return self._takes_schema
 
-    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
+    @property
+    def takes_tools(self) -> bool:
+        """Whether this provider calls tools in a form of its own."""
+        return self._takes_tools
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[OfferedTool] = (),
+    ) -> Reply:
         """Ask the model, once; `schema` holds its reply where `takes_schema` is True, and is left out elsewhere.
 
-        What fails is a `ModelError`, and a `ConfigError` where pydantic-ai says that it cannot work as configured.
+        `tools` are what it may call. What fails is a `ModelError`, and a `ConfigError` where pydantic-ai says that it
+        cannot work as configured.
         """
-        from pydantic_ai.direct import model_request
         from pydantic_ai.exceptions import UserError
 
-        model = self._homes.here()
         theirs = to_model_messages(messages)
         sent = schema if self._takes_schema else None
         limit = asyncio.timeout(self._deadline_s)
         try:
             async with limit:
-                response = await model_request(
-                    model, theirs, model_settings=self._settings, model_request_parameters=to_parameters(sent)
-                )
+                response = await self._requested(theirs, sent, tools)
         except Exception as error:  # every provider has its own; all that is raised in there is the call's failure
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
@@ -110,7 +125,28 @@ class PydanticAIModel:
             if isinstance(error, UserError) and not refused:
                 raise to_config_error(error, model=self.name) from error
             raise to_model_error(error, model=self.name, timeout_s=self._read_timeout_s, mended=refused) from error
-        return to_reply(response, model=self.name)
+        reply = to_reply(response, model=self.name)
+        return replace(reply, notes=(_PLAINER,)) if tools and self._plain_tools else reply
+
+    async def _requested(
+        self, messages: "list[ModelMessage]", schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]
+    ) -> "ModelResponse":
+        """One request; a second one where the provider refuses the schema of a tool."""
+        from pydantic_ai.direct import model_request
+
+        async def once() -> "ModelResponse":
+            parameters = to_parameters(schema, tools, plain=self._plain_tools)
+            return await model_request(
+                self._homes.here(), messages, model_settings=self._settings, model_request_parameters=parameters
+            )
+
+        try:
+            return await once()
+        except Exception as error:
+            if not tools or self._plain_tools or not refuses_schema(error, tools=True):
+                raise
+            self._plain_tools = True
+            return await once()
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, where the client is ours; a later call opens new ones."""
@@ -202,27 +238,81 @@ def not_for_chat(model: str, argument: str) -> str:
 
 def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
     """Ours to theirs: what is said between two answers is one request. Pure."""
-    from pydantic_ai.messages import ModelRequest, ModelResponse, SystemPromptPart, TextPart, UserPromptPart
+    from pydantic_ai.messages import ModelRequest, SystemPromptPart, ToolReturnPart, UserPromptPart
 
-    kinds = {"system": SystemPromptPart, "user": UserPromptPart}
     theirs: list[ModelMessage] = []
     for is_answer, said in groupby(messages, lambda each: each.role == "assistant"):
         if is_answer:
-            theirs += [ModelResponse(parts=[TextPart(each.content)]) for each in said]
-        else:
-            theirs.append(ModelRequest(parts=[kinds[each.role](each.content) for each in said]))
+            theirs += map(_to_response, said)
+            continue
+        parts: list[SystemPromptPart | UserPromptPart | ToolReturnPart] = []
+        for each in said:
+            if each.role == "tool":
+                parts.append(ToolReturnPart(each.tool, each.content, tool_call_id=each.call_id))
+            else:
+                parts.append((SystemPromptPart if each.role == "system" else UserPromptPart)(each.content))
+        theirs.append(ModelRequest(parts=parts))
     return theirs
 
 
-def to_parameters(schema: Mapping[str, Any] | None) -> "ModelRequestParameters | None":
-    """Ours to theirs: a JSON schema as the output format of the provider's own API. Pure."""
-    if schema is None:
+def _to_response(said: Message) -> "ModelResponse":
+    """What an assistant said: as the provider gave it, where that is known, with what it wants to have back."""
+    from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
+
+    if isinstance(said.origin, ModelResponse):
+        return said.origin
+    text = [TextPart(said.content)] if said.content or not said.tool_calls else []
+    called = [
+        ToolCallPart(each.name, each.arguments if isinstance(each.arguments, str) else {**each.arguments}, each.id)
+        for each in said.tool_calls
+    ]
+    return ModelResponse(parts=[*text, *called])
+
+
+def to_parameters(
+    schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool] = (), *, plain: bool = False
+) -> "ModelRequestParameters | None":
+    """Ours to theirs: a JSON schema as the output format of the provider's own API, and tools in its own form. Pure.
+
+    Args:
+        schema: What the text of the reply is to be.
+        tools: What may be called, in this order.
+        plain: Whether their schemas are cut down to what every provider takes.
+    """
+    if schema is None and not tools:
         return None
     from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.output import OutputObjectDefinition
+    from pydantic_ai.tools import ToolDefinition
 
+    offered = [
+        ToolDefinition(
+            name=each.name,
+            description=each.description,
+            parameters_json_schema=_plainer(each.schema) if plain else {**each.schema},
+            strict=False if plain else None,
+        )
+        for each in tools
+    ]
+    if schema is None:
+        return ModelRequestParameters(function_tools=offered)
     output = OutputObjectDefinition(json_schema=dict(schema), name="reply")
-    return ModelRequestParameters(output_mode="native", output_object=output)
+    return ModelRequestParameters(function_tools=offered, output_mode="native", output_object=output)
+
+
+def _plainer(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema of which only names, types and descriptions of the top level are left."""
+    given: Any = schema.get("properties")
+    inputs: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    plain = {name: _plain_input(part) for name, part in inputs.items()}
+    required = [name for name in schema.get("required", ()) if name in plain]
+    return {"type": "object", "properties": plain, "required": required}
+
+
+def _plain_input(part: Any) -> dict[str, Any]:
+    told: Mapping[str, Any] = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
+    plain: dict[str, Any] = {key: told[key] for key in _PLAIN if isinstance(told.get(key), str)}
+    return {**plain, "items": {}} if plain.get("type") == "array" else plain
 
 
 def to_reply(response: "ModelResponse", *, model: str) -> Reply:
@@ -236,16 +326,22 @@ def to_reply(response: "ModelResponse", *, model: str) -> Reply:
         usage=counted if counted != Usage() else None,
         model=response.model_name or model,
         finish_reason=response.finish_reason or "",
+        tool_calls=tuple(
+            NativeCall(id=each.tool_call_id, name=each.tool_name, arguments=each.args or "")
+            for each in response.tool_calls
+        ),
+        origin=response if response.tool_calls else None,
     )
 
 
-def _supports_schema(model: "Model") -> bool:
+def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:
+    """What a profile says of this, or `otherwise` where it says nothing."""
     try:
-        profile = model.profile
-    except NotImplementedError:  # a router has none; it may hand the schema to any of its models
+        profile: Mapping[str, Any] = model.profile
+    except NotImplementedError:  # a router has none; it may hand a call to any of its models
         routed: Sequence[Model] = getattr(model, "models", ())
-        return bool(routed) and all(map(_supports_schema, routed))
-    return profile.get("supports_json_schema_output", False)
+        return bool(routed) and all(_supports(each, what, otherwise=otherwise) for each in routed)
+    return profile.get(what, otherwise)
 
 
 def plain_settings(model: "Model", given: Mapping[str, Any], max_retries: int) -> "ModelSettings":

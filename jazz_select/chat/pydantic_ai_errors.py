@@ -15,6 +15,7 @@ _ABOUT_THE_SCHEMA = re.compile(
     r"schema|response_format|output_config|output_format|text\.format|structured.output", re.IGNORECASE
 )
 """How a refusal of the schema is worded; the vendors have no code for it."""
+_ABOUT_A_TOOL = re.compile(r"schema|strict|tools?[\[.]|function.?declaration|parameters", re.IGNORECASE)
 _TIMEOUT_ERRORS = ("ModelTimeoutError", "ModelRequestTimeout")
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
 """What pydantic-ai's own translation fails with where it finds an answer of another shape."""
@@ -79,18 +80,24 @@ def to_config_error(error: Exception, *, model: str) -> ConfigError:
     return ConfigError(f"the model {model!r} cannot be used: {said}")
 
 
-def refuses_schema(error: BaseException) -> bool:
-    """Whether a provider that should know schemas objects to one: a server of its protocol may be older than it."""
+def refuses_schema(error: BaseException, *, tools: bool = False) -> bool:
+    """Whether a provider that should know schemas objects to one: a server of its protocol may be older than it.
+
+    Args:
+        error: What pydantic-ai raised.
+        tools: Whether tools were sent, whose schemas are named in other words.
+    """
     from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError, UserError
 
     if isinstance(error, FallbackExceptionGroup):
-        return any(map(refuses_schema, error.exceptions))
+        return any(refuses_schema(each, tools=tools) for each in error.exceptions)
     refused = (
         error.status_code in _REFUSED_STATUS
         if isinstance(error, ModelHTTPError)
         else (isinstance(error, UserError) or _is_a(error, "ModelRequestRejectedError"))
     )
-    return refused and _ABOUT_THE_SCHEMA.search(str(error)) is not None
+    about = _ABOUT_A_TOOL if tools else _ABOUT_THE_SCHEMA
+    return refused and about.search(str(error)) is not None
 
 
 def _retryable(error: BaseException) -> bool:

@@ -21,8 +21,18 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from jazz_select.ports import BatchEmbedder, ChatModel, ClaimStore, Embedder, StructuredChatModel, Vectors, takes_schema
-from jazz_select.values import Claim, Message, Reply, Usage
+from jazz_select.ports import (
+    BatchEmbedder,
+    ChatModel,
+    ClaimStore,
+    Embedder,
+    StructuredChatModel,
+    ToolCallingModel,
+    Vectors,
+    takes_schema,
+    takes_tools,
+)
+from jazz_select.values import Claim, Message, NativeCall, OfferedTool, Reply, Usage
 
 T = TypeVar("T")
 _CONVERSATION = (
@@ -37,6 +47,23 @@ _SCHEMA: dict[str, Any] = {
     "required": ["words"],
     "additionalProperties": False,
 }
+_TOOLS = (
+    OfferedTool(name="look_up", description="Looks up a word. 你好", schema=_SCHEMA),
+    OfferedTool(name="no_inputs"),
+)
+_CALLED = (
+    *_CONVERSATION,
+    Message(
+        role="assistant",
+        content="I look it up.",
+        tool_calls=(
+            NativeCall(id="c1", name="look_up", arguments={"words": ["hello"]}),
+            NativeCall(id="c2", name="no_inputs", arguments="{}"),
+        ),
+    ),
+    Message(role="tool", content='{"ok": true}', call_id="c1", tool="look_up"),
+    Message(role="tool", content="", call_id="c2", tool="no_inputs"),
+)
 _TEXTS = (
     "I want a refund for my last order",
     "please refund the order I made last",
@@ -107,6 +134,11 @@ def as_reply(value: object) -> Reply:
     for name in ("text", "model", "finish_reason"):
         require_kind(getattr(reply, name), str, f"Reply.{name} must be a str")
     require_usage(reply.usage, "Reply.usage")
+    require_kind(reply.tool_calls, tuple, "Reply.tool_calls must be a tuple")
+    for each in reply.tool_calls:
+        call = require_kind(each, NativeCall, "Reply.tool_calls must hold NativeCalls")
+        for name in ("id", "name"):
+            require_kind(getattr(call, name), str, f"NativeCall.{name} must be a str")
     return reply
 
 
@@ -133,11 +165,12 @@ async def check_cancellation(
 
 
 async def check_chat_model(model: ChatModel) -> None:
-    """Check a chat model that works; it is called five to seven times, so a scripted one needs `repeat=True`.
+    """Check a chat model that works; it is called five to ten times, so a scripted one needs `repeat=True`.
 
     It answers a conversation with a `Reply`, leaves the messages alone, can be called
     concurrently, and lets `asyncio.CancelledError` through. Where it `takes_schema`, it
-    answers with and without one, and leaves the schema alone. What it says does not matter.
+    answers with and without one, and leaves the schema alone. Where it `takes_tools`, it answers
+    with and without them, and hears of calls and their results. What it says does not matter.
     """
     messages = list(_CONVERSATION)
     as_reply(await _complete(model, messages))
@@ -149,6 +182,9 @@ async def check_chat_model(model: ChatModel) -> None:
     require_kind(getattr(model, "takes_schema", False), bool, "takes_schema must be a bool")
     if takes_schema(model):
         await _check_schema(model)
+    require_kind(getattr(model, "takes_tools", False), bool, "takes_tools must be a bool")
+    if takes_tools(model):
+        await _check_tools(model)
 
 
 def check_embedder(embedder: Embedder) -> None:
@@ -206,6 +242,14 @@ async def _check_schema(model: StructuredChatModel) -> None:
     as_reply(await model.complete(_CONVERSATION, schema=schema))
     require(schema == _SCHEMA, "complete() must leave the schema as it is")
     as_reply(await model.complete(_CONVERSATION, schema=None))
+
+
+async def _check_tools(model: ToolCallingModel) -> None:
+    tools = deepcopy(_TOOLS)
+    as_reply(await model.complete(_CONVERSATION, tools=tools))
+    as_reply(await model.complete(_CALLED, tools=tools))
+    require(tools == _TOOLS, "complete() must leave the tools as they are")
+    require(not as_reply(await model.complete(_CONVERSATION, tools=())).tool_calls, "without tools nothing is called")
 
 
 async def _complete(model: ChatModel, messages: Sequence[Message]) -> object:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from zlib import compress, decompress
 
 from jazz_select.text import beginning, estimate_tokens
-from jazz_select.values import Claim, Message, RecallResult, Reply
+from jazz_select.values import Claim, Message, OfferedTool, RecallResult, Reply
 
 _SHOWN: Final = 200
 _DIFF_LINES: Final = 40
@@ -26,8 +26,8 @@ class ScriptedModel:
     """A `ChatModel` that gives these replies, one per call, and records what it was asked.
 
     Each reply is a text, a `Reply`, an exception to raise, or a function of the
-    messages. `calls` holds the messages of each call, also of those that failed, and
-    `schemas` the JSON schema that came with it, or None.
+    messages. `calls` holds the messages of each call, also of those that failed,
+    `schemas` the JSON schema that came with it, or None, and `tools` the tools.
 
     ```python
     model = ScriptedModel(ModelError("m", "busy", retryable=True), '["refund_order"]')
@@ -35,7 +35,12 @@ class ScriptedModel:
     """
 
     def __init__(
-        self, *replies: ScriptedReply, repeat: bool = False, delay_s: float = 0.0, takes_schema: bool = False
+        self,
+        *replies: ScriptedReply,
+        repeat: bool = False,
+        delay_s: float = 0.0,
+        takes_schema: bool = False,
+        takes_tools: bool = False,
     ) -> None:
         """Write the script.
 
@@ -44,6 +49,7 @@ class ScriptedModel:
             repeat: Give the last reply again when the script has ended, instead of failing.
             delay_s: How long each call takes, in seconds, for tests of timeouts and cancellation.
             takes_schema: Be a model that wants to be sent schemas; the replies are those of the script all the same.
+            takes_tools: Be a model that calls tools in its own form: `Reply(text="", tool_calls=(NativeCall(…),))`.
 
         Raises:
             TypeError: A reply is of another kind.
@@ -55,12 +61,20 @@ class ScriptedModel:
             raise ValueError("ScriptedModel(repeat=True) needs a reply to repeat")
         self.calls: list[tuple[Message, ...]] = []
         self.schemas: list[Mapping[str, Any] | None] = []
+        self.tools: list[tuple[OfferedTool, ...]] = []
         self.takes_schema = takes_schema
+        self.takes_tools = takes_tools
         self._replies = replies
         self._repeat = repeat
         self._delay_s = delay_s
 
-    async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[OfferedTool] = (),
+    ) -> Reply:
         """Give the next reply.
 
         Raises:
@@ -68,6 +82,7 @@ class ScriptedModel:
         """
         self.calls.append(tuple(messages))
         self.schemas.append(schema)
+        self.tools.append(tuple(tools))
         asked = len(self.calls)
         if asked > len(self._replies) and not self._repeat:
             has = f"{len(self._replies)} replies"

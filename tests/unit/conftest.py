@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.chat.decision_protocols import DECISION_PROTOCOLS
 from tests.unit.chat.loopback import Loopback, Provider, serving
-from tests.unit.chat.protocols import PROTOCOLS
+from tests.unit.chat.protocols import CALLING
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,7 @@ def loopback() -> Iterator[Loopback]:
 @pytest.fixture
 def provider(loopback: Loopback, monkeypatch: pytest.MonkeyPatch) -> Provider:
     provider = loopback.fresh()
-    for protocol in (*PROTOCOLS, *DECISION_PROTOCOLS):
+    for protocol in (*CALLING, *DECISION_PROTOCOLS):
         for name, value in protocol.environment.items():
             monkeypatch.setenv(name, value.format(root=provider.root))
     return provider

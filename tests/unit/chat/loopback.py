@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jazz_select.testing import ProviderCase
 from tests.unit.chat.decision_protocols import DECISION_PROTOCOLS, DecisionProtocol, Gives, first_likely
-from tests.unit.chat.protocols import PROTOCOLS, Protocol
+from tests.unit.chat.protocols import CALLING, Protocol
 
 PATIENCE_S = 10.0
 
@@ -34,6 +34,8 @@ class Provider:
     case: ProviderCase = field(default_factory=lambda: ProviderCase(name="normal"))
     body: object = None
     """What to send instead of the protocol's own answer."""
+    refuses_once: tuple[int, object] | None = None
+    """The status and the body of the next answer alone."""
     gives: Gives = first_likely
     """What a decision gives each option."""
     cached: int = 0
@@ -85,7 +87,7 @@ def _app(loopback: Loopback) -> Starlette:
 
         return Route(protocol.path, endpoint, methods=["POST"])
 
-    return Starlette(routes=[route(protocol) for protocol in (*PROTOCOLS, *DECISION_PROTOCOLS)])
+    return Starlette(routes=[route(protocol) for protocol in (*CALLING, *DECISION_PROTOCOLS)])
 
 
 async def _answer(provider: Provider, protocol: Protocol | DecisionProtocol, request: Request) -> Response:
@@ -112,6 +114,9 @@ def _response(
     provider: Provider, protocol: Protocol | DecisionProtocol, request: Request, asked: dict[str, Any]
 ) -> Response:
     case = provider.case
+    if provider.refuses_once is not None:
+        (status, body), provider.refuses_once = provider.refuses_once, None
+        return Response(json.dumps(body), status, media_type="application/json")
     if case.act == "garbage":
         raw = b'<html>{"not": json'
     elif provider.body is not None:

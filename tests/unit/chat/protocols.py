@@ -1,6 +1,7 @@
-"""What three vendors' answers look like on the wire."""
+"""What the vendors' answers look like on the wire."""
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +9,8 @@ from jazz_select.errors import ModelError
 from jazz_select.testing import PROVIDER_CASES, ProviderCase
 
 SERVED = "served-1"
+Call = tuple[str, str, str]
+"""Id, name, and arguments as JSON text."""
 INPUT_TOKENS, OUTPUT_TOKENS = 11, 3
 
 
@@ -27,6 +30,14 @@ class Protocol:
     """A well-formed answer that holds none."""
     schema: Callable[[Mapping[str, Any]], Any]
     """The JSON schema that a request carries; None where it carries none."""
+    calling: Callable[[str, Sequence[Call]], dict[str, Any]]
+    """An answer of a text, empty for none, and calls."""
+    tools: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
+    """The tools that a request carries, each with its name."""
+    opaque: str = "opaque"
+    """What stands in the parts of a calling answer that the provider wants back."""
+    heard: Callable[[Mapping[str, Any]], list[tuple[str, str]]]
+    """What a request tells of calls: the id, or the name where there are no ids, and what came of it."""
     environment: dict[str, str] = field(default_factory=dict[str, str])
     """What sends the vendor's client there; `{root}` is the server's."""
     special: tuple[ProviderCase, ...] = ()
@@ -130,6 +141,67 @@ _OPENAI_CASES = (
 )
 _OPENAI = {"OPENAI_BASE_URL": "{root}/v1", "OPENAI_API_KEY": "a-key", "NO_PROXY": "127.0.0.1"}
 
+
+def _chat_calling(text: str, calls: Sequence[Call]) -> dict[str, Any]:
+    answer = _chat(text, "tool_calls", 0)
+    answer["choices"][0]["message"] = {
+        "role": "assistant",
+        "content": text or None,
+        "tool_calls": [
+            {"id": own, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for own, name, arguments in calls
+        ],
+    }
+    return answer
+
+
+def _responses_calling(text: str, calls: Sequence[Call]) -> dict[str, Any]:
+    answer = _responses(text, "stop", 0)
+    reasoned: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "opaque"}
+    called = [
+        {"type": "function_call", "id": f"f{own}", "call_id": own, "name": name, "arguments": arguments}
+        for own, name, arguments in calls
+    ]
+    return {**answer, "output": [reasoned, *(answer["output"] if text else []), *called]}
+
+
+def _messages_calling(text: str, calls: Sequence[Call]) -> dict[str, Any]:
+    said = [{"type": "text", "text": text}] if text else []
+    thought = {"type": "thinking", "thinking": "hm", "signature": "opaque"}
+    called = [
+        {"type": "tool_use", "id": own, "name": name, "input": json.loads(arguments)} for own, name, arguments in calls
+    ]
+    return {**_messages("", "stop", 0), "content": [thought, *said, *called], "stop_reason": "tool_use"}
+
+
+def _generated(text: str, finish_reason: str, cached: int) -> dict[str, Any]:
+    ended = {"stop": "STOP", "length": "MAX_TOKENS", "content_filter": "SAFETY"}[finish_reason]
+    return {
+        "candidates": [{"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": ended, "index": 0}],
+        "usageMetadata": {
+            "promptTokenCount": INPUT_TOKENS,
+            "candidatesTokenCount": OUTPUT_TOKENS,
+            "totalTokenCount": INPUT_TOKENS + OUTPUT_TOKENS,
+            "cachedContentTokenCount": cached,
+        },
+        "modelVersion": SERVED,
+    }
+
+
+def _generated_calling(text: str, calls: Sequence[Call]) -> dict[str, Any]:
+    answer = _generated(text, "stop", 0)
+    called = [
+        {"functionCall": {"id": own, "name": name, "args": json.loads(arguments)}, "thoughtSignature": "b3BhcXVl"}
+        for own, name, arguments in calls
+    ]
+    answer["candidates"][0]["content"]["parts"] = [*([{"text": text}] if text else []), *called]
+    return answer
+
+
+def _google_failure(code: str, message: str) -> dict[str, Any]:
+    return {"error": {"code": 400, "message": message, "status": code or "INVALID_ARGUMENT"}}
+
+
 CHAT = Protocol(
     name="OpenAI chat completions",
     path="/v1/chat/completions",
@@ -138,6 +210,11 @@ CHAT = Protocol(
     failure=_openai_failure,
     empty={**_chat("", "stop", 0), "choices": []},
     schema=lambda request: _schema_in(request, "response_format", "json_schema", "schema"),
+    calling=_chat_calling,
+    tools=lambda request: [each["function"] for each in request.get("tools", ())],
+    heard=lambda request: [
+        (each["tool_call_id"], each["content"]) for each in request["messages"] if each["role"] == "tool"
+    ],
     environment=_OPENAI,
     special=_OPENAI_CASES,
 )
@@ -149,6 +226,11 @@ RESPONSES = Protocol(
     failure=_openai_failure,
     empty={**_responses("", "stop", 0), "output": []},
     schema=lambda request: _schema_in(request, "text", "format", "schema"),
+    calling=_responses_calling,
+    tools=lambda request: list(request.get("tools", ())),
+    heard=lambda request: [
+        (each["call_id"], each["output"]) for each in request["input"] if each.get("type") == "function_call_output"
+    ],
     environment=_OPENAI,
     special=_OPENAI_CASES,
 )
@@ -160,6 +242,14 @@ MESSAGES = Protocol(
     failure=_anthropic_failure,
     empty={**_messages("", "stop", 0), "content": []},
     schema=lambda request: _schema_in(request, "output_config", "format", "schema"),
+    calling=_messages_calling,
+    tools=lambda request: list(request.get("tools", ())),
+    heard=lambda request: [
+        (part["tool_use_id"], part["content"] if isinstance(part["content"], str) else part["content"][0]["text"])
+        for each in request["messages"]
+        for part in (each["content"] if isinstance(each["content"], list) else ())
+        if part["type"] == "tool_result"
+    ],
     environment={"ANTHROPIC_BASE_URL": "{root}", "ANTHROPIC_API_KEY": "a-key", "NO_PROXY": "127.0.0.1"},
     special=(
         _FILTERED,
@@ -168,4 +258,25 @@ MESSAGES = Protocol(
         _case("no credit left", 403, "billing_error", retryable=False),
     ),
 )
+GENERATE = Protocol(
+    name="Google generate content",
+    path="/v1beta/models/gemini-2.5-flash:generateContent",
+    model="google:gemini-2.5-flash",
+    answer=_generated,
+    failure=_google_failure,
+    empty={**_generated("", "stop", 0), "candidates": []},
+    schema=lambda request: _schema_in(request, "generationConfig", "responseJsonSchema"),
+    calling=_generated_calling,
+    opaque="b3BhcXVl",
+    tools=lambda request: [each for tool in request.get("tools", ()) for each in tool["functionDeclarations"]],
+    heard=lambda request: [
+        (part["functionResponse"]["id"], str(part["functionResponse"]["response"]))
+        for each in request["contents"]
+        for part in each["parts"]
+        if "functionResponse" in part
+    ],
+    environment={"GOOGLE_GEMINI_BASE_URL": "{root}", "GOOGLE_API_KEY": "a-key", "NO_PROXY": "127.0.0.1"},
+)
 PROTOCOLS = (CHAT, RESPONSES, MESSAGES)
+CALLING = (*PROTOCOLS, GENERATE)
+"""Those that call tools."""
