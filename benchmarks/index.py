@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.datasets.base import Entry
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.memory.embedders.catalogue import open_embedder
-from jazz_select.memory.encoder import Encoder, Lexical, printable
+from jazz_select.memory.encoder import Encoder, Lexical, indexable
 from jazz_select.memory.engines.edge import EdgeStore
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import Embedder, HybridQuery, Vectors
@@ -73,7 +73,7 @@ class Index:
 
     async def leg(self, request: str, leg: str, depth: int) -> list[str]:
         """The names that one arm finds when the other one is not asked, best first."""
-        text = printable(request)
+        text = indexable(request)
         self.embedder.replaying = True
         try:
             dense = self.encoder.request(text) if leg == "dense" else None

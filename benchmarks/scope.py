@@ -30,7 +30,7 @@ from benchmarks.options import (
     opened_book,
     parsed_seeds,
 )
-from jazz_select.memory.encoder import printable
+from jazz_select.memory.encoder import indexable
 
 DATASETS = ("clinc150-5", "clinc150-10", "banking77-5", "banking77-10", "bfcl-live", "metatool-single")
 OTHER = {"clinc150": "banking77-5", "banking77": "clinc150-5"}
@@ -92,9 +92,9 @@ async def signals(index: Index, prototypes: Any, texts: list[str]) -> tuple[dict
     first: list[str] = []
     for text in texts:
         found = await index.memory.recall(text, AGENT, top_k=DEPTH)
-        words = index.encoder.lexical.query(printable(text))
+        words = index.encoder.lexical.query(indexable(text))
         terms = max(1, len(words.indices) if words else 0)
-        vector = index.encoder.request(printable(text))
+        vector = index.encoder.request(indexable(text))
         cosines = [each["scores"].get("dense", 0.0) for each in found] or [0.0]
         matched = [each["scores"].get("bm25", 0.0) for each in found] or [0.0]
         scores = [*(each["score"] for each in found), 0.0, 0.0]

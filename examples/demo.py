@@ -31,7 +31,7 @@ from jazz_select.cli.options import (
     also_read,
     settings_with,
 )
-from jazz_select.cli.session import catalogue, opened, place
+from jazz_select.cli.session import catalogue, index_place, open_index
 from jazz_select.cli.terminal import mark, milliseconds, printable, progress, reporting, stdout, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases, read_entries
@@ -123,7 +123,7 @@ async def _demo(settings: Settings, requests: Path, runs: Path | None, conversat
     console = stdout()
     registry = catalogue(settings)
     cases = load_cases(requests, registry, flows=settings.flows)
-    async with opened(settings) as memory:
+    async with open_index(settings) as memory:
         began = perf_counter()
         with progress("indexing flows") as update:
             report = await sync_registry(memory, settings.agent_id, registry, progress=update)
@@ -143,7 +143,7 @@ async def _demo(settings: Settings, requests: Path, runs: Path | None, conversat
 
 
 def _announce(console: Console, report: SyncReport, settings: Settings, how: str) -> None:
-    console.print(styled(f"{report} {how}", "bold"), styled(f"({place(settings)})", "dim"))
+    console.print(styled(f"{report} {how}", "bold"), styled(f"({index_place(settings)})", "dim"))
     if settings.llm:
         many = "nearest flows" if settings.top_k == "auto" else f"{settings.top_k} nearest flows"
         console.print(styled(f"{settings.llm} chooses among the {many}.\n"))

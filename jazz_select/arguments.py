@@ -137,12 +137,12 @@ def _check_of(name: str, kind: Any) -> Callable[[object], object]:
             validate(value, strict=True)
         except ValidationError as error:
             given = error.errors(include_url=False, include_context=False)[0]["input"]
-            raise ConfigError(f"{name} is {_words(kind)}, not {shown(given)}") from error
+            raise ConfigError(f"{name} is {_words(kind)}, not {value_shown(given)}") from error
 
     return check
 
 
-def shown(value: object) -> str:
+def value_shown(value: object) -> str:
     """A value as a message shows it: its beginning, in one line, whatever it is."""
     try:
         text = repr(value)

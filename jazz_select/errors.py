@@ -56,7 +56,7 @@ everywhere. The vendor's own error, where there is one, is the cause (`__cause__
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from jazz_select.text import beginning, meant
+from jazz_select.text import beginning, misspelt
 
 _NAMED: Final = 100
 _MOST_NAMES: Final = 10
@@ -97,7 +97,7 @@ class UnconnectedToolsError(ConfigError):
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
         known, more = list(connected), len(self.lacking) - _NAMED
         listed = [
-            f"{flow}: {', '.join(meant(name, known) for name in names[:_MOST_NAMES])}"
+            f"{flow}: {', '.join(misspelt(name, known) for name in names[:_MOST_NAMES])}"
             + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
             for flow, names in list(self.lacking.items())[:_NAMED]
         ]

@@ -16,7 +16,7 @@ def front(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]],
     """A package's `__getattr__`, `__dir__` and sorted `__all__`, of the names that the stub beside it lists."""
     module = sys.modules[package]
     with open(f"{module.__path__[0]}/__init__.pyi", encoding="utf-8") as stub:  # noqa: PTH123 - pathlib takes 10 ms
-        homes = listed(stub.read())
+        homes = stub_names(stub.read())
 
     def load(name: str) -> "Any":
         if name not in homes:
@@ -30,7 +30,7 @@ def front(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]],
     return load, lambda: sorted({*vars(module), *homes}), sorted(homes, key=lambda name: (name.casefold(), name))
 
 
-def listed(stub: str) -> "Mapping[str, str]":
+def stub_names(stub: str) -> "Mapping[str, str]":
     """Name to the module that has it, of a stub of `from home import name as name` lines."""
     words = [line.split() for line in stub.splitlines() if line.startswith("from ")]
     return {line[3]: line[1] for line in words if line[2:3] == ["import"] and line[4:5] == ["as"]}

@@ -96,7 +96,7 @@ class OwnAnswers:
 
     Attributes:
         first: P(the first candidate is right), one for each example, from the surest down.
-        scoped: Likewise, that it is right and that the request is one for a flow at all (`likely`).
+        scoped: Likewise, that it is right and that the request is one for a flow at all (`joint_probability`).
         errors: P(the answer is wrong) of each of both, as long as its flow is without the example that was asked; None
             where that is what is left to 1, as in what an earlier version noted.
     """
@@ -134,7 +134,7 @@ def own_answers(pairs: Iterable[tuple[float, float]], asked: Iterable[float] | N
     before = [first for first, _ in known] if asked is None else list(asked)
     first, doubts = _surest_first((sure, each) for (sure, _), each in zip(known, before, strict=True))
     scoped, scoped_doubts = _surest_first(
-        (likely(*each), likely(own, each[1])) for each, own in zip(known, before, strict=True)
+        (joint_probability(*each), joint_probability(own, each[1])) for each, own in zip(known, before, strict=True)
     )
     return OwnAnswers(first=first, scoped=scoped, errors=None if asked is None else (doubts, scoped_doubts))
 
@@ -147,7 +147,7 @@ def _surest_first(pairs: Iterable[tuple[float, float]]) -> tuple[tuple[float, ..
     return tuple(now for now, _ in order), tuple(doubt for _, doubt in order)
 
 
-def likely(confidence: float, in_scope: float | None) -> float:
+def joint_probability(confidence: float, in_scope: float | None) -> float:
     """P(the first candidate is right, and the request is one for a flow): what confidence is where "none" may be said.
 
     P(in scope) weighs requests for a flow and others as equally many; here one in ten (`OUTSIDE`) is of the others.

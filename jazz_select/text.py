@@ -138,7 +138,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"did you mean {found[0]!r}?" if found else ""
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def misspelt(name: str, known: Iterable[str]) -> str:
     """A name that is not among those that are known, cut, with the one that it may be misspelt from."""
     asked = did_you_mean(name, known)
     return f"{beginning(name, _LONGEST_NAME)}{f' ({asked})' if asked else ''}"

@@ -322,8 +322,8 @@ async def run_with_timeout(
     """
     try:
         if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
-            return await called(function, *args, name=name, of=of)
-        return await _within(called(function, *args, name=name, of=of), limit_s, what=name.removeprefix(_NAMED))
+            return await run_unbounded(function, *args, name=name, of=of)
+        return await _within(run_unbounded(function, *args, name=name, of=of), limit_s, what=name.removeprefix(_NAMED))
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
@@ -331,7 +331,7 @@ async def run_with_timeout(
         raise RuntimeError(f"{name.removeprefix(_NAMED)} was cancelled from within") from error
 
 
-async def called(
+async def run_unbounded(
     function: Callable[..., object], *args: object, name: str, of: object = None, most_running: int | None = None
 ) -> object:
     """What a caller's own function gives, as `run_with_timeout` does, for as long as it takes."""

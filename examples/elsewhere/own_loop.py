@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from examples.elsewhere.desk import ASKED, ORDERS, open_door
-from jazz_select.integrations.door import told
+from jazz_select.integrations.door import outcome_text
 from jazz_select.routing import tool_schemas
 
 SCRIPT: list[dict[str, Any]] = [
@@ -41,7 +41,7 @@ async def main() -> None:
             made = await door.call(tool, arguments)
             if made.status == "asked" and agrees(f"{tool.display_name} {arguments}"):
                 made = await door.call(tool, arguments, agreed=True)
-            messages += [{"role": "assistant", **reply}, {"role": "tool", "content": told(made)}]
+            messages += [{"role": "assistant", **reply}, {"role": "tool", "content": outcome_text(made)}]
     print(reply["text"], "| order is", ORDERS["A1"]["state"])
 
 

@@ -11,7 +11,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, outp
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.checks import check_agent_parts, checked_facts, note_flows, told_facts, unconnected
-from jazz_select.agent.conversation import Conversation, heard
+from jazz_select.agent.conversation import Conversation, normalized_message
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
@@ -310,7 +310,7 @@ class Agent:
         with time_budget(timeout_s):
             wanted = self._schema if schema is None else await _prepared(schema)
         conversation = Conversation.of(history).named(conversation_id)
-        said = heard(message)
+        said = normalized_message(message)
         holds = {**self._facts, **checked_facts(facts)} if self._facts or facts is not None else {}
         request = TurnRequest(
             message=said,

@@ -442,7 +442,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         )
 
 
-def heard(message: str) -> str:
+def normalized_message(message: str) -> str:
     """What a user says, as it is read: in Unicode, in one form, and cut where one can see it."""
     return cut(nfkc(as_text(cut(message, LONGEST_HEARD))), LONGEST_HEARD)
 
@@ -487,7 +487,7 @@ def after_selection(
     return (*rest, *reversed(fresh))
 
 
-def placed(parts: Mapping[str, Part], flow: BaseFlow) -> dict[str, Part]:
+def parts_in_flow(parts: Mapping[str, Part], flow: BaseFlow) -> dict[str, Part]:
     """How far each part has come, at the place that it has in the flow now.
 
     A part is known by its flow's name, whatever its author put before it since. One that has no place any more is kept

@@ -33,7 +33,7 @@ class Checked(NamedTuple):
     notes: dict[str, str]
 
 
-async def checked(flow: BaseFlow | None, values: Mapping[str, Any], tools: Mapping[str, Tool]) -> Checked:
+async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: Mapping[str, Tool]) -> Checked:
     """Which values are right, as the author's checks say. One that fails itself says nothing: its value is not used."""
     declared = flow.all_inputs() if flow is not None else {}
     found = Checked({}, {}, {})

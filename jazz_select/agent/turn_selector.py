@@ -115,7 +115,7 @@ class TurnSelector:
         pending = _of_top(request.conversation.pending, active)
         idle = active is not None and active.status != "active"
         beside = active is not None and not idle
-        answer: which.Heard = "" if request.conversation.question is None else which.heard(request, beside=beside)
+        answer: which.Heard = "" if request.conversation.question is None else which.read_answer(request, beside=beside)
         begun, at_once = await self._settled(begun, pending)
         if at_once is None:
             at_once = await self._at_once(begun, pending, answer)

@@ -20,12 +20,12 @@ from jazz_select.cli.session import (
     catalogue,
     changes_note,
     count_flows,
+    index_place,
     is_there,
     look_here,
     nothing_synced,
-    opened,
+    open_index,
     opened_for_reading,
-    place,
     require_flows,
     require_folder,
     sync_command,
@@ -86,7 +86,7 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
     with TemporaryDirectory() as passing:
         # A dry run leaves no trace, so it does not make an index either.
         empty = {"index": Path(passing)} if given.dry_run and not is_there(settings) else {}
-        async with opened(settings.model_copy(update=empty)) as memory:
+        async with open_index(settings.model_copy(update=empty)) as memory:
             with progress("indexing flows") as update:
                 report = await sync_registry(
                     memory,
@@ -100,7 +100,7 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
                 )
     return {
         "agent_id": settings.agent_id,
-        "index": place(settings),
+        "index": index_place(settings),
         "embedder": memory.embedder,
         "dry_run": report.dry_run,
         "created": report.created,
@@ -146,10 +146,10 @@ def list_flows(settings: "Settings", given: "ListCommand") -> None:
     """Show what is in the index for the agent."""
     flows = asyncio.run(_listed(settings))
     if given.json:
-        emit({"agent_id": settings.agent_id, "index": place(settings), "flows": flows})
+        emit({"agent_id": settings.agent_id, "index": index_place(settings), "flows": flows})
     elif flows:
         columns = {"flow": "[bold]{flow_name}[/]", "type": "[dim]{flow_type}[/]", "description": "{description}"}
-        count = f"{counted(len(flows), 'flow')}: agent {settings.agent_id}, index {place(settings)}"
+        count = f"{counted(len(flows), 'flow')}: agent {settings.agent_id}, index {index_place(settings)}"
         show([table(flows, columns), line(count, style="dim")])
     if not flows:
         hint(str(nothing_synced(settings)))

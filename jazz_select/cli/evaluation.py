@@ -15,7 +15,14 @@ from rich.text import Text
 
 from jazz_select.agent import Agent
 from jazz_select.build import load_factory, made_by, open_selector
-from jazz_select.cli.session import catalogue, logged_entries, look_here, opened_for_reading, place, require_flows
+from jazz_select.cli.session import (
+    catalogue,
+    index_place,
+    logged_entries,
+    look_here,
+    opened_for_reading,
+    require_flows,
+)
 from jazz_select.cli.terminal import (
     Column,
     emit,
@@ -207,7 +214,9 @@ def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> 
     if found.misses:
         title = "1 miss" if len(found.misses) == 1 else f"{len(found.misses)} misses"
         yield table(told["misses"], {">rank": f"{{rank|>{DEPTH}}}", title: _missed}, most=_MISSES)
-    index = f"agent {settings.agent_id}, index {place(settings)}" if _is_deployed(given) else "as they are written"
+    index = (
+        f"agent {settings.agent_id}, index {index_place(settings)}" if _is_deployed(given) else "as they are written"
+    )
     took = "" if found.p50_s is None else f", {milliseconds(found.p50_s)} a request"
     where = f"flows {settings.flows}, {index}, embedder {found.embedder}, top-k {settings.top_k}{took}"
     yield line(where, style="dim")

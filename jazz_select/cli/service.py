@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from jazz_select.cli.session import look_for_flows, look_here
-from jazz_select.cli.terminal import heard, hint, printable
+from jazz_select.cli.terminal import hint, log_to, printable
 from jazz_select.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ async def _serve(
 ) -> None:
     from jazz_select.service.app import make_app
     from jazz_select.service.http.limits import Lifecycle
-    from jazz_select.service.opened import opened
+    from jazz_select.service.opened import open_service
     from jazz_select.service.server import serve
 
     async with (
-        opened(settings, sources, said=hint, allow_delete=given.yes) as served,
+        open_service(settings, sources, said=hint, allow_delete=given.yes) as served,
         _mcp(served, sources, given) as parts,
         _reloading(served, given),
         _settling(served),
@@ -202,13 +202,13 @@ async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given
     """Answer one client on standard in- and output, until it leaves."""
     from jazz_select.service.mcp.gateway import open_gateways
     from jazz_select.service.mcp.server import AgentServer, serve_stdio
-    from jazz_select.service.opened import opened
+    from jazz_select.service.opened import open_service
 
     if len(sources) != 1:
         msg = "--mcp stdio serves one agent to one client: leave --agents out, and name its flows with --flows"
         raise ConfigError(msg)
     async with (
-        opened(settings, sources, said=hint, allow_delete=given.yes) as served,
+        open_service(settings, sources, said=hint, allow_delete=given.yes) as served,
         open_gateways(_servers(sources)) as gateways,
     ):
         (running,) = served.values()
@@ -296,10 +296,10 @@ def _logging(*, access: bool) -> Generator[None]:
     news.setFormatter(form)
     with ExitStack() as stack:
         for name in _LOGGERS:
-            stack.enter_context(heard(name, trouble))
-        stack.enter_context(heard("jazz_select.service.running", news, level=logging.INFO))
+            stack.enter_context(log_to(name, trouble))
+        stack.enter_context(log_to("jazz_select.service.running", news, level=logging.INFO))
         if access:
-            stack.enter_context(heard("jazz_select.access", lines, level=logging.INFO, alone=True))
+            stack.enter_context(log_to("jazz_select.access", lines, level=logging.INFO, alone=True))
         else:
-            stack.enter_context(heard("jazz_select.access", logging.NullHandler(), alone=True))
+            stack.enter_context(log_to("jazz_select.access", logging.NullHandler(), alone=True))
         yield

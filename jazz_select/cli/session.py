@@ -57,7 +57,7 @@ def look_here() -> None:
         sys.path.append(here)
 
 
-def place(settings: "Settings") -> str:
+def index_place(settings: "Settings") -> str:
     """Where the index is, in words."""
     return encodable(settings.url or str(settings.index))
 
@@ -68,7 +68,7 @@ def is_there(settings: "Settings") -> bool:
 
 
 @asynccontextmanager
-async def opened(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
+async def open_index(settings: "Settings") -> AsyncGenerator["ProceduralMemory"]:
     """The memory that the settings name, made where there is none."""
     with waiting("opening the index"):
         memory = await open_memory(settings)
@@ -81,7 +81,7 @@ async def opened_for_reading(settings: "Settings") -> AsyncGenerator["Procedural
     """The memory that the settings name; a folder that is not there is not made."""
     if not is_there(settings):
         raise nothing_synced(settings)
-    async with opened(settings) as memory:
+    async with open_index(settings) as memory:
         yield memory
 
 
@@ -127,7 +127,7 @@ def logged_entries(file: Path, settings: "Settings", *, corrected: bool = False)
 def nothing_synced(settings: "Settings") -> ConfigError:
     """The error for an agent without flows."""
     other = " (--agent-id names another one)" if is_there(settings) else ""
-    where = f"agent {settings.agent_id!r}{other} has no flows in the index {place(settings)}"
+    where = f"agent {settings.agent_id!r}{other} has no flows in the index {index_place(settings)}"
     msg = f"{where}: run {sync_command(settings)} first"
     return ConfigError(msg)
 

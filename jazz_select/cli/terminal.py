@@ -214,7 +214,7 @@ def waiting(title: str) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def heard(name: str, handler: logging.Handler, *, level: int | None = None, alone: bool = False) -> Generator[None]:
+def log_to(name: str, handler: logging.Handler, *, level: int | None = None, alone: bool = False) -> Generator[None]:
     """A logger's lines go to a handler while the block runs, from a level on; with `alone` to no other."""
     logger = logging.getLogger(name)
     before = logger.level, logger.propagate
@@ -242,7 +242,7 @@ def reporting(*, debug: bool = False) -> Generator[None]:
     log: logging.Handler = logging.StreamHandler() if debug else logging.NullHandler()
     log.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
     try:
-        with heard("jazz_select", log, level=logging.DEBUG if debug else None):
+        with log_to("jazz_select", log, level=logging.DEBUG if debug else None):
             yield
     except JazzSelectError as error:
         fail(error, traceback=debug)

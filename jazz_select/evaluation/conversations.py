@@ -21,7 +21,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import read_document
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.routing.schemas.validity import finder
-from jazz_select.text import beginning, counted, json_line, meant
+from jazz_select.text import beginning, counted, json_line, misspelt
 
 if TYPE_CHECKING:
     from jazz_select.flow.base import BaseFlow
@@ -83,7 +83,7 @@ class ExpectedCall(Strict):
         return cast("object", given)
 
     def __str__(self) -> str:
-        return called(self.tool, self.arguments)
+        return call_line(self.tool, self.arguments)
 
 
 class Expected(Strict):
@@ -127,7 +127,7 @@ class Called:
     status: str = "ok"
 
     def __str__(self) -> str:
-        return called(self.tool, self.arguments) + ("" if self.status == "ok" else f" ({self.status})")
+        return call_line(self.tool, self.arguments) + ("" if self.status == "ok" else f" ({self.status})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +255,7 @@ def agrees(wanted: object, given: object) -> bool:
     return isinstance(wanted, bool) == isinstance(given, bool) and wanted == given
 
 
-def called(tool: str, arguments: Mapping[str, Any]) -> str:
+def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
     """A call in one line."""
     return f"{tool}({', '.join(f'{name}={_json(value)}' for name, value in arguments.items())})"
 
@@ -519,7 +519,7 @@ def _unknown(
     for path, kind, name in _named(case):
         known = flows if kind == "flow" else tools
         if known is not None and name not in known:
-            yield path, f"there is no {kind} {meant(name, list(known))}"
+            yield path, f"there is no {kind} {misspelt(name, list(known))}"
 
 
 def _named(case: ConversationCase) -> Iterator[tuple[_Path, str, str]]:

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from jazz_select.evaluation.checks.wording import is_broad
-from jazz_select.evaluation.overlay import spelled, storable
+from jazz_select.evaluation.overlay import spelled, yaml_text
 from jazz_select.evaluation.route import Routed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.static import unit_rows
-from jazz_select.memory.encoder import printable, spoken_name
+from jazz_select.memory.encoder import indexable, spoken_name
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors, stages_of
 
@@ -85,7 +85,7 @@ def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
     for entry in entries:
         if entry.right is None:
             continue
-        one = Correction(request=storable(entry.request), right=entry.right, first=entry.first, ids=(entry.id,))
+        one = Correction(request=yaml_text(entry.request), right=entry.right, first=entry.first, ids=(entry.id,))
         if why := _why_not(entry, known):
             refused.append(one.refused(why))
             continue
@@ -132,7 +132,7 @@ def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
     first = stages_of(embedder)[0]
     if not texts:
         return np.zeros((0, first.dim), np.float32)
-    return unit_rows(np.asarray(first.embed([printable(text) for text in texts]), np.float32))
+    return unit_rows(np.asarray(first.embed([indexable(text) for text in texts]), np.float32))
 
 
 def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:

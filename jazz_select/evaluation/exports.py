@@ -101,7 +101,7 @@ def flow_evaluator() -> type[Any]:
     base: Any = _package("evaluators").Evaluator
 
     def evaluate(_: object, ctx: Any) -> Mapping[str, Any]:
-        return compared(ctx.expected_output or (), ctx.output or ())
+        return compare_choices(ctx.expected_output or (), ctx.output or ())
 
     told = "Whether the chosen flows are the expected ones, and which share of those was chosen."
     # Made while it is asked for: the class of which it is one is there only where the package is.
@@ -109,7 +109,7 @@ def flow_evaluator() -> type[Any]:
     return dataclass(made)
 
 
-def compared(expected: Iterable[str], chosen: Iterable[str]) -> dict[str, bool | float]:
+def compare_choices(expected: Iterable[str], chosen: Iterable[str]) -> dict[str, bool | float]:
     """What `ChosenFlows` says: `right_flows`, whether they are the same ones, and `found`, the share that was chosen.
 
     Where nothing is expected, nothing is there to be found: the share is 1 where nothing was chosen, else 0.

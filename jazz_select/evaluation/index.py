@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import jazz_select
 from jazz_select.errors import IndexLockedError, IndexUnusableError
-from jazz_select.flow.base import BaseFlow, digest_of
+from jazz_select.flow.base import BaseFlow, flows_digest
 from jazz_select.ports import Embedder
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def indexed(
 def _folder(cache: Path, registry: Mapping[str, BaseFlow], embedder: str | Embedder, language: str) -> Path:
     """Where this catalogue's index is, with room made for it."""
     name = embedder if isinstance(embedder, str) else embedder.identity
-    key = f"{jazz_select.__version__} {name} {language} {digest_of(registry.values())}"
+    key = f"{jazz_select.__version__} {name} {language} {flows_digest(registry.values())}"
     folder = cache / "indexes" / hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
     if not folder.exists() and folder.parent.is_dir():
         others = sorted(folder.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)

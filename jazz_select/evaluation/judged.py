@@ -10,7 +10,7 @@ from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.route import DEPTH, Outcome, Routed
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.text import meant
+from jazz_select.text import misspelt
 
 Verdict = Literal["right", "wrong", "open"]
 """`open`: a model would have to say, and none was asked."""
@@ -209,7 +209,7 @@ def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Fl
         if not equals or not name:
             raise ConfigError(f"{text[:_LONGEST]!r} is no floor under a measure: write for example R@1=.8")
         if name.casefold() not in known:
-            raise ConfigError(f"there is no measure {meant(name, measures)}; there are {', '.join(measures)}")
+            raise ConfigError(f"there is no measure {misspelt(name, measures)}; there are {', '.join(measures)}")
         found.append(Floor(known[name.casefold()], _number(text, number)))
     return tuple(found)
 

@@ -88,7 +88,7 @@ class Learned(Framed):
         what = f"{counted(len(self.added), 'example')} learned for {counted(flows, 'flow')}"
         what += f", from {counted(self.corrections, 'correction')}"
         what = f"nothing was learned: {self.nothing}" if self.version is None else what
-        return f"{what}; {told(self.gain)}" if self.gain else what
+        return f"{what}; {gain_text(self.gain)}" if self.gain else what
 
     def numbered(self, number: int) -> "Learned":
         """With the number that its version got in a file."""
@@ -112,7 +112,7 @@ class Learned(Framed):
         return [dict(zip(columns, row, strict=True)) for row in rows], columns
 
 
-def told(gain: Gain) -> str:
+def gain_text(gain: Gain) -> str:
     """A gain in words."""
     change = gain.after - gain.before
     return (

@@ -18,7 +18,7 @@ from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import Case, read_entries
 from jazz_select.evaluation.whole_files import locked, write_whole
 from jazz_select.flow.base import BaseFlow, FlowRegistry
-from jazz_select.memory.encoder import printable
+from jazz_select.memory.encoder import indexable
 
 FORMAT = 1
 _KEPT, _MOST_TEXTS = 10, 40_000
@@ -253,9 +253,9 @@ def spelled(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def storable(text: str) -> str:
+def yaml_text(text: str) -> str:
     """A text as the file holds it: on one line, without what YAML would read as something else."""
-    return " ".join(printable(text).split())
+    return " ".join(indexable(text).split())
 
 
 def now() -> str:

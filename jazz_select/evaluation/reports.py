@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 from jazz_select.evaluation.cases import NONE
 from jazz_select.evaluation.judged import Judged, Measure
 from jazz_select.evaluation.scores import Evaluation
-from jazz_select.evaluation.tables import folded, markdown, markdown_table, one_cell
+from jazz_select.evaluation.tables import details_block, markdown, markdown_table, one_cell
 from jazz_select.text import as_text, clean
 
 _FLOWS, _PAIRS, _MISSES, _PROBLEMS = 10, 10, 30, 20
@@ -103,7 +103,7 @@ def _sections(evaluation: Evaluation, failed: Sequence[str]) -> Iterator[str]:
 
 def _folded(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
     if rows:
-        yield folded(title, markdown_table(headers, rows))
+        yield details_block(title, markdown_table(headers, rows))
 
 
 def none_line(evaluation: Evaluation) -> str:

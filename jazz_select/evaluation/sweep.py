@@ -181,7 +181,7 @@ def sweep(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, *, at:
     )
 
 
-def counted(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy) -> Setting:
+def count_outcomes(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy) -> Setting:
     """What a policy with its thresholds leads to, case by case."""
     settling = policy.settling
     outcomes = [(route.outcome_under(settling), route, expect) for route, expect in cases]
@@ -220,7 +220,7 @@ def _held_out(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, at
         rest = [case for other, each in enumerate(folds) if other != number for case in each]
         best = _best(list(_settings(rest, policy)), at) or Setting()
         chosen = replace(policy, skip_llm_above=best.skip_llm_above, abstain_below=best.abstain_below)
-        found.append(counted(fold, chosen))
+        found.append(count_outcomes(fold, chosen))
     return Setting(
         cases=len(cases), unasked=sum(each.unasked for each in found), right=sum(each.right for each in found)
     )

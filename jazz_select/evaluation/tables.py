@@ -46,7 +46,7 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> 
     lines = [
         f"| {' | '.join(map(markdown, headers))} |",
         f"|{'|'.join('---:' if number else '---' for number in numbers)}|",
-        *(f"| {' | '.join(markdown(shown(cell)) for cell in row)} |" for row in kept),
+        *(f"| {' | '.join(markdown(table_cell(cell)) for cell in row)} |" for row in kept),
     ]
     if more:
         lines += ["", f"… and {more:,} more rows"]
@@ -59,7 +59,7 @@ def markdown(text: str) -> str:
     return _MENTION.sub(lambda found: f"{found[0]}\u2060", escaped)
 
 
-def folded(title: str, text: str) -> str:
+def details_block(title: str, text: str) -> str:
     """What Markdown shows when somebody asks for it."""
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
@@ -106,7 +106,7 @@ class Framed:
         raise NotImplementedError
 
 
-def shown(value: object) -> str:
+def table_cell(value: object) -> str:
     """A value as it stands in a cell: a float with three digits after the point, None as a dash."""
     if value is None:
         return _UNKNOWN
@@ -117,7 +117,7 @@ def shown(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(shown, cast("Sequence[object]", value)[:_LONGEST]))
+        return ", ".join(map(table_cell, cast("Sequence[object]", value)[:_LONGEST]))
     return as_text(value)
 
 
@@ -133,7 +133,7 @@ def _bounded(rows: Iterable[Sequence[object]]) -> tuple[list[Sequence[object]], 
 
 def _html_cell(value: object) -> str:
     aligned = ' style="text-align:right"' if is_number(value) else ""
-    return f"<td{aligned}>{_html(shown(value))}</td>"
+    return f"<td{aligned}>{_html(table_cell(value))}</td>"
 
 
 def _html(text: str) -> str:

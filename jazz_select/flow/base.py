@@ -561,7 +561,7 @@ def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> No
         raise UnconnectedToolsError(lacking, connected=connected)
 
 
-def digest_of(flows: Iterable[BaseFlow]) -> str:
+def flows_digest(flows: Iterable[BaseFlow]) -> str:
     """Of all that a catalogue says, whatever the order of flows and files: equal where nothing that counts changed."""
     told = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in flows)
     return sha256("\n".join(told).encode(errors="surrogatepass")).hexdigest()

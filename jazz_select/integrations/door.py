@@ -105,7 +105,7 @@ class AskedCall:
     @property
     def about(self) -> dict[str, str]:
         """What to keep of it and to show: its title, the question to ask, the reason, and what a yes is for."""
-        return asked_about(self.call, self.verdict.reason if isinstance(self.verdict, Ask) else "")
+        return approval_request(self.call, self.verdict.reason if isinstance(self.verdict, Ask) else "")
 
 
 class FlowDoor:
@@ -344,7 +344,7 @@ class FlowDoor:
             raise ConfigError(msg)
 
 
-def asked_about(call: ToolCall, reason: str) -> dict[str, str]:
+def approval_request(call: ToolCall, reason: str) -> dict[str, str]:
     """What to keep of a call that has to be approved, and to show: in the words of every other door."""
     asked = question(call.display_name, call.words, call.arguments)
     return {"title": call.title, "question": asked, "reason": reason, "identity": call.identity}
@@ -496,7 +496,7 @@ def _said_by(part: object) -> object:
     return part if isinstance(part, str) else getattr(part, "content", None)
 
 
-def told(outcome: CallOutcome, *, own: bool = True) -> str:
+def outcome_text(outcome: CallOutcome, *, own: bool = True) -> str:
     """What became of a call, as a model is told: what the tool gave as JSON, or why there is nothing.
 
     Where a call that was made before may be another's (`own` is false), nothing of what it came to is said.

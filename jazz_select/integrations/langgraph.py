@@ -6,7 +6,7 @@ What needs a yes interrupts the graph: compile it with a checkpointer, and resum
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from jazz_select.integrations.door import OPEN, FlowDoor, check_door, kept_in, told
+from jazz_select.integrations.door import OPEN, FlowDoor, check_door, kept_in, outcome_text
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import tool_schemas
@@ -82,7 +82,7 @@ class FlowNodes:
         asks = [about for call in sound if (about := await self._asks(call, shown[call["name"]], place))]
         # Also where nothing is asked about any more: what was answered to before is heard.
         if any(shown[call["name"]].destructive or self._door.may_ask(shown[call["name"]]) for call in sound):
-            asks = await asked_about(asks)
+            asks = await pending_approvals(asks)
         yes = _agreed(asks) if asks else dict[str, bool]()
         asked_for = {str(each["id"]): str(each["identity"]) for each in asks}
         made: list[ToolMessage] = []
@@ -93,7 +93,7 @@ class FlowNodes:
                 agreed = asked_for.get(own, "")
                 made_of = shown[call["name"]], call["args"]
                 outcome = await self._door.call(*made_of, call_id=known_as, agreed=own in yes, identity=agreed)
-                said, status = told(outcome), "error" if outcome.error else "success"
+                said, status = outcome_text(outcome), "error" if outcome.error else "success"
             elif own in yes:
                 said = _REFUSED
             made.append(ToolMessage(said, tool_call_id=own, name=call["name"], status=status))
@@ -115,7 +115,7 @@ def _unread(call: InvalidToolCall) -> ToolMessage:
 
 
 @task
-async def asked_about(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
+async def pending_approvals(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What is asked about, as it was first: LangGraph keeps what a task gave, and a node that is resumed runs again."""
     return calls
 

@@ -8,7 +8,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
-from jazz_select.integrations.door import FlowDoor, Shown, check_door, keep_in, kept_in, mark_of, run_in, text_in, told
+from jazz_select.integrations.door import (
+    FlowDoor,
+    Shown,
+    check_door,
+    keep_in,
+    kept_in,
+    mark_of,
+    outcome_text,
+    run_in,
+    text_in,
+)
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import input_schema
@@ -96,7 +106,7 @@ class FlowAgentParts:
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
             agreed, place = ctx.is_tool_approved(name, ctx.tool_call_id) is True, _place(ctx, ctx.tool_call_id)
             made = await self._door.call(tool, arguments, call_id=place, agreed=agreed, keeps=ctx.context)
-            return told(made, own=bool(run_in(ctx.context)))
+            return outcome_text(made, own=bool(run_in(ctx.context)))
 
         return FunctionTool(
             name=name,

@@ -13,12 +13,12 @@ from jazz_select.integrations.door import (
     OPEN,
     FlowDoor,
     Shown,
-    asked_about,
+    approval_request,
     check_door,
     kept_in,
     mark_of,
+    outcome_text,
     text_in,
-    told,
 )
 from jazz_select.integrations.fitting import framework
 from jazz_select.routing.tool_call import CallOutcome
@@ -58,10 +58,10 @@ def keep(ctx: RunContext[Any], kept: Mapping[str, Any] | None) -> None:
 def returned(made: CallOutcome) -> Any:
     """What a call returned, or else raised, so that pydantic-ai hears what became of it."""
     if made.status == "asked":
-        raise ApprovalRequired(asked_about(made.call, made.reason))
+        raise ApprovalRequired(approval_request(made.call, made.reason))
     if made.error is None:
         return made.output
-    raise ModelRetry(told(made)) if made.error.fault == "arguments" else ToolFailed(told(made))
+    raise ModelRetry(outcome_text(made)) if made.error.fault == "arguments" else ToolFailed(outcome_text(made))
 
 
 def call_id(ctx: RunContext[Any]) -> str:

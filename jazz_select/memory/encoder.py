@@ -51,7 +51,7 @@ _NOTED_TERMS = 1 << 16
 five thousand terms that are in two of them or more; what is left out where there are far more is nearly as rare."""
 
 
-def printable(text: str) -> str:
+def indexable(text: str) -> str:
     """The text without control characters and lone surrogates, which no engine takes; white space stays apart."""
     return text.strip() if text.isprintable() else _CONTROL.sub(" ", text).strip()
 
@@ -63,7 +63,7 @@ def spoken_name(name: str) -> str:
 
 def folded_alias(text: str) -> str:
     """What two spellings of a name have in common: its words, in lower case."""
-    return spoken_name(printable(text)).casefold()
+    return spoken_name(indexable(text)).casefold()
 
 
 def dense_texts(card: FlowCard) -> tuple[str, ...]:
@@ -73,12 +73,12 @@ def dense_texts(card: FlowCard) -> tuple[str, ...]:
     parameters are kept, and do not drown what the flow is. Without examples, as for bare tools, everything else that
     is said of it comes first.
     """
-    name, description = spoken_name(card.name), printable(card.description)
+    name, description = spoken_name(card.name), indexable(card.description)
     first = _SENTENCE_END.split(description, maxsplit=1)[0]
-    said = f"{name}: {description} {printable(card.condition)}".strip() if card.examples else f"{name}: {description}"
+    said = f"{name}: {description} {indexable(card.condition)}".strip() if card.examples else f"{name}: {description}"
     texts = (said if card.examples else lexical_text(card), said, first, name)
     own = tuple(text for text in texts if text) or (card.name,)
-    return (*own, *(printable(text) for text in card.examples))
+    return (*own, *(indexable(text) for text in card.examples))
 
 
 def own_worth(card: FlowCard) -> float:
@@ -95,7 +95,7 @@ def own_worth(card: FlowCard) -> float:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(spoken_name(printable(text)).casefold())
+    return _WORD.findall(spoken_name(indexable(text)).casefold())
 
 
 def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, worth: float | None = None) -> Vectors:
@@ -138,7 +138,7 @@ def lexical_parts(card: FlowCard) -> tuple[str, ...]:
         parts = (*[name] * _NAME_WEIGHT, *told)
     else:
         parts = (*[name] * _BARE_NAME_WEIGHT, _without_name(card))
-    return tuple(printable(part) for part in parts)
+    return tuple(indexable(part) for part in parts)
 
 
 def _without_name(card: FlowCard) -> str:
@@ -151,18 +151,18 @@ def _without_name(card: FlowCard) -> str:
 
 def lexical_text(card: FlowCard) -> str:
     """All of the flow's own text."""
-    return printable(card.text) or f"{spoken_name(card.name)} {printable(card.description)}".strip()
+    return indexable(card.text) or f"{spoken_name(card.name)} {indexable(card.description)}".strip()
 
 
 def payload(card: FlowCard) -> dict[str, Any]:
     """What is stored beside the vectors and comes back with a hit."""
     return {
         "flow_id": card.id,
-        "flow_name": printable(card.name),
+        "flow_name": indexable(card.name),
         "flow_type": card.type,
-        "description": printable(card.description),
-        "condition": printable(card.condition),
-        "desired_effects": [printable(effect) for effect in card.desired_effects],
+        "description": indexable(card.description),
+        "condition": indexable(card.condition),
+        "desired_effects": [indexable(effect) for effect in card.desired_effects],
         "priority": list(card.priority),
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.points import fault_at
-from jazz_select.memory.fit.model import MOST_SIZED, RecallModel, Signals, in_order
+from jazz_select.memory.fit.model import MOST_SIZED, RecallModel, Signals, best_first
 from jazz_select.memory.requests import (
     LONG,
     MEANT_WEIGHT,
@@ -78,7 +78,7 @@ async def fused_candidates(
         if clear < EVEN:
             query, evidence = queries[-1], found[-1]
     named = _named(store, model, query, asked.request)
-    order = in_order(scores)
+    order = best_first(scores)
     if named is not None:  # before all others, though recall may not have found it
         scores = {**scores, named: max(scores.values(), default=0.0)}
         order = [named, *(key for key in order if key != named)]

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from jazz_select.errors import ConfigError
-from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, TermCounts, printable
+from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, TermCounts, indexable
 from jazz_select.memory.fit.model import MOST_SIZED
 from jazz_select.ports import FlowStore, HybridQuery, Vectors
 from jazz_select.threads import in_thread
@@ -89,7 +89,7 @@ MEANT_WEIGHT = 0.5
 """What the wanted part counts beside the whole: with all of it, requests suffer that only seem to deny something."""
 
 
-def meant(request: str) -> str:
+def wanted_part(request: str) -> str:
     """The wanted part of "not a refund, an exchange"; empty where nothing is denied, or nothing is left.
 
     Only a short sentence is read so, and only where what is wanted comes last: "I paid, but it did not arrive" says
@@ -145,13 +145,13 @@ class EncodedRequest:
         query, focus, notes = said.query, said.focus, said.notes
         if len(query) > MAX_QUERY_CHARS:
             notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
-        widened = printable(query[:MAX_QUERY_CHARS])
-        request = printable(focus[:MAX_QUERY_CHARS]) or widened
+        widened = indexable(query[:MAX_QUERY_CHARS])
+        request = indexable(focus[:MAX_QUERY_CHARS]) or widened
         return cls(
             request=request,
             widened=widened if widened != request else "",
             clauses=clauses(request) if request else (),
-            meant=meant(request) if _DENYING.search(request) else "",
+            meant=wanted_part(request) if _DENYING.search(request) else "",
             content_words=lexical.content_words(request) if widened != request else 0,
             notes=notes,
         )
@@ -266,7 +266,7 @@ def sentences(text: str) -> tuple[str, ...]:
     found: list[str] = []
     pending = ""
     for line in text.splitlines():
-        for piece in _END.split(" ".join(printable(line).split())):
+        for piece in _END.split(" ".join(indexable(line).split())):
             pending = f"{pending} {piece}".strip()
             if len(pending) >= _SHORTEST:
                 found += _cut(pending)

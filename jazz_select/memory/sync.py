@@ -9,7 +9,7 @@ from typing import Any, cast
 from threadpoolctl import threadpool_limits
 
 from jazz_select.errors import ConfigError, SyncDeletesError
-from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, payload, printable
+from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, indexable, payload
 from jazz_select.memory.engines.points import FINGERPRINT, fault_at, fault_in
 from jazz_select.memory.fit.learning import catalogue_digest, fit_stages, sample
 from jazz_select.memory.fit.model import RecallModel
@@ -298,7 +298,7 @@ class IndexWriter:
         terms: TermCounts,
     ) -> RecallModel:
         encoder = self._encoder
-        vectors = encoder.embed([printable(text) for text, _ in cases])
+        vectors = encoder.embed([indexable(text) for text, _ in cases])
         stages = [
             (
                 {flow: encoder.of_stage(stage, each) for flow, each in rows.items()},

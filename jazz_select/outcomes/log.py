@@ -172,7 +172,7 @@ FEEDBACK: Final = 'INSERT INTO feedback (entry, at, "right", note, source) VALUE
 READ: Final = f"SELECT {_NAMES} FROM entries"  # noqa: S608 - likewise
 
 
-def named(path: object) -> Path:
+def log_path(path: object) -> Path:
     """The path of a log's file; SQLite's name for a database in memory is refused."""
     if isinstance(path, str | os.PathLike):
         text: object = os.fspath(cast("str | os.PathLike[Any]", path))
@@ -521,7 +521,7 @@ class OutcomeLog:
             OutcomeLogError: The file cannot be used: it is another program's, damaged, of another version, or cannot
                 be written.
         """
-        file = named(path)
+        file = log_path(path)
         made(file)
         self._begin(file, keep_days, max_entries, redact, text=text)
 
@@ -542,7 +542,7 @@ class OutcomeLog:
             ConfigError: The path names no file.
             OutcomeLogError: It is not there, or cannot be used.
         """
-        file = named(path)
+        file = log_path(path)
         if not file.is_file():
             raise OutcomeLogError(str(file), "it is not there", advice="FlowSelector(…, log=PATH) writes one")
         with reading(file):

@@ -74,7 +74,7 @@ async def verdict_of(approve: Approve | None, call: ToolCall, policy: ApprovalPo
     return Deny(f"approve said {type(verdict).__name__}, which is neither Allow nor Deny nor Ask")
 
 
-def answered(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None) -> Approve:
+def answered_approver(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None) -> Approve:
     """Who lets calls pass once somebody has answered: each that was asked about once, and just as it was.
 
     Raises:

@@ -14,7 +14,7 @@ from jazz_select.errors import ConfigError, DecisionCallbackError, FlowValidatio
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, answered, engine_approver
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, answered_approver, engine_approver
 from jazz_select.routing.decisions.points import (
     MIN_COMPATIBILITY,
     ChainAnalyzer,
@@ -34,7 +34,7 @@ from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, may_re
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import describe_error, meant
+from jazz_select.text import describe_error, misspelt
 from jazz_select.threads import in_daemon_thread, run_with_timeout
 from jazz_select.values import Tier
 from jazz_select.words import folded_name
@@ -85,7 +85,7 @@ def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
         names = [step] if isinstance(step, str) else _names(step)
         if names is None:
             raise _wrong(flow, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
-        strange = [meant(name, flow.own_tools) for name in dict.fromkeys(names) if name not in flow.own_tools]
+        strange = [misspelt(name, flow.own_tools) for name in dict.fromkeys(names) if name not in flow.own_tools]
         if strange:
             raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
     return tuple(steps)
@@ -369,7 +369,7 @@ class FlowExecutor:
         run = RunContext(dict(result.context), last_tool=last, fixed=result.fixed)
         run.records += done
         run.call_id = lambda tool, _: ids.pop() if ids and tool == asked.tool else ""
-        run.approve, run.approve_chosen = answered([asked], answer, self._approve), self._approve_chosen
+        run.approve, run.approve_chosen = answered_approver([asked], answer, self._approve), self._approve_chosen
         return await self._passed(run, result.rest)
 
     def _named(self, step: Step | Tool) -> Step:
@@ -420,7 +420,7 @@ class FlowExecutor:
                 tier=Tier.DETERMINISTIC if known else Tier.OPEN,
                 reason="planned" if known else "unknown",
                 status="ok" if known else "open",
-                error="" if known else f"there is no tool {step!r}{meant(step, [*self._tools]).removeprefix(step)}",
+                error="" if known else f"there is no tool {step!r}{misspelt(step, [*self._tools]).removeprefix(step)}",
             )
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates, dropped = await self._read(self._candidates, run, point)

@@ -31,9 +31,9 @@ from jazz_select.text import as_text, describe_error
 from jazz_select.threads import (
     MOST_RUNNING,
     Threaded,
-    called,
     in_daemon_thread,
     is_async,
+    run_unbounded,
     run_with_timeout,
     spent_budget,
     wait_or_abandon,
@@ -479,7 +479,7 @@ def _unheard(call: ToolCall, timeout_s: float | None) -> str:
 
 async def _called(function: Callable[[], object]) -> object:
     try:
-        return await called(function, name="jazz-select-tool", most_running=MOST_RUNNING)
+        return await run_unbounded(function, name="jazz-select-tool", most_running=MOST_RUNNING)
     except SystemExit as left:  # it would end the event loop, and everything else that runs in it
         raise RuntimeError(describe_error(left)) from left
 

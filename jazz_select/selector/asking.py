@@ -96,7 +96,7 @@ def in_question(candidates: Sequence[Candidate], chances: Mapping[str, float], *
     return order[: max(len(near), at_least)]
 
 
-def question_of(
+def flow_question(
     candidates: Sequence[Candidate], flows: Mapping[str, BaseFlow], request: str, *, more: bool = False
 ) -> UserQuestion | None:
     """What to ask about these flows; None where they are not two or three that can run.

@@ -12,7 +12,7 @@ from jazz_select.errors import ConfigError, ModelError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, posteriors
 from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, side_by_side
-from jazz_select.stages import SHARED, OwnAnswers, likely
+from jazz_select.stages import SHARED, OwnAnswers, joint_probability
 from jazz_select.text import describe_error, in_log
 from jazz_select.threads import Deadline
 from jazz_select.travel import JsonData
@@ -87,7 +87,7 @@ class Calibration(JsonData):
         return self.decider_scoped if scoped else self.decider
 
 
-def fitted(told: Iterable[tuple[float, bool]]) -> Line:
+def fit_line(told: Iterable[tuple[float, bool]]) -> Line:
     """The line under which what was claimed, and whether it was right, is likeliest; drawn towards what is claimed.
 
     A line that would not rise stays as steep as it was.
@@ -167,10 +167,10 @@ async def calibrated(cases: Sequence[Sample], decider: Deciding | None, *, timeo
         if lost:
             _log.warning("lost=<%d>, cases=<%d> | the decision model gave no answer about some cases", lost, len(some))
     return Calibration(
-        recall=fitted(_by_recall(cases, scoped=False)),
-        decider=fitted(_by_both(asked, scoped=False)),
-        recall_scoped=fitted(_by_recall(cases, scoped=True)),
-        decider_scoped=fitted(_by_both(asked, scoped=True)),
+        recall=fit_line(_by_recall(cases, scoped=False)),
+        decider=fit_line(_by_both(asked, scoped=False)),
+        recall_scoped=fit_line(_by_recall(cases, scoped=True)),
+        decider_scoped=fit_line(_by_both(asked, scoped=True)),
         lost=lost,
     )
 
@@ -186,7 +186,7 @@ def _by_recall(cases: Sequence[Sample], *, scoped: bool) -> Iterator[tuple[float
 def _claimed(narrowed: CandidateSet, *, scoped: bool) -> float | None:
     """P(the first candidate is right), as recall has it; None where it does not say."""
     first = narrowed.candidates[0].confidence if narrowed.candidates else None
-    return first if first is None or not scoped else likely(first, narrowed.in_scope)
+    return first if first is None or not scoped else joint_probability(first, narrowed.in_scope)
 
 
 async def _said(case: Sample, decider: Deciding, timeout_s: float | None) -> DeciderAnswer | str:

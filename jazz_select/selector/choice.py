@@ -18,10 +18,10 @@ from jazz_select.selector.asking import (
     MOST,
     NO_QUESTION,
     again,
+    flow_question,
     in_question,
     named_in,
     question_in,
-    question_of,
 )
 from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Cascade, Sample, calibrated
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, decider_deadline, posterior_bounds, posteriors
@@ -30,7 +30,7 @@ from jazz_select.selector.options import ModelOptions, OnEmpty
 from jazz_select.selector.prompt import Prompt, build_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.retrieval import CandidateSet, Request, SelectRequest, candidate_of
-from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, UserQuestion, likely
+from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, UserQuestion, joint_probability
 from jazz_select.text import describe_error, in_log, in_one_line
 from jazz_select.threads import Deadline, in_daemon_thread
 from jazz_select.values import Candidate, Decision, Reason, Tier
@@ -97,7 +97,7 @@ def _without_flows(choice: Choice, tier: Tier, reason: Reason, *, notes: tuple[s
     return replace(kept, tier=tier, reason=reason, notes=notes)
 
 
-def judge(
+def judge_reply(
     reading: Reading,
     candidates: Sequence[Candidate],
     live: Container[str],
@@ -254,7 +254,9 @@ class ModelChoice:
 
         def read(answer: ChatReply) -> tuple[Reading, Choice]:
             reading = read_reply(answer.text, built().order, of_message=built().reads)
-            return reading, judge(reading, candidates, self.flows, on_empty=on_empty, begun=begun, confirms=confirms)
+            return reading, judge_reply(
+                reading, candidates, self.flows, on_empty=on_empty, begun=begun, confirms=confirms
+            )
 
         offered = {each.flow_id for each in shown}
 
@@ -491,7 +493,7 @@ class Choosing:
     def _repeated(self, question: UserQuestion, answer: str) -> UserQuestion | None:
         """The question once more, in the words of the flows as they are: what came back may say anything."""
         live = [candidate_of(self.flows[each.flow_id]) for each in question.options if each.flow_id in self.flows]
-        whole = question_of(live, self.flows, question.request, more=question.more)
+        whole = flow_question(live, self.flows, question.request, more=question.more)
         if whole is None or len(live) < len(question.options):
             return None
         return again(replace(whole, again=question.again), answer)
@@ -762,7 +764,7 @@ class Choosing:
                 StageRecord(name="user", outcome="passed", why=why)
             )
         asked, more = self._in_question(choice, left)
-        question = question_of(asked, self.flows, left.request.query, more=more)
+        question = flow_question(asked, self.flows, left.request.query, more=more)
         if question is None:
             return choice, left
         beside = ", and it may be something else" if more else ""
@@ -794,7 +796,7 @@ class Choosing:
     @staticmethod
     def _is_in_scope(left: _Left) -> bool:
         scope = left.narrowed.in_scope
-        return scope is None or likely(1.0, scope) >= _LIKELY
+        return scope is None or joint_probability(1.0, scope) >= _LIKELY
 
     def _in_question(self, choice: Choice, left: _Left) -> tuple[list[Candidate], bool]:
         """The flows to ask about, none where it is no question, and whether something else may as well be meant."""

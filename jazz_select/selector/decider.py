@@ -9,7 +9,7 @@ from jazz_select.chat.decisions import DecisionClient
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
 from jazz_select.selector.retrieval import Request
-from jazz_select.stages import likely
+from jazz_select.stages import joint_probability
 from jazz_select.text import beginning, clean, in_one_line
 from jazz_select.threads import Deadline, current_budget
 from jazz_select.values import Candidate, Usage
@@ -147,7 +147,7 @@ def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: 
     sure = [_SOMETHING_ELSE if each.confidence is None else max(each.confidence, _LEAST) for each in candidates]
     none = max(1 - sum(sure), _SOMETHING_ELSE)
     if scoped and in_scope is not None:
-        none = max(none, 1 - likely(1.0, in_scope))
+        none = max(none, 1 - joint_probability(1.0, in_scope))
     share = (1 - none) / sum(sure)
     return {**{each.flow_id: share * own for each, own in zip(candidates, sure, strict=True)}, NONE: none}
 

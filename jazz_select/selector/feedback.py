@@ -9,7 +9,7 @@ from typing import Annotated
 
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError, FlowError
-from jazz_select.flow.base import BaseFlow, FlowRegistry, digest_of
+from jazz_select.flow.base import BaseFlow, FlowRegistry, flows_digest
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import Request
@@ -96,7 +96,7 @@ class Outcomes:
             return ""
         if self._known[0] != registry.version:
             try:
-                digest = digest_of(registry.values())[:_DIGITS]
+                digest = flows_digest(registry.values())[:_DIGITS]
             except FlowError as error:  # of a composite whose parts are not there: no reason not to keep an entry
                 _log.warning("error=<%s> | what the catalogue says is not noted in the log", in_log(error))
                 digest = ""

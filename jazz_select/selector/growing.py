@@ -22,12 +22,12 @@ from jazz_select.selector.prompt import (
     Situation,
     add_text,
     asked_last,
-    fitted,
     flow_element,
     goes_by_number,
     numbered,
     reading_rules,
     state_fields,
+    trim_cards,
 )
 from jazz_select.selector.retrieval import candidate_of
 from jazz_select.text import at_word, estimate_tokens
@@ -207,7 +207,7 @@ def _cards(
     for first, group in groupby(zip(shown, live, strict=True), key=lambda pair: pair[0].turn):
         told = notes if first == turn else list[str]()
         cards = [CandidateCard.of(candidate_of(flow), flow.examples[:_EXAMPLES], told) for _, flow in group]
-        for card in fitted(cards, tokens, told):
+        for card in trim_cards(cards, tokens, told):
             number += 1
             yield replace(card, id=numbered(number, taken=taken))
 

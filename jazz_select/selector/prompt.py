@@ -210,7 +210,7 @@ class CandidateCard:
     """What is shown of one candidate."""
 
     id: str
-    """What it is called: its id until the cards are `fitted`, then its position as text."""
+    """What it is called: its id until the cards are `trim_cards`, then its position as text."""
     name: str
     description: str
     condition: str
@@ -288,7 +288,7 @@ Count = Callable[[str], int]
 """About how many tokens a text takes."""
 
 
-def fitted(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
+def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
     """The candidates within so many tokens together, as far as that can be done without losing what decides.
 
     Examples are a help: of each candidate as many as there is room for, the first of each before the second of any.
@@ -439,7 +439,7 @@ def build_prompt(  # noqa: PLR0913 - options with a name
         )
         for each in candidates
     ]
-    cards = fitted(given, tokens, notes)
+    cards = trim_cards(given, tokens, notes)
     root = ET.Element("selection")
     add_text(root, "facts", told.facts)
     offered = ET.SubElement(root, "candidates")

@@ -26,7 +26,7 @@ _AS_SET: Final = {"llm", "skip_llm_above", "abstain_below", "decider", "max_erro
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
-def digest_of(key: str) -> str:
+def hash_key(key: str) -> str:
     """What is kept of a key: its SHA-256, in hexadecimal."""
     return sha256(key.encode(errors="surrogatepass")).hexdigest()
 
@@ -70,7 +70,7 @@ class ServedAgents(dict[str, RunningCatalogue]):
         """What a key opens, in a time that says nothing of the key; None where it opens nothing."""
         if self.is_open:
             return next(iter(self.values()))
-        digest = digest_of(key or "")
+        digest = hash_key(key or "")
         found = None
         for known, agent_id in self._keys.items():
             if hmac.compare_digest(known, digest) and key:
@@ -170,7 +170,7 @@ def key_digest(key: str, where: str) -> str:
     if len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key:
         msg = f"{where}: a key has at least {LEAST_KEY} characters, of ASCII, without blanks: openssl rand -hex 32"
         raise ConfigError(msg)
-    return digest_of(key)
+    return hash_key(key)
 
 
 def key_of_file(file: Path) -> str:

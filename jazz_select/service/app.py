@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 from jazz_select import __version__
 from jazz_select.errors import JazzSelectError
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.api.answers import ProblemAnswer, answer
+from jazz_select.service.api.answers import ProblemAnswer, json_answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
 from jazz_select.service.http.limits import Door, Lifecycle
 from jazz_select.service.http.observation import ServiceMetrics, Watched
@@ -54,7 +54,7 @@ _PROBLEMS: Final = {
 
 async def document(_: Request) -> Response:
     """The document."""
-    return answer(openapi())
+    return json_answer(openapi())
 
 
 async def page(_: Request) -> Response:

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def opened(
+async def open_service(
     base: Settings,
     agents: Sequence[AgentSource],
     *,

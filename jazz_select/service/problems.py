@@ -76,7 +76,7 @@ def problem(
     )
 
 
-def problem_of(error: BaseException, scope: Scope) -> Response:
+def problem_response(error: BaseException, scope: Scope) -> Response:
     """The answer to a request that ended with an error. Nothing of what is wrong here is told to who asks."""
     request_id: str = scope.get("state", {}).get("request_id", "")
     if isinstance(error, HTTPException):
@@ -101,8 +101,8 @@ def problem_of(error: BaseException, scope: Scope) -> Response:
 
 
 async def answer_problem(request: Request, error: Exception) -> Response:
-    """`problem_of`, as Starlette calls it."""
-    return problem_of(error, request.scope)
+    """`problem_response`, as Starlette calls it."""
+    return problem_response(error, request.scope)
 
 
 def _detail(error: HTTPException) -> str:

@@ -58,7 +58,7 @@ def look(sources: Iterable[str | Path]) -> SeenFiles:
     folders: dict[str, None] = {}
     landmarks: dict[str, None] = {}
     for source in sources:
-        place = placed(source)
+        place = source_location(source)
         if place is None:
             continue
         landmarks.update(dict.fromkeys(_leading_to(place)))
@@ -71,11 +71,11 @@ def look(sources: Iterable[str | Path]) -> SeenFiles:
 
 def roots(sources: Iterable[str | Path]) -> Sequence[str]:
     """The places as paths: as they are called, and as they are where that is a link."""
-    found = [place for source in sources if (place := placed(source)) is not None]
+    found = [place for source in sources if (place := source_location(source)) is not None]
     return list(dict.fromkeys(each for place in found for each in (place, os.path.realpath(place))))
 
 
-def placed(source: str | Path) -> str | None:
+def source_location(source: str | Path) -> str | None:
     """Where a source lies: a path, or the name of what can be imported; None where nothing says it."""
     text = os.path.abspath(source)  # noqa: PTH100 - no link is followed
     if isinstance(source, Path) or os.path.exists(text):  # noqa: PTH110

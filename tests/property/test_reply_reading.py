@@ -5,7 +5,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jazz_select.selector.choice import judge
+from jazz_select.selector.choice import judge_reply
 from jazz_select.selector.reply import read_reply
 from jazz_select.values import Candidate, Reason, flow_id
 from tests.depth import examples
@@ -37,7 +37,7 @@ def test_no_reply_raises_or_runs_what_was_not_offered(reply: object) -> None:
     reading = read_reply(reply, OFFERED)
     assert (reading.status == "ids") == bool(reading.ids)
     assert len(set(reading.ids)) == len(reading.ids)
-    choice = judge(reading, OFFERED, LIVE, on_empty="none")
+    choice = judge_reply(reading, OFFERED, LIVE, on_empty="none")
     assert set(choice.chosen_ids) <= set(IDS) & LIVE
     assert set(reading.ids) <= set(choice.chosen_ids) | set(choice.unresolved)
     assert not set(choice.chosen_ids) & set(choice.unresolved)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select.agent.reading.bare_answer import Wanted, bare_answer, plain_answer
-from jazz_select.agent.reading.grounding import EDGES, dates, folded, numbers, was_said
+from jazz_select.agent.reading.grounding import EDGES, dates, normalized, numbers, was_said
 from jazz_select.consent import Asked, read_consent
 from tests.depth import examples
 
@@ -25,7 +25,7 @@ json = st.recursive(
 def test_a_text_that_was_said_stands_in_the_message(value: str, message: str) -> None:
     if was_said(value, {"type": "string"}, {}, [message]):
         spelt = value.isdecimal() and int(value) in set(numbers(message))
-        assert spelt or folded(value).strip(EDGES + " ") in folded(message)
+        assert spelt or normalized(value).strip(EDGES + " ") in normalized(message)
 
 
 @CASES

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from benchmarks.hostile import REPEATED, WRAPPED, nested, repeated, texts
 from jazz_select.agent import Conversation
 from jazz_select.agent.chain.output_schema import OutputSchema
-from jazz_select.agent.conversation import heard
+from jazz_select.agent.conversation import normalized_message
 from jazz_select.agent.graph.planner import read_decision
 from jazz_select.chat.json_reader import embedded, outside_thoughts, repaired, unquoted, values_in
 from jazz_select.consent import read_consent
 from jazz_select.errors import JazzSelectError
-from jazz_select.memory.encoder import folded_alias, printable
+from jazz_select.memory.encoder import folded_alias, indexable
 from jazz_select.memory.requests import clauses
 from jazz_select.routing import Tool, resolve
 from jazz_select.routing.plans.replies import read_tool_reply
@@ -48,10 +48,10 @@ def _decided(text: str) -> object:
 
 READERS: dict[str, Callable[[str], object]] = {
     "clauses": clauses,
-    "printable": printable,
+    "printable": indexable,
     "a name or alias": folded_alias,
     "a request in a prompt": _asked,
-    "what is heard": heard,
+    "what is heard": normalized_message,
     "nfkc": nfkc,
     "consent": read_consent,
     "clean": clean,

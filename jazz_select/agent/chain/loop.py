@@ -37,7 +37,7 @@ from jazz_select.chat.json_reader import BROKEN, decoded, embedded
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered, engine_approver
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered_approver, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
 from jazz_select.routing.plans.replies import ToolReply, folded_key, read_tool_reply
@@ -252,7 +252,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     else:
         begin_with = []
         if answer is not None:
-            answered((), answer, None)
+            answered_approver((), answer, None)
     return await run_loop(
         model, messages, tools, schema, options, begin_with=begin_with, until_asked=until_asked, after=after
     )
@@ -264,7 +264,7 @@ def _by(options: ChainOptions, after: Chain, answer: Answer | None) -> Approve |
     asked = [
         ToolCall(tool=each.tool, arguments=each.arguments, door="chain", identity=each.identity) for each in after.asked
     ]
-    return approve if answer is None else answered(asked, answer, approve)
+    return approve if answer is None else answered_approver(asked, answer, approve)
 
 
 async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins and ends

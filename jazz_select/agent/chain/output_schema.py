@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 from jazz_select.chat.json_reader import BROKEN, decoded, embedded, ends_as_json, repaired, too_large
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import too_much
-from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, place
+from jazz_select.routing.schemas.validity import MOST_PROBLEMS, Checker, at_path
 from jazz_select.text import LONGEST_PROBLEM, beginning, json_line, problem_of
 from jazz_select.threads import in_daemon_thread
 
@@ -98,7 +98,7 @@ class OutputSchema:
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[:MOST_PROBLEMS]
             return Parsed(
-                problem="; ".join(f"{place(each['loc'])}{beginning(each['msg'], LONGEST_PROBLEM)}" for each in first)
+                problem="; ".join(f"{at_path(each['loc'])}{beginning(each['msg'], LONGEST_PROBLEM)}" for each in first)
             )
         except Exception as error:  # noqa: BLE001 - a validator of the class's own may fail with anything
             return Parsed(problem=problem_of(error))

@@ -12,7 +12,7 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, Verdict, verdict_of
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
-from jazz_select.routing.plans.runner import in_order
+from jazz_select.routing.plans.runner import execution_order
 from jazz_select.routing.records import Fault, ToolCall
 from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, fingerprint_once
 from jazz_select.routing.tools.tool import Tool
@@ -89,7 +89,7 @@ class ToolRunner:
         """What runs together, in turn: as many as may, none that waits for another, nothing beside what destroys."""
         groups: list[list[PlanStep]] = []
         together: set[str] = set()
-        for step in in_order(plan):
+        for step in execution_order(plan):
             tool = self.index.resolve(step.tool).tool
             alone = tool is not None and tool.destructive
             if not together or alone or len(together) >= self.at_once or together.intersection(plan.needs[step.id]):

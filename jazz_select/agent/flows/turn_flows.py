@@ -6,14 +6,14 @@ from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import ChainText, FlowChosen, ToolRequest
-from jazz_select.agent.conversation import OpenFlow, Ran, placed
+from jazz_select.agent.conversation import OpenFlow, Ran, parts_in_flow
 from jazz_select.agent.flows.decided import flags_heard
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.which import chosen_anyway
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
-from jazz_select.agent.input_checks import Checked, checked
-from jazz_select.agent.reading.grounding import Wanted, folded, names_only_what_was_told, refined, wanted_of
+from jazz_select.agent.input_checks import Checked, check_inputs
+from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told, normalized, refined, wanted_of
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.decisions import Decider
@@ -205,7 +205,7 @@ class TurnFlows:
 
     async def checked(self, name: str, values: Mapping[str, Any]) -> Checked:
         """Which of these values are right for a flow, as its author's checks say."""
-        return await run_within_budget(checked(self.flow(name), values, self._executor.tools), what="a check")
+        return await run_within_budget(check_inputs(self.flow(name), values, self._executor.tools), what="a check")
 
     def inputs(
         self,
@@ -497,7 +497,7 @@ class TurnFlows:
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _check_chains(flow)
-        top = attempt.open_flow = top.model_copy(update={"parts": placed(top.parts, flow)})
+        top = attempt.open_flow = top.model_copy(update={"parts": parts_in_flow(top.parts, flow)})
         is_new = top.status == "queued" and not flow.manual
         if top.wrong:
             begun = replace(begun, wrong=top.wrong)
@@ -589,7 +589,7 @@ def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
 
 def _own_words(wish: str, message: str) -> str:
     """A wish in the user's words; the whole message, where a model puts it in words of its own."""
-    return wish if folded(wish) and folded(wish) in folded(message) else message
+    return wish if normalized(wish) and normalized(wish) in normalized(message) else message
 
 
 def _standing(work: TurnWork) -> TurnStatus:

@@ -17,7 +17,7 @@ Heard = Literal["", "one", "none", "off", "beyond"]
 them, such as a number that none has, or something else."""
 
 
-def heard(request: TurnRequest, *, beside: bool = False) -> Heard:
+def read_answer(request: TurnRequest, *, beside: bool = False) -> Heard:
     """What the message says to the question of the turn before, if that asked one; no model reads it.
 
     Args:

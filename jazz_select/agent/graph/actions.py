@@ -93,7 +93,7 @@ def rewritten(rewrite: Rewrite[StateT], name: str, state: StateT, decision: Acti
     return found.model_copy(update={"notes": (*decision.notes, *own, note)})
 
 
-def answered(name: str, given: object, ways: Mapping[str, str]) -> Route:
+def exit_of_action(name: str, given: object, ways: Mapping[str, str]) -> Route:
     """Where an action leads with what it answered; where it has one way, it need not name it."""
     if given is not None and not isinstance(given, Route | Mapping):
         return ended(f"{name} answered with {type(given).__name__}, not with fields of the state")

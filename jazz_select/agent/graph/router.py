@@ -16,9 +16,9 @@ from jazz_select.agent.graph.actions import (
     Run,
     Updates,
     a_decision,
-    answered,
     decided,
     ended,
+    exit_of_action,
     rewritten,
 )
 from jazz_select.agent.graph.guards import CONTINUE, COUNTED, GUARD_FAILED, Guard, Route, through
@@ -71,7 +71,7 @@ def way_out(ways: Mapping[str, str]) -> str:
     return next((tag for tag in (FAILED, GUARD_FAILED, FINISH, "") if tag in ways), FAILED)
 
 
-def called(function: object) -> str:
+def function_name(function: object) -> str:
     """What an author's function is called."""
     return str(getattr(function, "__name__", type(function).__name__))
 
@@ -187,7 +187,7 @@ class Router(Generic[StateT]):
         self._planned = frozenset({FINISH, *(name for name, action in self._actions.items() if action.planned)})
         check_sync(
             {f"guard {each.name}": each.check for each in self._guards}
-            | {f"rewrite {called(each)}": each for each in self._rewrites}
+            | {f"rewrite {function_name(each)}": each for each in self._rewrites}
             | {f"validator {name}": each for name, each in self._validators.items()}
             | ({"acquire": acquire} if acquire else {})
         )
@@ -354,7 +354,7 @@ class Router(Generic[StateT]):
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             return ActionDecision(action=FINISH, reason=f"planning failed: {describe_error(error)}", tier=Tier.OPEN)
         for each in self._rewrites:
-            planned = rewritten(each, called(each), state, planned)
+            planned = rewritten(each, function_name(each), state, planned)
         return planned
 
     def _validated(self, node: str, state: StateT) -> Route:
@@ -368,7 +368,7 @@ class Router(Generic[StateT]):
                 given = await given
         except Exception as error:  # noqa: BLE001 - whatever an action fails with
             return ended(f"{node} failed: {describe_error(error)}")
-        return answered(node, given, self._topology.edges.get(node) or {"": ""})
+        return exit_of_action(node, given, self._topology.edges.get(node) or {"": ""})
 
 
 def _check_count(node: str, route: Route, state: TurnState) -> None:

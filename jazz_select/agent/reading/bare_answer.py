@@ -13,8 +13,8 @@ from jazz_select.agent.reading.grounding import (
     dates,
     decimals,
     fits,
-    folded,
     in_words,
+    normalized,
     number_in_words,
     numbers,
     same,
@@ -130,7 +130,7 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
     if len(wanted) != 1 or not text or len(text) > _LONGEST_ANSWER or set("?¿؟") & set(message):
         return {}
     ((name, want),) = wanted.items()
-    words = folded(text).split()
+    words = normalized(text).split()
     if read_consent(text).answer != "neither" or all(word.strip(EDGES) in _no_names() for word in words):
         return {}
     declared = want.declared
@@ -155,7 +155,7 @@ def _worded(want: Wanted, text: str) -> list[object]:
 
 def _plain(name: str, want: Wanted, text: str) -> list[object]:
     """One to three words for a text that has no digits in it, such as a number, a code or a date."""
-    words = folded(text).split()
+    words = normalized(text).split()
     kinds = alternatives(want.part, want.root)
     is_text = [each.type for each in kinds if each.type != "null"] == ["string"]
     if not is_text or any(_SHAPING & each.schema.keys() for each in kinds) or set(name_words(name)) & _SHAPED:
@@ -172,7 +172,7 @@ def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], messag
     alone is such a word.
     """
     known = {name: want for name, want in wanted.items() if name in answers}
-    said = set(folded(message).split())
+    said = set(normalized(message).split())
     named = {name: want for name, want in known.items() if said & {*name_words(name)}}
     found = {name: value for each in named.items() for name, value in bare_answer(dict([each]), message).items()}
     found = found or thing_named(known, {name: str(value) for name, value in answers.items()}, message)
@@ -229,9 +229,9 @@ def _answer(message: str) -> str:
 def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[object]:
     """What a whole message may be, as a value of a type."""
     allowed = schema.get("enum")
-    said = folded(text)
+    said = normalized(text)
     if isinstance(allowed, list):
-        return [each for each in cast("list[object]", allowed) if in_words(folded(str(each))) == in_words(said)]
+        return [each for each in cast("list[object]", allowed) if in_words(normalized(str(each))) == in_words(said)]
     if kind == "boolean":
         agreed = {"yes": "true", "no": "false" if is_refusal(said) else ""}.get(_answer(said), "") if alone else ""
         return [found == "true"] if (found := agreed or said) in {"true", "false"} else []

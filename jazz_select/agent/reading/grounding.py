@@ -263,7 +263,7 @@ def _forms(value: Any) -> list[Any]:
         return [value]
     if not isinstance(value, str):
         return [value, str(value)]
-    numbers = [*decimals(folded(value))]
+    numbers = [*decimals(normalized(value))]
     whole = [int(each) for each in numbers if each == each.to_integral_value()]
     return [value, in_words(value), *whole, *map(float, numbers)]
 
@@ -287,14 +287,14 @@ def fits(name: str, value: object, want: Wanted) -> bool:
         return False
 
 
-def folded(text: str) -> str:
+def normalized(text: str) -> str:
     """A text without case, in one form of each letter, with one blank between words."""
     return " ".join(nfkc(text).replace("’", "'").replace("−", "-").casefold().split())
 
 
 def folded_message(message: str) -> str:
     """A message as it is compared: folded, and without what may stand around it."""
-    return folded(message).strip(EDGES + " ")
+    return normalized(message).strip(EDGES + " ")
 
 
 def is_named(flow: BaseFlow | None, message: str) -> bool:
@@ -324,8 +324,8 @@ def was_said(value: object, part: object, root: Schema, messages: Iterable[str])
 
 def names_only_what_was_told(answer: str, told: Iterable[str]) -> bool:
     """Whether each number, address and code in an answer stands in what was told: then it makes none of them up."""
-    known = folded(" ".join(told))
-    named = (word.strip(EDGES) for word in folded(answer).split() if _TELLING.search(word))
+    known = normalized(" ".join(told))
+    named = (word.strip(EDGES) for word in normalized(answer).split() if _TELLING.search(word))
     return all(_stands(word, known) for word in named)
 
 
@@ -333,7 +333,7 @@ class _Text:
     """A message as many values are looked for in it: what it says is read once."""
 
     def __init__(self, message: str) -> None:
-        self.folded = folded(message)
+        self.folded = normalized(message)
 
     @cached_property
     def in_words(self) -> str:
@@ -379,7 +379,7 @@ def numbers(text: str) -> Iterator[Decimal]:
 
     Each way in which one is written is read once, however often it stands there.
     """
-    text = folded(text)
+    text = normalized(text)
     for written in dict.fromkeys(found[1] for found in _NUMBER.finditer(text)):
         yield from (Decimal(written),) if written.isdecimal() else decimals(written)
     yield from map(Decimal, dict.fromkeys(each for both in _RANGE.finditer(text) for each in both.groups()))
@@ -399,12 +399,12 @@ def decimals(number: str) -> Iterator[Decimal]:
 
 def number_in_words(text: str) -> int | None:
     """The number that a text is, in words: "three", "twenty-one"."""
-    return _value(folded(text).strip(EDGES))
+    return _value(normalized(text).strip(EDGES))
 
 
 def dates(text: str) -> Iterator[tuple[str, str]]:
     """The dates in a text that can mean one day only: how each is written, and as ISO 8601 has it."""
-    text = folded(text)
+    text = normalized(text)
     for pattern in _DATES:
         for found in pattern.finditer(text):
             if day := _day(found.groupdict()):
@@ -460,7 +460,7 @@ def _is_listed(value: str, part: object, root: Schema) -> bool:
 
 def _stands(value: str, text: str) -> bool:
     """Whether a value stands in a text that is folded, from one end of a word to another."""
-    value = folded(value).strip(EDGES + " ")
+    value = normalized(value).strip(EDGES + " ")
     tight = value.replace(" ", "")
     if not value or len(tight) > len(text):
         return False
@@ -569,4 +569,4 @@ def _iso(year: object, month: object, day: object) -> str:
 
 def same(one: object, other: object) -> bool:
     """Whether two values of an input are one, however they are written."""
-    return one == other or folded(str(one)) == folded(str(other))
+    return one == other or normalized(str(one)) == normalized(str(other))

@@ -468,7 +468,7 @@ def sure_in_words(confidence: float | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """A question with what both versions say to it, and which flows are right in each: see `labels`."""
+    """A question with what both versions say to it, and which flows are right in each: see `expected_flows`."""
 
     question: Probe
     before: Routed
@@ -482,8 +482,8 @@ class _Told:
             question,
             _route(base, question),
             _route(head, question),
-            labels(question, base.flows, flows.renamed, older=True),
-            labels(question, head.flows, flows.renamed, older=False),
+            expected_flows(question, base.flows, flows.renamed, older=True),
+            expected_flows(question, head.flows, flows.renamed, older=False),
         )
 
     def side(self, *, older: bool) -> tuple[Routed, tuple[str, ...] | None]:
@@ -545,7 +545,7 @@ def _moved(before: Routed, after: Routed, flows: FlowChanges) -> tuple[tuple[str
     return entered, tuple(each for name, each in offered.items() if name not in kept)
 
 
-def labels(
+def expected_flows(
     question: Probe, flows: Mapping[str, Mapping[str, Any]], renamed: Mapping[str, str], *, older: bool
 ) -> tuple[str, ...] | None:
     """The right flows under the names that they have on one side; None where nobody said, or none of them is there."""

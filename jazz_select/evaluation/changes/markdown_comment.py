@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jazz_select.evaluation.changes.difference import BROKEN, Difference, Effect, RouteChange
-from jazz_select.evaluation.tables import folded, markdown, markdown_table
+from jazz_select.evaluation.tables import details_block, markdown, markdown_table
 from jazz_select.text import beginning
 
 MARKER = "<!-- jazz-select diff -->"
@@ -80,7 +80,7 @@ def _changes(changes: Sequence[RouteChange], room: int) -> str:
     kept = _within(rows, room - 200)
     shown = markdown_table(_CHANGES, kept[:_OPEN])
     if len(kept) > _OPEN:
-        shown += "\n" + folded(f"{len(kept) - _OPEN:,} more", markdown_table(_CHANGES, kept[_OPEN:]))
+        shown += "\n" + details_block(f"{len(kept) - _OPEN:,} more", markdown_table(_CHANGES, kept[_OPEN:]))
     if len(kept) < len(rows):
         shown += f"\n… and {len(rows) - len(kept):,} more, which there is no room for here; `--json` has them all.\n"
     return shown
@@ -105,7 +105,7 @@ def _confusions(found: Difference, room: int) -> str:
     if not kept:
         return ""
     title = f"{len(rows):,} pair{'s' if len(rows) > 1 else ''} of flows confused more often"
-    return "\n" + folded(title, markdown_table(("right", "first", "before", "after"), kept))
+    return "\n" + details_block(title, markdown_table(("right", "first", "before", "after"), kept))
 
 
 def _within(rows: Iterable[tuple[object, ...]], room: int) -> list[tuple[object, ...]]:

@@ -18,7 +18,7 @@ from typing import Any
 
 from jazz_select.errors import FlowError, FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
-from jazz_select.evaluation.changes.snapshots import catalogue_digest, dumps, loads, prompt_tokens, told_by
+from jazz_select.evaluation.changes.snapshots import dumps, loads, prompt_tokens, snapshot_digest, told_by
 from jazz_select.evaluation.changes.undoing import undone
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
@@ -83,7 +83,7 @@ def sources_digest(root: Path, flows: str) -> str:
     return digest.hexdigest()
 
 
-def main() -> None:
+def answer_job() -> None:
     """Do the job that stdin says, and answer on stdout; what the flows print goes to stderr."""
     gc.set_threshold(_SELDOM, 50, 50)
     answers = os.fdopen(os.dup(1), "wb")
@@ -120,7 +120,7 @@ async def _as_written(job: Job, answer: _Answer) -> None:
         made = taught(registry, Version.model_validate(job.learned))
         registry, notes = made.registry, made.notes
     gc.freeze()  # what is there now stays until the end
-    digest = catalogue_digest(registry, sources_digest(root, job.flows))
+    digest = snapshot_digest(registry, sources_digest(root, job.flows))
     answer({"flows": told_by(registry), "digest": digest, "notes": notes})
     cache, beside = (None if each is None else Path(each) for each in (job.cache, job.beside))
     how: dict[str, Any] = {"embedder": job.embedder, "language": job.language, "beside": beside}

@@ -14,7 +14,7 @@ import orjson
 
 from jazz_select.evaluation.guard_code import guard_digest
 from jazz_select.evaluation.route import Outcome, Policy, Query, Routed, led
-from jazz_select.flow.base import BaseFlow, digest_of
+from jazz_select.flow.base import BaseFlow, flows_digest
 from jazz_select.json_values import plain
 from jazz_select.ports import Embedder
 from jazz_select.selector.options import ModelOptions
@@ -56,10 +56,10 @@ class Probe:
     @cached_property
     def key(self) -> str:
         """The same for the same request with the same context, in every process."""
-        return key_of(self.asked)
+        return query_key(self.asked)
 
 
-def key_of(asked: Query) -> str:
+def query_key(asked: Query) -> str:
     """What a request is kept under: text, earlier turns and context count, and nothing else."""
     told = dumps([asked.request, asked.episodes, plain(asked.context)])
     return hashlib.blake2b(told, digest_size=16).hexdigest()
@@ -129,9 +129,9 @@ def told_by(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
     return told
 
 
-def catalogue_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:
+def snapshot_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:
     """Of all that decides where requests lead: what flows say and, where any has a guard, the code in `sources`."""
-    said = digest_of(registry.values())
+    said = flows_digest(registry.values())
     if not any(flow.has_guard for flow in registry.values()):
         return said
     return hashlib.sha256(f"{said} guards {sources}".encode(errors="surrogatepass")).hexdigest()

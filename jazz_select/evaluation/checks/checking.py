@@ -15,8 +15,8 @@ from jazz_select.evaluation.checks.findings import (
     Findings,
     Place,
     Places,
-    in_order,
-    shown,
+    relative_path,
+    worst_first,
 )
 from jazz_select.evaluation.checks.guards import guards
 from jazz_select.evaluation.checks.nearness import Field, ask, nearness
@@ -30,7 +30,7 @@ from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
 from jazz_select.routing.tools.loading import load_tools
 from jazz_select.routing.tools.sources import toolbox_of
-from jazz_select.text import beginning, meant
+from jazz_select.text import beginning, misspelt
 
 if TYPE_CHECKING:
     from jazz_select.routing.tools.sources import ToolsLike
@@ -52,7 +52,7 @@ def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding
             cases.append((each, NOWHERE))
             continue
         file = Path(each)
-        name = shown(str(file))
+        name = relative_path(str(file))
         try:
             entries = entries_of(file)
         except ConfigError as error:
@@ -91,7 +91,7 @@ def leaks(
                 yield Finding(
                     code="invalid-case",
                     at=at,
-                    what=f"“{beginning(case.request, _SHOWN)}” expects {meant(name, sorted(known))}, and there is "
+                    what=f"“{beginning(case.request, _SHOWN)}” expects {misspelt(name, sorted(known))}, and there is "
                     "no such flow.",
                     remedy="Correct the name, or load the flows that the cases are about.",
                     evidence=(Evidence(text=case.request, other=name),),
@@ -253,7 +253,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
         found += _against_recall(placed, whole, encoder)
     here = {flow.name for flow in flows} | broken
     concerned = [one for one in accepted if not one[1] or one[1] & here]
-    shown, hidden = _sorted_out(in_order(_without_echoes(found)), concerned, wanted)
+    shown, hidden = _sorted_out(worst_first(_without_echoes(found)), concerned, wanted)
     return Findings(
         found=shown,
         accepted=hidden,
@@ -347,5 +347,5 @@ def _accepting(given: str) -> tuple[str, frozenset[str]]:
 def _code(given: str) -> str:
     code = given.strip()
     if code not in KINDS:
-        raise ConfigError(f"there is no kind of finding {meant(code, list(KINDS))}; there are {', '.join(KINDS)}")
+        raise ConfigError(f"there is no kind of finding {misspelt(code, list(KINDS))}; there are {', '.join(KINDS)}")
     return code

@@ -58,7 +58,7 @@ class Places:
     def entry(self, file: str, at: int, field: str = "", number: int | None = None, *, data: bool = True) -> Place:
         """The same of an entry of a data file, from 1, or of what a line of a Python file defines."""
         line = self._line_of_entry(file, at, field, number) if data else self._line_of(file, at, field, number)
-        return Place(shown(file), line)
+        return Place(relative_path(file), line)
 
     def _line_of_entry(self, file: str, entry: int, field: str, number: int | None) -> int:
         nodes = self._entries(file)
@@ -93,7 +93,7 @@ class Places:
         return NOWHERE
 
 
-def shown(file: str) -> str:
+def relative_path(file: str) -> str:
     """The path from the working directory on, with slashes: never an absolute one."""
     try:
         return Path(os.path.relpath(file)).as_posix()
@@ -104,9 +104,9 @@ def shown(file: str) -> str:
 def _of_unreadable(fault: FlowLoadError) -> Place:
     inside = list(_LINE.finditer(fault.problem))
     if inside:
-        return Place(shown(inside[-1]["file"]), int(inside[-1]["line"]))
+        return Place(relative_path(inside[-1]["file"]), int(inside[-1]["line"]))
     line = _SYNTAX.match(fault.problem)
-    source = shown(fault.source) if Path(fault.source).exists() else fault.source
+    source = relative_path(fault.source) if Path(fault.source).exists() else fault.source
     return Place(source, int(line[1]) if line else 0)
 
 
@@ -373,7 +373,7 @@ class Findings(Framed):
         return f"{told or 'nothing'} in {counted(self.flows, 'flow')}"
 
 
-def in_order(found: Iterable[Finding]) -> tuple[Finding, ...]:
+def worst_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """The worst kinds first, those of one kind by place, each once."""
     unlike = dict.fromkeys(found)
     return tuple(sorted(unlike, key=lambda each: (_ORDER[each.code], each.at, each.flows)))

@@ -18,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
-from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, folded, is_broad, related, words_of
+from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_broad, related, request_key, words_of
 from jazz_select.evaluation.corrections import to_the_nearest
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.encoder import Encoder, printable, spoken_name
+from jazz_select.memory.encoder import Encoder, indexable, spoken_name
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
 from jazz_select.text import beginning
@@ -143,7 +143,7 @@ def _embedded(flows: Sequence[BaseFlow], encoder: Encoder) -> tuple[dict[str, Ve
 
 def _described(flows: Sequence[BaseFlow], examples: Mapping[str, Vectors], encoder: Encoder) -> Floats:
     means = _unit(np.stack([examples[flow.name].mean(axis=0) for flow in flows]))
-    said = [printable(flow.description or flow.condition or flow.name) for flow in flows]
+    said = [indexable(flow.description or flow.condition or flow.name) for flow in flows]
     rows = encoder.of_stage(0, encoder.embed([text[:_MOST_SAID] for text in said]))
     return standing_out(rows @ means.T)
 
@@ -379,13 +379,13 @@ def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Findin
 
 def _apart(one: BaseFlow, other: BaseFlow) -> str:
     """What to do about two flows that lie too near, with the words that only one of them has."""
-    mine, theirs = (set(folded(f"{flow.description} {flow.condition}").split()) for flow in (one, other))
+    mine, theirs = (set(request_key(f"{flow.description} {flow.condition}").split()) for flow in (one, other))
     only = (mine - theirs - EMPTY_WORDS, theirs - mine - EMPTY_WORDS)
     told = [", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in only]
     if all(told):
         said = f"Only {one.name} says {told[0]}; only {other.name} says {told[1]}"
-        return printable(f"{said}: have their examples show it, or make the two one flow.")
-    return printable("Say in both conditions what decides, and have the examples show it; or make the two one flow.")
+        return indexable(f"{said}: have their examples show it, or make the two one flow.")
+    return indexable("Say in both conditions what decides, and have the examples show it; or make the two one flow.")
 
 
 _USUAL = 0.95
@@ -495,4 +495,4 @@ class Field:
         return [self._flows[int(place)] for place in near if int(place) != mine][:count]
 
     def _vectors(self, texts: Sequence[str]) -> Vectors:
-        return self._encoder.of_stage(0, self._encoder.embed([printable(text) for text in texts]))
+        return self._encoder.of_stage(0, self._encoder.embed([indexable(text) for text in texts]))

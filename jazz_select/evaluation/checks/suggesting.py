@@ -33,7 +33,7 @@ from jazz_select.json_values import plain
 from jazz_select.memory.embedders.catalogue import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
-from jazz_select.text import as_text, beginning, counted, describe_error, in_one_line, json_line, meant
+from jazz_select.text import as_text, beginning, counted, describe_error, in_one_line, json_line, misspelt
 from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
@@ -339,7 +339,7 @@ def _wanting(
 ) -> dict[str, tuple[str, ...]]:
     strange = [name for name in named if name not in catalogue]
     if strange:
-        raise ConfigError(f"there is no flow named {meant(strange[0], list(catalogue))}")
+        raise ConfigError(f"there is no flow named {misspelt(strange[0], list(catalogue))}")
     why: defaultdict[str, list[str]] = defaultdict(list)
     for each in findings:
         for name in each.flows:

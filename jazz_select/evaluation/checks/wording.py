@@ -39,7 +39,7 @@ def words_of(text: str, *, numbers: bool = True) -> tuple[str, ...]:
     return tuple(words) if numbers else tuple("0" if word.isdigit() else word for word in words)
 
 
-def folded(text: str, *, numbers: bool = True) -> str:
+def request_key(text: str, *, numbers: bool = True) -> str:
     """What two spellings of one request have in common: its words, without those that are only polite."""
     words = words_of(text, numbers=numbers)
     kept = tuple(word for word in words if word not in _FILLING)
@@ -52,7 +52,7 @@ class Sames:
     def __init__(self, texts: Iterable[str], *, numbers: bool) -> None:
         """Take the texts, each known by its place; with `numbers`, other numbers make another text."""
         self._numbers = numbers
-        self._folded = [folded(text, numbers=numbers) for text in texts]
+        self._folded = [request_key(text, numbers=numbers) for text in texts]
         self._exact: defaultdict[str, list[int]] = defaultdict(list)
         self._gapped: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
         for place, text in enumerate(self._folded):
@@ -62,7 +62,7 @@ class Sames:
 
     def of(self, text: str) -> Sequence[int]:
         """The places of the texts that are the same as this, in order."""
-        mine = folded(text, numbers=self._numbers)
+        mine = request_key(text, numbers=self._numbers)
         found = set(self._exact.get(mine, ()))
         for key in _gapped(mine):
             for place in self._gapped.get(key, ()):
@@ -391,7 +391,7 @@ def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> I
 
 
 def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
-    distinct = {folded(text): words_of(text) for text in flow.examples}
+    distinct = {request_key(text): words_of(text) for text in flow.examples}
     said = [set(words) for words in distinct.values()]
     short = [text for text, words in distinct.items() if len(words) == 1 and text.isascii()]
     if len(distinct) < least:
@@ -492,11 +492,12 @@ class NearCopies:
         if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:
             return []
         near = {*self._whole[bag], *self._less[bag], *(at for each in less for at in self._whole[each])}
-        mine, persons = folded(text, numbers=False), _persons(text)
+        mine, persons = request_key(text, numbers=False), _persons(text)
         return [
             at
             for at in sorted(near)
-            if not slipped(mine, folded(self._texts[at], numbers=False)) and persons != _persons(self._texts[at])[::-1]
+            if not slipped(mine, request_key(self._texts[at], numbers=False))
+            and persons != _persons(self._texts[at])[::-1]
         ]
 
 

@@ -251,7 +251,7 @@ def to_point(point: FlowPoint, layout: str) -> qe.Point:
     return qe.Point(point_key(point.agent_id, point.flow_id), vectors, stored_payload(point, layout))
 
 
-def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
+def edge_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
     """One request per arm that has something to ask, dense first."""
     mine = _filter(query) if filtered or query.exclude else None
     for using, vector in arms_of(query):
@@ -259,14 +259,14 @@ def to_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryReque
         yield qe.QueryRequest(limit=query.depth, query=qe.Query.Nearest(asked, using=using), filter=mine)
 
 
-def agent_filter(agent_id: str) -> qe.Filter:
+def edge_filter(agent_id: str) -> qe.Filter:
     """This agent's flows."""
     return qe.Filter(must=[_belongs_to(agent_id)])
 
 
 def _filter(query: HybridQuery) -> qe.Filter:
     if not query.exclude:
-        return agent_filter(query.agent_id)
+        return edge_filter(query.agent_id)
     excluded: set[qe.PointId] = {point_key(query.agent_id, flow_id) for flow_id in query.exclude}
     return qe.Filter(must=[_belongs_to(query.agent_id)], must_not=[qe.HasIdCondition(excluded)])
 
@@ -334,7 +334,7 @@ class Shard:
 
     def _records(self, agent_id: str, **held: Any) -> Iterator[qe.Record]:
         """All of this agent's flows, those of the lowest keys first, with so much of each."""
-        mine, offset = agent_filter(agent_id), None
+        mine, offset = edge_filter(agent_id), None
         with self._door, self._errors:
             while True:
                 request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=mine, **held)
@@ -346,7 +346,7 @@ class Shard:
     def count(self, agent_id: str) -> int:
         """How many flows of this agent there are."""
         with self._door, self._errors:
-            return self._shard.count(qe.CountRequest(filter=agent_filter(agent_id), exact=True))
+            return self._shard.count(qe.CountRequest(filter=edge_filter(agent_id), exact=True))
 
     def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Payloads by key."""
@@ -371,7 +371,7 @@ class Shard:
                 self._shard.close()
 
     def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
-        requests = [request for query in queries for request in to_requests(query, filtered=query.agent_id != only)]
+        requests = [request for query in queries for request in edge_requests(query, filtered=query.agent_id != only)]
         with self._door, self._errors:
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
         return [
@@ -609,7 +609,7 @@ class EdgeStore:
             for key in self._other_keys():
                 self._folder.require_room(ROOM_TO_WRITE)
                 shard = self._load(self._folder.layout(key))
-                shard.write(qe.UpdateOperation.delete_points_by_filter(agent_filter(agent_id)))
+                shard.write(qe.UpdateOperation.delete_points_by_filter(edge_filter(agent_id)))
                 notes = shard.retrieve(note_keys(agent_id))
                 own: list[qe.PointId] = [at for at, each in notes.items() if note_in(each, agent_id) is not None]
                 shard.write(qe.UpdateOperation.delete_points(own))

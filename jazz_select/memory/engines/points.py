@@ -97,7 +97,7 @@ def point_key(agent_id: str, flow_id: str) -> Key:
     return _key("flow", agent_id, flow_id)
 
 
-def key_of(point: object) -> Key:
+def local_key(point: object) -> Key:
     """Ours are numbers; a UUID is somebody else's, and becomes a number that none of ours is."""
     return point if isinstance(point, int) else -1 - UUID(str(point)).int
 

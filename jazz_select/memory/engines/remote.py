@@ -32,7 +32,7 @@ from jazz_select.memory.engines.points import (
     Layout,
     arms_of,
     dense_vectors,
-    key_of,
+    local_key,
     note_in,
     note_key,
     note_keys,
@@ -156,7 +156,7 @@ def _legs(found: Mapping[str, Sequence[Any]], *, payloads: bool) -> Legs:
 
 
 def _key(point: Any) -> Key:
-    return key_of(point.uuid) if point.uuid else point.num
+    return local_key(point.uuid) if point.uuid else point.num
 
 
 def _to_id(key: Key) -> qg.PointId:
@@ -207,9 +207,9 @@ def to_struct(point: FlowPoint, layout: str) -> qm.PointStruct:
     return qm.PointStruct(id=key, vector=vectors, payload=stored_payload(point, layout))
 
 
-def to_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryRequest]:
+def server_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryRequest]:
     """One request per arm that has something to ask."""
-    mine = agent_filter(query.agent_id, query.exclude)
+    mine = server_filter(query.agent_id, query.exclude)
     return [
         qm.QueryRequest(
             query=_to_sparse(vector) if isinstance(vector, SparseVector) else list(vector),
@@ -223,11 +223,11 @@ def to_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryRequest]:
 
 
 def to_legs(query: HybridQuery, answers: Iterator[QueryResponse], *, payloads: bool) -> Legs:
-    """The answers to `to_requests`, in their order."""
+    """The answers to `server_requests`, in their order."""
     found = {arm: next(answers).points for arm in query.arms}
-    legs = {arm: {key_of(point.id): point.score for point in points} for arm, points in found.items()}
+    legs = {arm: {local_key(point.id): point.score for point in points} for arm, points in found.items()}
     hits = (point for points in found.values() for point in points) if payloads else ()
-    along = {key_of(point.id): point.payload or {} for point in hits}
+    along = {local_key(point.id): point.payload or {} for point in hits}
     return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=along)
 
 
@@ -236,7 +236,7 @@ def _terms_of(record: qm.Record) -> tuple[int, ...]:
     return tuple(sparse.indices) if isinstance(sparse, qm.SparseVector) else ()
 
 
-def agent_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
+def server_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
     """This agent's flows, without those excluded."""
     mine = qm.FieldCondition(key=AGENT, match=qm.MatchValue(value=agent_id))
     excluded: list[Any] = [point_key(agent_id, flow_id) for flow_id in exclude]
@@ -307,7 +307,7 @@ class RemoteStore:
         """How many flows there are."""
 
         async def ask() -> int:
-            mine = agent_filter(agent_id)
+            mine = server_filter(agent_id)
             return (await self._client.count(self._collection, count_filter=mine, exact=True)).count
 
         return await self._or_gone(lambda: self._call(ask), gone=int)
@@ -348,7 +348,7 @@ class RemoteStore:
         async def ask() -> list[Legs]:
             if wire:
                 return await wire.search(self._collection, queries, payloads=along)
-            requests = [request for query in queries for request in to_requests(query, payloads=along)]
+            requests = [request for query in queries for request in server_requests(query, payloads=along)]
             answers = iter(await self._client.query_batch_points(self._collection, requests=requests))
             return [to_legs(query, answers, payloads=along) for query in queries]
 
@@ -376,7 +376,7 @@ class RemoteStore:
     async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         ids: list[Any] = [point_id(each) for each in keys]
         found = await self._client.retrieve(collection, ids=ids, with_payload=True)
-        return {key_of(record.id): record.payload or {} for record in found}
+        return {local_key(record.id): record.payload or {} for record in found}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
         """The agent's note, where there is one."""
@@ -400,7 +400,7 @@ class RemoteStore:
         """Remove this agent's flows from them. Empty collections stay: another agent may be about to write."""
         for name in await self._other_collections():
             if await self._scroll(name, agent_id):
-                await self._delete(name, qm.FilterSelector(filter=agent_filter(agent_id)))
+                await self._delete(name, qm.FilterSelector(filter=server_filter(agent_id)))
                 notes = await self._call(partial(self._retrieve, name, note_keys(agent_id)))
                 own: list[Any] = [key for key, each in notes.items() if note_in(each, agent_id) is not None]
                 if own:
@@ -462,13 +462,13 @@ class RemoteStore:
         return sorted(each.name for each in found if each.name.startswith(_PREFIX) and each.name != self._collection)
 
     async def _scroll(self, collection: str, agent_id: str) -> dict[Key, dict[str, Any]]:
-        return {key_of(record.id): record.payload or {} for record in await self._records(collection, agent_id)}
+        return {local_key(record.id): record.payload or {} for record in await self._records(collection, agent_id)}
 
     async def _records(
         self, collection: str, agent_id: str, most: float = inf, *, vectors: bool = False
     ) -> list[qm.Record]:
         """Those of the lowest keys, in pages until there are so many: their payloads, or their lexical vectors."""
-        mine = agent_filter(agent_id)
+        mine = server_filter(agent_id)
         found: list[qm.Record] = []
         offset: Any = None
         while True:

@@ -22,7 +22,7 @@ from jazz_select.memory.fit.model import (
     Signals,
     soft_scores,
 )
-from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated
+from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated_model
 from jazz_select.ports import Legs, Vectors
 from jazz_select.values import FlowCard
 
@@ -119,7 +119,7 @@ def fit(
     model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
         return Fitted(model=model, asked=asked, legs=legs)
-    model, confidence = calibrated(model, catalogue, asked, legs, cases=labelled)
+    model, confidence = calibrated_model(model, catalogue, asked, legs, cases=labelled)
     return Fitted(model=model, asked=asked, legs=legs, confidence=confidence)
 
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from jazz_select.memory.encoder import (
     Lexical,
     TermCounts,
+    indexable,
     own_worth,
-    printable,
     prototype,
     reads_stop_words,
     unit,
@@ -149,14 +149,14 @@ class LeaveOneOut:
             aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
             dense = self.prototypes @ aimed
             dense[flow] = self._without(flow, example) @ aimed
-            query = self._lexical.query(printable(card.examples[example]))
+            query = self._lexical.query(indexable(card.examples[example]))
             bm25 = self._words.scores(query)
             bm25[flow] = self._words.score(self._document_without(flow, example, query), query)
             yield HeldOut(flow=flow, dense=dense, bm25=bm25, terms=len(query.indices) if query else 0)
 
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
         """Ask a labelled request that is no example."""
-        query = self._lexical.query(printable(text))
+        query = self._lexical.query(indexable(text))
         dense = self.prototypes @ _aimed(vector, transform)
         return HeldOut(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
 
@@ -188,7 +188,7 @@ class LeaveOneOut:
             left = self._lexical.document(rest)
             return dict(zip(left.indices, left.values, strict=True))
         counts = self._counts[flow]
-        less = self._lexical.counted([printable(card.examples[example])], stop_words=stop_words)
+        less = self._lexical.counted([indexable(card.examples[example])], stop_words=stop_words)
         length = counts.total() - less.total()
         held = ((term, counts[term] - less[term]) for term in (query.indices if query else ()))
         return {term: self._lexical.weight(count, length) for term, count in held if count > 0}

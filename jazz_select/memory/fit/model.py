@@ -82,7 +82,7 @@ def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[
     return fused
 
 
-def in_order(scores: Mapping[Key, float]) -> list[Key]:
+def best_first(scores: Mapping[Key, float]) -> list[Key]:
     """Best first; of equal ones those that the dense arm found before others, so that order never wavers.
 
     Stable, and the dense arm's flows come first in `scores`. Of so few, to sort all is faster than to pick.
@@ -124,7 +124,7 @@ class Signals:
         self._scales = scales
         self._terms = max(terms, 1)
         self._fused = soft_scores(legs, scales, REFERENCE_K)
-        self._order = in_order(self._fused)
+        self._order = best_first(self._fused)
         self._usual = usual
         self._chances: dict[Key, float] = {}
 

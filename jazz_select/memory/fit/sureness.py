@@ -48,7 +48,7 @@ _LOW, _STEEP = 0.1, 2.0
 _STEPS, _TINY, _SMALL_STEP = 50, 1e-9, 1e-7
 
 
-def calibrated(
+def calibrated_model(
     model: RecallModel, catalogue: LeaveOneOut, asked: Sequence[HeldOut], legs: Sequence[Legs], *, cases: int = 0
 ) -> tuple[RecallModel, Logistic]:
     """The model with what the answers to requests whose right flow is known tell; the last `cases` are no examples.

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from jazz_select.arguments import Positive, checked
 from jazz_select.errors import ConfigError
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered, engine_approver
+from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered_approver, engine_approver
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.replies import read_tool_reply
@@ -97,7 +97,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     plan = as_plan(plan)
     approve = engine_approver(approval, approve, by_model=plan.by_model)
     if answer is not None:
-        approve = answered(after.asked if after is not None else (), answer, approve)
+        approve = answered_approver(after.asked if after is not None else (), answer, approve)
     started = perf_counter()
     sound = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
     if sound.problems:
@@ -117,7 +117,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     )
     with span("run_plan", "node") as traced:
         async with asyncio.TaskGroup() as group:
-            for step in in_order(sound):
+            for step in execution_order(sound):
                 running.begin(step, group)
         steps = tuple(running.outcomes[step.id] for step in sound.steps)
         result = PlanResult(steps=steps, duration_s=perf_counter() - started)
@@ -276,7 +276,7 @@ def as_plan(given: object) -> Plan:
     raise ConfigError(msg)
 
 
-def in_order(plan: Plan) -> tuple[PlanStep, ...]:
+def execution_order(plan: Plan) -> tuple[PlanStep, ...]:
     """The order of running: as planned, but what a step needs goes before it."""
     left = list(plan.steps)
     done: set[str] = set()

@@ -266,13 +266,13 @@ class _Engine:
             return ""
         if self._visits(value) <= _MOST_WORDED and len(json_bytes(value)) <= _LARGEST_WORDED_VALUE:
             errors = islice(self._engine.iter_errors(value), MOST_PROBLEMS)
-            return "; ".join(f"{place(each.instance_path)}{_in_words(each, value)}" for each in errors)
+            return "; ".join(f"{at_path(each.instance_path)}{_in_words(each, value)}" for each in errors)
         if self._branches:
             return f"something in it is wrong, and {_TOO_MUCH}"
         try:
             self._engine.validate(value)
         except ValidationError as error:
-            return f"{place(error.instance_path)}{error.kind.name} does not hold"
+            return f"{at_path(error.instance_path)}{error.kind.name} does not hold"
         return ""
 
     def _visits(self, value: object) -> int:
@@ -478,7 +478,7 @@ def _in_words(error: ValidationError, value: Any) -> str:
     return beginning(error.message, LONGEST_PROBLEM)
 
 
-def place(path: Iterable[object]) -> str:
+def at_path(path: Iterable[object]) -> str:
     """Where in a value, as the beginning of a sentence."""
     where = "/".join(str(part)[:40] for part in islice(path, 8))
     return f"{where}: " if where else ""

@@ -156,7 +156,7 @@ class HealthAnswer(BaseModel):
     not_served: int = 0
 
 
-def answer(value: Any, status: int = 200) -> Response:
+def json_answer(value: Any, status: int = 200) -> Response:
     """A value as JSON."""
     return answer_json(json_bytes(value), status)
 

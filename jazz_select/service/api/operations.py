@@ -19,7 +19,7 @@ from jazz_select.routing.executor import CHOOSE, chain_of
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
 from jazz_select.selector.retrieval import Request as Query
 from jazz_select.service.api import answers, bodies
-from jazz_select.service.api.answers import answer, answer_json, metrics_of
+from jazz_select.service.api.answers import answer_json, json_answer, metrics_of
 from jazz_select.service.api.bodies import read_body
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.http.limits import catalogue_of
@@ -62,7 +62,7 @@ async def select_many(request: Request) -> Response:
         results += await selector.select_many(asked, context=body.context, ask=body.ask)
         await asyncio.sleep(0)  # others are answered in between
     metrics_of(request).selected(catalogue.agent_id, results)
-    return answer({"results": [each.to_dict() for each in results]})
+    return json_answer({"results": [each.to_dict() for each in results]})
 
 
 async def recall(request: Request) -> Response:
@@ -78,7 +78,7 @@ async def recall(request: Request) -> Response:
         "exclude": body.exclude,
     }
     found = await catalogue.recalls.recall(query.text, catalogue.agent_id, **options)
-    return answer(found.to_dict())
+    return json_answer(found.to_dict())
 
 
 async def turn(request: Request) -> Response:
@@ -94,7 +94,7 @@ async def turn(request: Request) -> Response:
         return StreamingResponse(streamed(request, given), media_type=MEDIA_TYPE, headers=HEADERS)
     result = await catalogue.live.agent.turn(**given)
     metrics_of(request).answered(catalogue.agent_id, result)
-    return answer(result.to_dict(secret=catalogue.secret))
+    return json_answer(result.to_dict(secret=catalogue.secret))
 
 
 async def feedback(request: Request) -> Response:
@@ -102,14 +102,14 @@ async def feedback(request: Request) -> Response:
     catalogue = catalogue_of(request)
     body = await read_body(request, bodies.FeedbackBody)
     await catalogue.live.selector.feedback(body.selection, right=body.right, note=body.note)
-    return answer({"kept": True})
+    return json_answer({"kept": True})
 
 
 async def agent(request: Request) -> Response:
     """Whom the key opens, and how many flows."""
     catalogue = catalogue_of(request)
     live = catalogue.live
-    return answer({**state_of(catalogue, live), "flows": len(live.registry)})
+    return json_answer({**state_of(catalogue, live), "flows": len(live.registry)})
 
 
 async def flows(request: Request) -> Response:
@@ -117,7 +117,7 @@ async def flows(request: Request) -> Response:
     catalogue = catalogue_of(request)
     live = catalogue.live
     listed = sorted(live.registry.values(), key=lambda each: each.name)
-    return answer({**state_of(catalogue, live), "flows": [_in_short(each) for each in listed]})
+    return json_answer({**state_of(catalogue, live), "flows": [_in_short(each) for each in listed]})
 
 
 async def flow(request: Request) -> Response:
@@ -125,7 +125,7 @@ async def flow(request: Request) -> Response:
     found = flow_named(catalogue_of(request).live, request.path_params["name"])
     told = {**flow_data(found), "chain": chain_told(found), "reply": found.reply}
     own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
-    return answer(plain({**own, **told}))
+    return json_answer(plain({**own, **told}))
 
 
 def flow_named(live: Generation, name: str) -> BaseFlow:
@@ -151,12 +151,12 @@ async def reload(request: Request) -> Response:
         raise refused(409, detail, code=type(error).__name__) from error
     report = live.report
     changes = {name: getattr(report, name) for name in ("created", "updated", "deleted", "notes")}
-    return answer({**state_of(catalogue, live), **changes, "unchanged": report.skipped})
+    return json_answer({**state_of(catalogue, live), **changes, "unchanged": report.skipped})
 
 
 async def healthz(_: Request) -> Response:
     """Whether the process lives."""
-    return answer({"status": "ok"})
+    return json_answer({"status": "ok"})
 
 
 async def readyz(request: Request) -> Response:
@@ -167,7 +167,7 @@ async def readyz(request: Request) -> Response:
     status = "stopping" if life.is_stopping else "starting" if broken == len(served) else "ready"
     # How many, and not which: everybody may ask.
     told = {"status": status, **({"not_served": broken} if broken else {})}
-    return answer(told, 200 if status == "ready" else 503)
+    return json_answer(told, 200 if status == "ready" else 503)
 
 
 async def metrics(request: Request) -> Response:

@@ -15,7 +15,7 @@ from jazz_select.service.api.answers import metrics_of
 from jazz_select.service.api.bodies import TurnBody
 from jazz_select.service.http.limits import catalogue_of
 from jazz_select.service.options import ServeOptions
-from jazz_select.service.problems import problem_of, refused
+from jazz_select.service.problems import problem_response, refused
 from jazz_select.values import Message
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -61,7 +61,7 @@ async def streamed(
                     metrics_of(request).answered(catalogue.agent_id, event.answer)
                 yield _frame(event_name(event), told(event, secret=catalogue.secret))
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
-        yield b"event: problem\ndata: " + bytes(problem_of(error, request.scope).body) + b"\n\n"
+        yield b"event: problem\ndata: " + bytes(problem_response(error, request.scope).body) + b"\n\n"
 
 
 async def _alive(events: AsyncGenerator[Event]) -> AsyncGenerator[Event | None]:

@@ -13,10 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jazz_select.service.agents import ServedAgents, digest_of
+from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.http.shares import Shares
 from jazz_select.service.options import ServeOptions
-from jazz_select.service.problems import Rest, problem_of, refused
+from jazz_select.service.problems import Rest, problem_response, refused
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.travel import NO_ROOM
 
@@ -63,7 +63,7 @@ _PATIENCE_S: Final = 2.0
 
 async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer what is refused before its body was read."""
-    response = problem_of(error, scope)
+    response = problem_response(error, scope)
     rest: Rest = getattr(error, "rest", "skip") if has_body(scope) else "none"
     if rest == "skip" and any(name == b"expect" for name, _ in scope["headers"]):
         rest = "close"  # it waits to be told to go on
@@ -331,7 +331,7 @@ def enter(scope: Scope, served: ServedAgents) -> None:
     if found is None:
         raise _no_key(given=b"authorization" in headers)
     # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
-    whose = "" if served.is_open else digest_of(given)
+    whose = "" if served.is_open else hash_key(given)
     state = scope.setdefault("state", {})
     state.update({_CATALOGUE: found, _WHOSE: whose})
     if CONNECTION in state:

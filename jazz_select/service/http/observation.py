@@ -22,7 +22,7 @@ from jazz_select.agent.turn_result import TurnResult
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.http.limits import CONNECTION, Lifecycle
-from jazz_select.service.problems import problem_of
+from jazz_select.service.problems import problem_response
 from jazz_select.service.running import RunningCatalogue
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -192,7 +192,7 @@ class Watched:
                 _log.debug("request_id=<%s> | failed, with nobody there to be answered", request_id, exc_info=True)
                 await asyncio.sleep(0)  # lets the server see it, too
                 return
-            response = problem_of(error, scope)
+            response = problem_response(error, scope)
             if not status:
                 await response(scope, receive, told)
         finally:

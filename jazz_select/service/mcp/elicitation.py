@@ -71,7 +71,7 @@ class Asking:
                 return Deny(f"{why}, and this client cannot ask anybody (it has no elicitation): let a person run it")
             if not context.session.can_send_request:
                 return verdict  # the answer to this request says what is to be asked
-            return await _asked(context, question_of(call, server, verdict.reason))
+            return await _asked(context, elicitation_question(call, server, verdict.reason))
 
         return decide
 
@@ -102,7 +102,7 @@ def can_ask(context: Context) -> bool:
     return asks is not None and (asks.form is not None or asks.url is None)
 
 
-def question_of(call: ToolCall, server: str, reason: str) -> str:
+def elicitation_question(call: ToolCall, server: str, reason: str) -> str:
     """What a person is asked, in the words of every other door, and whose tool it is; reasons are quoted."""
     whose = f"It is a tool of the MCP server {visible(json_line(server))}." if server else ""
     does = "It may destroy something" if call.destructive else "Every call is asked for"
@@ -114,7 +114,7 @@ def question_of(call: ToolCall, server: str, reason: str) -> str:
 
 def input_required(call: ToolCall, server: str, reason: str) -> types.InputRequiredResult:
     """The answer that has the client ask, and call again with what it was told."""
-    text = question_of(call, server, reason)
+    text = elicitation_question(call, server, reason)
     asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=text, requested_schema=_SCHEMA))
     kept = orjson.dumps([call.id, call.identity]).decode()
     return types.InputRequiredResult(input_requests={ANSWER: asked}, request_state=kept)

@@ -75,7 +75,7 @@ class GivenNames:
             width += 1
 
 
-def named(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) -> Mapping[str, Tool]:
+def gateway_names(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) -> Mapping[str, Tool]:
     """A server's tools by what they are called here; of two that it lists by one name, the first."""
     found: dict[str, Tool] = {}
     for tool in tools:
@@ -165,7 +165,7 @@ class Gateway:
             server = upstream.spec.name
             try:
                 usable = [tool for tool in upstream.tools if not has_unseen_names(tool.input_schema)]
-                self._usable[server] = named(upstream.spec, usable, self._names)
+                self._usable[server] = gateway_names(upstream.spec, usable, self._names)
                 if left_out := len(upstream.tools) - len(usable):
                     notes.append(
                         f"{left_out} tools of the MCP server {server} are left out: "

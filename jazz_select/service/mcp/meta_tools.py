@@ -127,7 +127,7 @@ def selected(result: FlowSelectionResult) -> dict[str, Any]:
     }
 
 
-def question_of(arguments: Mapping[str, Any]) -> UserQuestion | None:
+def answered_question(arguments: Mapping[str, Any]) -> UserQuestion | None:
     """The question that a request answers, as a client gives it back."""
     asked = arguments.get("asked")
     return None if asked is None else value_of(UserQuestion, asked)
@@ -152,7 +152,7 @@ def flows_after(running: RunningCatalogue, after: str) -> dict[str, Any]:
     }
 
 
-def shown(tool: Tool, *, is_foreign: bool) -> dict[str, Any]:
+def tool_entry(tool: Tool, *, is_foreign: bool) -> dict[str, Any]:
     """A tool as `search_tools` shows it."""
     return {
         "name": tool.name,

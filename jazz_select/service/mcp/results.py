@@ -76,7 +76,7 @@ _LONGEST_PROBLEM: Final = 2_000
 _MOST_NAMES: Final = 20
 
 
-def answer(value: Mapping[str, Any]) -> types.CallToolResult:
+def structured_answer(value: Mapping[str, Any]) -> types.CallToolResult:
     """An answer of one of the four, as a structure and as the text of it."""
     return types.CallToolResult(content=_json(value), structured_content=dict(value))
 

@@ -37,7 +37,7 @@ from jazz_select.service.mcp.connected_tools import ConnectedTools
 from jazz_select.service.mcp.elicitation import Asking, input_required
 from jazz_select.service.mcp.gateway import Gateway, beside
 from jazz_select.service.mcp.meta_tools import Listed, Listings
-from jazz_select.service.mcp.results import Relay, answer, failure, outcome_of, relayed, unknown_name
+from jazz_select.service.mcp.results import Relay, failure, outcome_of, relayed, structured_answer, unknown_name
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue
@@ -180,13 +180,13 @@ class AgentServer:
         """What one of the four tools answers."""
         if params.name == meta_tools.SELECT_FLOW:
             given = arguments.get("episode_summaries")
-            selector, asked = self._running.live.selector, meta_tools.question_of(arguments)
+            selector, asked = self._running.live.selector, meta_tools.answered_question(arguments)
             result = await selector.select(arguments["request"], episode_summaries=given, asked=asked)
             if (metrics := _metrics(context)) is not None:
                 metrics.selected(self._running.agent_id, (result,))
-            return answer(meta_tools.selected(result))
+            return structured_answer(meta_tools.selected(result))
         if params.name == meta_tools.LIST_FLOWS:
-            return answer(meta_tools.flows_after(self._running, arguments.get("after", "")))
+            return structured_answer(meta_tools.flows_after(self._running, arguments.get("after", "")))
         if params.name == meta_tools.SEARCH_TOOLS:
             return await self._searched(context, arguments["request"], arguments.get("limit", meta_tools.FOUND))
         found = self.connected.resolve(arguments["name"])
@@ -203,9 +203,9 @@ class AgentServer:
         if self._listings.found(_session(context), tools, foreign):
             await self._bus.publish(ToolsListChanged())
             await context.session.send_tool_list_changed()
-        told = [meta_tools.shown(tool, is_foreign=tool.name in foreign) for tool in tools]
+        told = [meta_tools.tool_entry(tool, is_foreign=tool.name in foreign) for tool in tools]
         about = {"about": meta_tools.ABOUT_FOREIGN} if foreign else {}
-        return answer({"tools": told, **about, "notes": meta_tools.bounded_notes(notes)})
+        return structured_answer({"tools": told, **about, "notes": meta_tools.bounded_notes(notes)})
 
     async def _made(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]

@@ -21,7 +21,7 @@ from jazz_select.evaluation.overlay import (
     load_overlay,
     now,
     spelled,
-    storable,
+    yaml_text,
 )
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import locked
@@ -58,7 +58,7 @@ class CorrectionBody(RequestBody):
     """The entry of the log that it is about; one is made where there is none."""
 
 
-async def kept(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
+async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> dict[str, Any]:
     """Write what was right for a request, and tell what was written where.
 
     Raises:
@@ -206,7 +206,7 @@ def _fit_to_teach(
     Raises:
         ConfigError: It can be no example.
     """
-    text = storable(body.request)
+    text = yaml_text(body.request)
     if catalogue.settings.learned is None:
         msg = "this service has no file of what is learned, so no example can be kept: start it with --learned FILE"
         raise ConfigError(msg)

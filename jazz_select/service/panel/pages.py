@@ -27,7 +27,7 @@ from jazz_select.service.panel.runs import PanelFiles
 from jazz_select.service.reload import SeenFiles, look
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.text import describe_error
-from jazz_select.threads import called
+from jazz_select.threads import run_unbounded
 
 Floats = npt.NDArray[np.float64]
 _NEAREST: Final = 6
@@ -216,7 +216,7 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
     return Surveyed(number=live.number, files=files, land=land, findings=findings)
 
 
-def listed(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any]]:
+def flow_rows(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any]]:
     """Every flow in a line or two, by name, with the folder that it is from and how often it was chosen."""
     return [
         {
@@ -241,9 +241,9 @@ def suggested(live: Generation) -> list[str]:
     return found[:: max(1, len(found) // _SUGGESTED)][:_SUGGESTED]
 
 
-async def shown(live: Generation, flow: BaseFlow) -> dict[str, Any]:
+async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     """All there is to one flow, but for what a survey says of it."""
-    whole = await called(flow.build_prompt, name="jazz-select-build_prompt")
+    whole = await run_unbounded(flow.build_prompt, name="jazz-select-build_prompt")
     place = await asyncio.to_thread(Places().of, flow)
     try:
         chain = chain_told(flow)
@@ -301,7 +301,7 @@ def recalled(land: Mapping[str, Any]) -> dict[str, float]:
     return clear | {name: round(1 - missed[name] / count, 4) for name, count in asked.items()}
 
 
-def counted(findings: Findings) -> dict[str, dict[str, int]]:
+def findings_by_flow(findings: Findings) -> dict[str, dict[str, int]]:
     """Flow to how many findings of each severity name it."""
     found = {severity: Counter(_named(findings, severity)) for severity in _WORST}
     names = {name for counts in found.values() for name in counts}

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from jazz_select.errors import JazzSelectError
 from jazz_select.json_values import plain
-from jazz_select.service.api.answers import answer
+from jazz_select.service.api.answers import json_answer
 from jazz_select.service.api.bodies import TurnBody, read_body
 from jazz_select.service.api.operations import flow_named, state_of
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
@@ -59,7 +59,7 @@ def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
             catalogue = catalogue_of(request)
             agent_id = catalogue.agent_id
             panel = panels.setdefault(agent_id, _Panel(catalogue, files[agent_id]))
-            return answer(await by(panel, request), status)
+            return json_answer(await by(panel, request), status)
 
         return endpoint
 
@@ -137,7 +137,7 @@ class _Panel:
         live = self._catalogue.live
         chosen = await asyncio.to_thread(runs.chosen_lately, self._catalogue)
         self._look_ahead(len(live.registry))
-        return {"generation": live.number, "flows": pages.listed(live, chosen)}
+        return {"generation": live.number, "flows": pages.flow_rows(live, chosen)}
 
     def _look_ahead(self, flows: int) -> None:
         """Begin to survey a large catalogue, which takes long, before somebody asks for what it finds."""
@@ -158,7 +158,7 @@ class _Panel:
     async def flow(self, request: Request) -> Any:
         """One flow, whole."""
         live = self._catalogue.live
-        return await pages.shown(live, flow_named(live, request.path_params["name"]))
+        return await pages.flow_details(live, flow_named(live, request.path_params["name"]))
 
     async def map(self, _: Request) -> Any:
         """Where the flows lie, and which are confused."""
@@ -167,14 +167,14 @@ class _Panel:
     async def findings(self, _: Request) -> Any:
         """What a check finds, and how much of it names which flow."""
         surveyed = await self._survey.now()
-        told = {"by_flow": pages.counted(surveyed.findings), "recalled": pages.recalled(surveyed.land)}
+        told = {"by_flow": pages.findings_by_flow(surveyed.findings), "recalled": pages.recalled(surveyed.land)}
         return {**surveyed.findings.to_dict(), **told}
 
     async def all_runs(self, _: Request) -> Any:
         """The runs that are kept, the one that is being made, and what there is to judge by."""
         files = self._files
         return {
-            "runs": await asyncio.to_thread(runs.kept, files),
+            "runs": await asyncio.to_thread(runs.list_runs, files),
             "under_way": self.runs.under_way,
             "cases": list(await asyncio.to_thread(lambda: files.known)),
             "commits": await runs.commits(self._catalogue.settings.flows),
@@ -215,7 +215,7 @@ class _Panel:
     async def correct(self, request: Request) -> Any:
         """Keep what was right."""
         body = await read_body(request, corrections.CorrectionBody)
-        return await corrections.kept(self._catalogue, self._files, body)
+        return await corrections.save_correction(self._catalogue, self._files, body)
 
     async def rehearse(self, request: Request) -> Any:
         """What the gate says of an example, before it is taught."""

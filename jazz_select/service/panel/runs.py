@@ -25,7 +25,7 @@ from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import write_whole
 from jazz_select.outcomes.log import Logged
 from jazz_select.service.api.bodies import RequestBody
-from jazz_select.service.reload import placed
+from jazz_select.service.reload import source_location
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
 
@@ -174,7 +174,7 @@ class Runs:
 
 async def commits(flows: str) -> list[dict[str, str]]:
     """The last commits that changed the flows, the newest first; none where they are in no git repository."""
-    place = placed(flows)
+    place = source_location(flows)
     found = () if place is None else await asyncio.to_thread(commits_of, Path(place), most=_MOST_COMMITS)
     return [{"commit": each.short, "at": each.at, "subject": each.subject[:200]} for each in found]
 
@@ -193,7 +193,7 @@ def _seen_from(flows: str) -> tuple[Path | None, str]:
     return root, path.relative_to(root.resolve()).as_posix()
 
 
-def kept(files: PanelFiles) -> list[dict[str, Any]]:
+def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
     """The runs of the folder, the newest first; what is no run is passed over. Blocking."""
     if not files.runs.is_dir():
         return []

@@ -18,7 +18,7 @@ from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Span, Trace
 from jazz_select.text import describe_error, estimate_tokens
-from jazz_select.threads import called
+from jazz_select.threads import run_unbounded
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
 
 _OPTIONS: Final = ("top_k", "coverage")
@@ -83,7 +83,7 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
             for flow, prompt in zip(result.chosen_flows, result.chosen_prompts, strict=True)
         ],
         "unresolved": result.unresolved_ids,
-        "withheld": await called(_withheld, live, body.context, name="jazz-select-guards"),
+        "withheld": await run_unbounded(_withheld, live, body.context, name="jazz-select-guards"),
         "prompt": {
             "seen": seen,
             "messages": messages,

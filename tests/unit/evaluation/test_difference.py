@@ -26,7 +26,7 @@ from jazz_select.evaluation import (
 )
 from jazz_select.evaluation.changes.difference import ChangeKind, confidence_class
 from jazz_select.evaluation.changes.markdown_comment import comment
-from jazz_select.evaluation.changes.snapshots import key_of, told_by
+from jazz_select.evaluation.changes.snapshots import query_key, told_by
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Query
 from jazz_select.testing import HashEmbedder, ScriptedModel
@@ -395,7 +395,7 @@ def test_a_request_is_asked_once_and_as_what_says_most_of_it() -> None:
         ("log", "logged", None),
         ("own", "example", ("a", "b")),
     ]
-    assert key_of(Query(request="hi", context={"b": 1, "a": 2})) == key_of(
+    assert query_key(Query(request="hi", context={"b": 1, "a": 2})) == query_key(
         Query(request="hi", context={"a": 2, "b": 1})
     )
 

@@ -18,7 +18,7 @@ from jazz_select.evaluation import (
     to_pydantic_evals,
     write_pydantic_evals,
 )
-from jazz_select.evaluation.exports import compared, flow_evaluator, names_of
+from jazz_select.evaluation.exports import compare_choices, flow_evaluator, names_of
 
 CASES = [
     Case(request="Where is it?", expect=("track",), why="short", context={"known": True}),
@@ -77,7 +77,7 @@ def test_a_file_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_flows_are_compared(expected: list[str], chosen: list[str], right: bool, found: float) -> None:
-    assert compared(expected, chosen) == {"right_flows": right, "found": found}
+    assert compare_choices(expected, chosen) == {"right_flows": right, "found": found}
 
 
 def has_package() -> bool:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from jazz_select import FlowRegistry, ProceduralMemory, SequentialFlow, sync_registry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Overlay, Version, changed_overlay, load_overlay, taught
-from jazz_select.evaluation.overlay import HeldCase, storable
+from jazz_select.evaluation.overlay import HeldCase, yaml_text
 from jazz_select.testing import HashEmbedder
 
-TEXTS = st.text(max_size=60).map(storable).filter(bool)
+TEXTS = st.text(max_size=60).map(yaml_text).filter(bool)
 
 
 def version(**examples: str) -> Version:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jazz_select.evaluation.checks.wording import Sames, folded
+from jazz_select.evaluation.checks.wording import Sames, request_key
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_every_text_is_the_same_as_itself_and_likeness_goes_both_ways(texts: lis
 
 @given(st.text(max_size=60))
 def test_folding_twice_changes_nothing(text: str) -> None:
-    assert folded(folded(text)) == folded(text)
+    assert request_key(request_key(text)) == request_key(text)

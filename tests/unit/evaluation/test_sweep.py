@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jazz_select import FlowRegistry
 from jazz_select.evaluation import Outcome, Policy, Query, Routed, indexed, routes
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.sweep import counted, sweep
+from jazz_select.evaluation.sweep import count_outcomes, sweep
 from jazz_select.testing import HashEmbedder
 from tests.unit.evaluation.small_shop import add
 
@@ -39,11 +39,11 @@ def test_what_is_said_of_a_pair_is_what_it_leads_to(
 ) -> None:
     policy = Policy(on_empty="none" if on_empty == "none" else "top1")
     found = sweep(cases, policy, at=at)
-    assert found.without == counted(cases, policy)
+    assert found.without == count_outcomes(cases, policy)
     for setting in (found.best, found.nearest, *found.levels.values()):
         if setting is not None:
             pair = replace(policy, skip_llm_above=setting.skip_llm_above, abstain_below=setting.abstain_below)
-            assert counted(cases, pair) == setting
+            assert count_outcomes(cases, pair) == setting
     if found.best is not None:
         assert found.best.unasked > found.without.unasked
         assert (found.best.accuracy or 0) >= at
@@ -60,7 +60,7 @@ def test_no_pair_of_the_grid_saves_more() -> None:
     found = sweep(cases, policy, at=0.95).best
     assert found is not None
     tried = [
-        counted(cases, replace(policy, skip_llm_above=skip / 100, abstain_below=low / 100))
+        count_outcomes(cases, replace(policy, skip_llm_above=skip / 100, abstain_below=low / 100))
         for skip in range(50, 100)
         for low in range(1, 100)
     ]

@@ -9,7 +9,7 @@ import pytest
 
 from jazz_select import FlowSelector, SequentialFlow, Tool
 from jazz_select.errors import ConfigError, UnconnectedToolsError
-from jazz_select.integrations.door import FlowDoor, told
+from jazz_select.integrations.door import FlowDoor, outcome_text
 from jazz_select.integrations.langgraph import FlowNodes
 from jazz_select.integrations.openai_agents import FlowAgentParts
 from jazz_select.integrations.pydantic_ai import FlowToolset
@@ -237,7 +237,7 @@ async def test_a_call_that_comes_again_is_told_what_became_of_it() -> None:
     tool = door.tools["shop_pay_back"]
     made = [await door.call(tool, GIVEN, call_id=each) for each in ("c1", "c1", "c2", "")]
     assert [each.replayed for each in made] == [False, True, False, False]
-    assert {told(each) for each in made} == {'{"refunded":20}'}
+    assert {outcome_text(each) for each in made} == {'{"refunded":20}'}
     other = await door.call(tool, {"order_id": "B2"}, call_id="c1")
     assert other.error is not None
     assert other.error.fault == "claim"
@@ -315,7 +315,7 @@ async def test_a_call_that_takes_too_long_may_have_been_done() -> None:
     door = FlowDoor(selector, [*tools, slow_tool], timeout_s=0.05)
     made = await door.call(slow_tool, GIVEN)
     assert made.status == "unknown"
-    assert "it may have been done" in told(made)
+    assert "it may have been done" in outcome_text(made)
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {

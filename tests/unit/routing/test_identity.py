@@ -12,7 +12,7 @@ import pytest
 import jazz_select
 from jazz_select.agent import Agent, Conversation
 from jazz_select.routing import Allow, Ask, Tool, ToolCall
-from jazz_select.routing.approval import answered
+from jazz_select.routing.approval import answered_approver
 from jazz_select.routing.question import described, unshowable, visible
 from jazz_select.routing.tool_call import call_of, call_tool
 from tests.unit.agent.turns import agent_of, obj, shop_of
@@ -83,8 +83,8 @@ async def test_one_character_of_what_was_shown_or_of_the_tool_makes_it_another_c
         if part in {"words", "title"} and now.split() == base[part].split():
             continue  # blanks more or less are told alike
         other = await call({**base, part: now})
-        assert await answered([asked], Allow(), lambda _: Ask())(other) == Ask(), (part, other)  # type: ignore[misc]
-    assert await answered([asked], Allow(), lambda _: Ask())(await call(base)) == Allow()  # type: ignore[misc]
+        assert await answered_approver([asked], Allow(), lambda _: Ask())(other) == Ask(), (part, other)  # type: ignore[misc]
+    assert await answered_approver([asked], Allow(), lambda _: Ask())(await call(base)) == Allow()  # type: ignore[misc]
 
 
 def _saying(words: str) -> Any:

@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.asking import adds_nothing, again, in_question, named_in, question_in, question_of
+from jazz_select.selector.asking import adds_nothing, again, flow_question, in_question, named_in, question_in
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Candidate, Decision, Reason, Tier
@@ -450,7 +450,7 @@ def test_what_all_share_tells_nothing_apart() -> None:
     same = {"desired_effects": ["the money is back"]}
     flow("refund_order", flows, condition="The order has arrived.", title="Money back", **same)
     flow("cancel_order", flows, condition="The order is on its way.", title="Call it\toff"[:7], **same)
-    found = question_of([Candidate(flow_id=each.id) for each in flows.values()], flows, "x" * 10_000)
+    found = flow_question([Candidate(flow_id=each.id) for each in flows.values()], flows, "x" * 10_000)
     assert found is not None
     assert [each.says for each in found.options] == ["The order has arrived", "The order is on its way"]
     assert len(found.request) < 3_000
@@ -459,7 +459,7 @@ def test_what_all_share_tells_nothing_apart() -> None:
 @pytest.mark.parametrize("names", [("refund_order",), ("a", "b", "c", "d")], ids=["one", "four"])
 def test_one_or_four_are_no_question(names: tuple[str, ...]) -> None:
     flows = shop(*names)
-    assert question_of([Candidate(flow_id=each.id) for each in flows.values()], flows, "x") is None
+    assert flow_question([Candidate(flow_id=each.id) for each in flows.values()], flows, "x") is None
 
 
 @pytest.mark.parametrize("asked", ["yes", 5, {"text": "Which?"}], ids=str)

@@ -9,7 +9,7 @@ from jazz_select import FlowSelector
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, Question
-from jazz_select.selector.calibration import Calibration, Cascade, Line, fitted
+from jazz_select.selector.calibration import Calibration, Cascade, Line, fit_line
 from jazz_select.selector.prompt import Situation
 from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.spec("009.2")
 
 
 def test_a_line_follows_what_is_right() -> None:
-    assert fitted([]) == Line()
-    overconfident = fitted([(0.95, number % 3 > 0) for number in range(300)])
+    assert fit_line([]) == Line()
+    overconfident = fit_line([(0.95, number % 3 > 0) for number in range(300)])
     assert 0.6 < overconfident(0.95) < 0.75
     assert overconfident(0.95) < overconfident(0.99)
-    assert fitted([(0.95, False)])(0.95) > 0.8, "one case says little"
+    assert fit_line([(0.95, False)])(0.95) > 0.8, "one case says little"
 
 
 async def test_calibrating_makes_a_stage_less_sure_that_is_often_wrong() -> None:

@@ -14,7 +14,7 @@ from jazz_select.selector.calibration import Cascade
 from jazz_select.selector.decider import shuffled
 from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.select import FlowSelector as Selector
-from jazz_select.stages import OwnAnswers, StageRecord, Usage, likely, own_answers
+from jazz_select.stages import OwnAnswers, StageRecord, Usage, joint_probability, own_answers
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
 from jazz_select.values import Decision, Reason, RecallResult
@@ -84,7 +84,7 @@ def test_what_is_expected_of_answers_is_as_it_was_when_they_were_asked() -> None
 
 @pytest.mark.parametrize(("in_scope", "sure"), [(None, 0.9), (1.0, 0.9), (0.0, 0.0), (0.5, 0.81)])
 def test_a_request_may_be_one_for_no_flow(in_scope: float | None, sure: float) -> None:
-    assert likely(0.9, in_scope) == pytest.approx(sure)
+    assert joint_probability(0.9, in_scope) == pytest.approx(sure)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.agents import ServedAgents, digest_of, key_digest, key_of_file, load_agents
+from jazz_select.service.agents import ServedAgents, hash_key, key_digest, key_of_file, load_agents
 from jazz_select.settings import Settings
 
 pytestmark = pytest.mark.spec("008.2")
@@ -22,7 +22,7 @@ def test_every_key_of_an_entry_counts(tmp_path: Path) -> None:
     entry = {"flows": "flows", "key_file": files, "key_sha256": digests}
     (tmp_path / "agents.yaml").write_text(yaml.safe_dump({"agents": {"shop": entry}}), "utf-8")
     (source,) = load_agents(tmp_path / "agents.yaml", Settings())
-    assert source.keys == (*digests, digest_of(f"{KEY}0"), digest_of(f"{KEY}1"))
+    assert source.keys == (*digests, hash_key(f"{KEY}0"), hash_key(f"{KEY}1"))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_what_cannot_be_sent_as_a_key_is_refused(tmp_path: Path, key: str) -> No
 
 
 def test_sixteen_characters_are_a_key() -> None:
-    assert key_digest(KEY[:16], "JAZZ_SERVE_KEY") == digest_of(KEY[:16])
+    assert key_digest(KEY[:16], "JAZZ_SERVE_KEY") == hash_key(KEY[:16])
 
 
 def test_a_key_that_cannot_be_printed_opens_nothing() -> None:

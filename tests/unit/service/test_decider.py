@@ -7,7 +7,7 @@ import yaml
 
 from jazz_select.errors import ConfigError
 from jazz_select.service.agents import AgentSource, load_agents
-from jazz_select.service.opened import opened
+from jazz_select.service.opened import open_service
 from jazz_select.settings import Settings
 from tests.unit.chat.decision_protocols import SYSTEM_ONE
 from tests.unit.chat.loopback import Provider
@@ -62,7 +62,7 @@ async def test_it_hears_a_yes_in_other_words(
     settings = settings_of(tmp_path)
     assert settings.decider == SYSTEM_ONE.model
     provider.gives = lambda labels: {label: float(label == "yes") for label in labels}
-    async with opened(settings, [AgentSource(settings=settings)]) as served:
+    async with open_service(settings, [AgentSource(settings=settings)]) as served:
         agent = served[settings.agent_id].live.agent
         asked = await agent.turn("drop it")
         assert asked.status == "confirming", asked.reason
@@ -80,7 +80,7 @@ async def test_it_is_asked_which_flow_fits_with_a_budget_and_without(
     changes = {"decider": SYSTEM_ONE.model, "max_error": max_error}
     settings = settings_of(tmp_path, CATALOGUE + OTHER).model_copy(update=changes)
     provider.gives = lambda labels: {label: float(label == "none") for label in labels}
-    async with opened(settings, [AgentSource(settings=settings)]) as served:
+    async with open_service(settings, [AgentSource(settings=settings)]) as served:
         selected = await served[settings.agent_id].live.selector.select("what is there to be had")
         turn = await served[settings.agent_id].live.agent.turn("what is there to be had")
     assert "decider" in [each.name for each in selected.decision.stages]
@@ -109,7 +109,7 @@ async def test_each_of_several_agents_has_its_own(tmp_path: Path, provider: Prov
     told = [(each.settings.decider, each.settings.max_error, each.settings.ask_user) for each in sources]
     assert told == [(SYSTEM_ONE.model, 0.2, False), (None, None, True)]
     provider.gives = lambda labels: {label: float(label == "none") for label in labels}
-    async with opened(base, sources) as served:
+    async with open_service(base, sources) as served:
         for name in ("asks", "asks_none"):
             await served[name].live.selector.select("what is there to be had")
             assert provider.paths == [SYSTEM_ONE.path]
@@ -128,5 +128,5 @@ def test_an_entry_that_cannot_work_is_refused_by_its_name(tmp_path: Path, wrong:
 async def test_one_that_writes_is_refused_at_the_start(tmp_path: Path) -> None:
     settings = settings_of(tmp_path).model_copy(update={"decider": "openai:gpt-5-mini"})
     with pytest.raises(ConfigError, match="decider cannot be 'openai:gpt-5-mini': it is a chat model"):
-        async with opened(settings, [AgentSource(settings=settings)]):
+        async with open_service(settings, [AgentSource(settings=settings)]):
             pass

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from starlette.routing import Route
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.agents import ServedAgents, digest_of
+from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.api.operations import OPERATIONS
 from jazz_select.service.app import AppPart, make_app
 from jazz_select.service.http.limits import Door, Lifecycle, TokenBucket
@@ -405,7 +405,7 @@ async def test_without_its_key_an_agent_says_nothing(headers: dict[str, str]) ->
 async def test_each_key_of_an_agent_opens_it() -> None:
     async with memory() as index:
         shop, other = catalogue(index, Shop().sources), catalogue(index, clinic, "clinic")
-        keys = {digest_of(key): agent for key, agent in ((KEY, "shop"), (OTHER_KEY, "clinic"), ("a-new-key", "shop"))}
+        keys = {hash_key(key): agent for key, agent in ((KEY, "shop"), (OTHER_KEY, "clinic"), ("a-new-key", "shop"))}
         served = ServedAgents({"shop": shop, "clinic": other}, keys)
         opens = [served.of_key(key) for key in (KEY, "a-new-key", OTHER_KEY, "another", "", None)]
         assert opens == [shop, shop, other, None, None, None]
@@ -565,7 +565,7 @@ async def at_the_door(
         told.append(message)
 
     async with memory() as index:
-        served = ServedAgents({"shop": catalogue(index, Shop().sources)}, keys={digest_of(KEY): "shop"})
+        served = ServedAgents({"shop": catalogue(index, Shop().sources)}, keys={hash_key(KEY): "shop"})
         scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "scheme": "http"}
         scope |= {"headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), *headers]}
         await make_app(served, options=ServeOptions(**options))(scope, receive, send)

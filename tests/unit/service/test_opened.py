@@ -7,7 +7,7 @@ import pytest
 
 from jazz_select.routing.claims import SqliteClaims
 from jazz_select.service.agents import AgentSource
-from jazz_select.service.opened import opened
+from jazz_select.service.opened import open_service
 from jazz_select.settings import Settings
 from tests.clock import until
 
@@ -38,6 +38,6 @@ async def test_claims_are_kept_for_thirty_days(tmp_path: Path) -> None:
         "utf-8",
     )
     base = Settings(index=tmp_path / "index", embedder="static", serve_state=tmp_path, flows=str(flows))
-    async with opened(base, [AgentSource(settings=base)]):
+    async with open_service(base, [AgentSource(settings=base)]):
         await until(lambda: "old" not in kept())
     assert kept() == ["young"]

@@ -12,7 +12,7 @@ import pytest
 
 from jazz_select.routing import Tool, tools_from_mcp
 from jazz_select.service.mcp import meta_tools
-from jazz_select.service.mcp.gateway import GivenNames, named
+from jazz_select.service.mcp.gateway import GivenNames, gateway_names
 from jazz_select.service.mcp.meta_tools import as_listed
 from jazz_select.service.mcp.server import AgentServer
 from jazz_select.service.mcp.servers_file import ServerSpec
@@ -173,7 +173,9 @@ async def test_what_a_server_leaves_behind_holds_nothing_open(caplog: pytest.Log
 
 def test_two_servers_with_tools_of_one_name_are_both_there() -> None:
     names = GivenNames()
-    both = [list(named(spec(each), [Tool(name="search"), Tool(name="get")], names)) for each in ("web", "files")]
+    both = [
+        list(gateway_names(spec(each), [Tool(name="search"), Tool(name="get")], names)) for each in ("web", "files")
+    ]
     assert both == [["web.search", "web.get"], ["files.search", "files.get"]]
 
 
@@ -183,24 +185,24 @@ def test_a_name_that_was_given_stands_for_what_it_stood_for() -> None:
     names.reserve(["call_tool"])
     plain = spec("a")
     bare = ServerSpec(name="b", command="x", prefix="")
-    first = list(named(plain, [Tool(name="x.y")], names))
+    first = list(gateway_names(plain, [Tool(name="x.y")], names))
     assert first == ["a.x.y"]
-    taken, ours = named(bare, [Tool(name="a.x.y"), Tool(name="call_tool")], names)
+    taken, ours = gateway_names(bare, [Tool(name="a.x.y"), Tool(name="call_tool")], names)
     assert taken.startswith("a.x.y-")
     assert ours.startswith("call_tool-")
-    assert list(named(bare, [Tool(name="call_tool"), Tool(name="a.x.y")], names)) == [ours, taken]
-    assert list(named(plain, [Tool(name="new"), Tool(name="x.y")], names)) == ["a.new", "a.x.y"]
-    twins = list(named(plain, [Tool(name="a b"), Tool(name="a\tb"), Tool(name="a_b"), Tool(name="A_B")], names))
+    assert list(gateway_names(bare, [Tool(name="call_tool"), Tool(name="a.x.y")], names)) == [ours, taken]
+    assert list(gateway_names(plain, [Tool(name="new"), Tool(name="x.y")], names)) == ["a.new", "a.x.y"]
+    twins = list(gateway_names(plain, [Tool(name="a b"), Tool(name="a\tb"), Tool(name="a_b"), Tool(name="A_B")], names))
     assert len({name.casefold() for name in twins}) == 4
 
 
 def test_a_server_that_invents_names_without_end_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jazz_select.service.mcp.gateway.MOST_NAMES", 5)
     names = GivenNames()
-    first = [list(named(spec("a"), [Tool(name=f"x{n}")], names)) for n in range(9)]
+    first = [list(gateway_names(spec("a"), [Tool(name=f"x{n}")], names)) for n in range(9)]
     assert [len(each) for each in first] == [1] * 5 + [0] * 4
-    assert list(named(spec("a"), [Tool(name="x0")], names)) == ["a.x0"]
-    assert list(named(spec("b"), [Tool(name="x0")], names)) == ["b.x0"]
+    assert list(gateway_names(spec("a"), [Tool(name="x0")], names)) == ["a.x0"]
+    assert list(gateway_names(spec("b"), [Tool(name="x0")], names)) == ["b.x0"]
 
 
 def test_what_is_not_trusted_is_asked_for_whatever_it_says_of_itself() -> None:
