@@ -24,7 +24,7 @@ from benchmarks.options import DataFolder, Embedders, Seeds, Unclean, embedder_l
 from jazz_select import RECOMMENDED, BaseFlow, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.evaluation.cases import load_cases
-from jazz_select.stages import likely
+from jazz_select.stages import joint_probability
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message
 
@@ -95,7 +95,7 @@ async def _offered(
         sizes.append(len(names))
         if len(model.tokens) == calls:
             decided.append(frozenset(result.names) == each.gold)
-        sure.append(likely(found[0].confidence or 0.0, result.decision.in_scope) if found else 0.0)
+        sure.append(joint_probability(found[0].confidence or 0.0, result.decision.in_scope) if found else 0.0)
         right.append(frozenset(names[:1]) == each.gold)
         if each.gold:
             offered.append(float(each.gold <= set(names)))
