@@ -258,6 +258,7 @@ class TurnOutcome:
         work = self.work
         afresh = work.request.ledger.notes if work.request.ledger is not None else ()
         lost = [flow for flow in (*work.stack.flows, *work.stack.failed) if flow.lost]
+        blank = () if work.request.message.strip() else ("nothing was asked: the message is blank",)
         return TurnResult(
             status=self.status,
             text=self.text,
@@ -269,7 +270,7 @@ class TurnOutcome:
             resumed=work.resumed,
             incomplete=self.incomplete,
             reason=self.reason,
-            notes=(*afresh, *work.selected.notes, *work.notes, *map(_lost, lost)),
+            notes=(*blank, *afresh, *work.selected.notes, *work.notes, *map(_lost, lost)),
             chain=work.chain,
             error=self.error,
             trace=trace,

@@ -160,7 +160,10 @@ class CheckCommand(JsonOption, FlowOptions):
     """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
 
     source: Annotated[str | None, typer.Argument(metavar="PATH|PACKAGE", help="The flows, as for --flows.")] = None
-    tools: Annotated[str | None, option("The tools that there are: flows may name no others.", "PATH|PACKAGE")] = None
+    tools: Annotated[
+        str | None,
+        option("The tools that there are: flows may name no others. (default: those beside the flows)", "PATH|PACKAGE"),
+    ] = None
     cases: Annotated[
         list[Path] | None, option("Labelled requests, which no example may repeat; repeatable.", "FILE")
     ] = None

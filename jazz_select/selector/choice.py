@@ -425,7 +425,7 @@ class Choosing:
             return await lending.choose(request, narrowed, recall_s=recall_s, ask=ask)
         cascades = self._cascades(narrowed.candidates)
         scoped = self.settling.on_empty == "none" or request.within
-        several = is_several(request.query) if cascades else False
+        several = is_several(request.query) if cascades or self.model is None else False
         many = several and self.model is not None and len(narrowed.candidates) > 1
         left = _Left(request=request, narrowed=narrowed, scoped=scoped, many=many)
         choice, left = self._by_recall(left, recall_s) if cascades else (self._settled(request, narrowed), left)
@@ -440,11 +440,12 @@ class Choosing:
                 return replace(choice, notes=(*self._caveat(narrowed), *choice.notes))
         elif choice is None:
             choice = self._last(left)
-        if not cascades:
-            return choice
-        choice, left = self._by_user(choice, left)
+        if cascades:
+            choice, left = self._by_user(choice, left)
         if several and self.model is None and len(choice.chosen_ids) == 1:
             choice = replace(choice, notes=(*choice.notes, _ONE_OF_THEM))
+        if not cascades:
+            return choice
         usage = reduce(total_usage, (each.usage for each in left.records), None)
         spared = () if choice is UNASKED else self._spared(left.records)
         return replace(choice, usage=usage, stages=(*left.records, *spared))

@@ -156,3 +156,18 @@ def test_what_was_learned_is_checked_with_the_rest(shop: Jazz) -> None:
     told = shop("check", "--json", "--fail-on", "never", JAZZ_LEARNED="learned.yaml")
     assert any("there is no such flow" in each for each in orjson.loads(told.stdout)["notes"])
     assert "no such flow" not in shop("check", "--json", "--fail-on", "never", JAZZ_LEARNED="other.yaml").stdout
+
+
+def test_the_tools_beside_the_flows_are_those_that_flows_may_name(shop: Jazz) -> None:
+    (shop.flows / "own_tools.py").write_text(
+        "def look_up() -> str:\n    '''Look it up.'''\n    return ''\n\n\nTOOLS = [look_up]\n", "utf-8"
+    )
+    (shop.flows / "more.yaml").write_text(
+        "- {name: weigh_parcel, description: Weigh a parcel., condition: A weight is wanted.,\n"
+        "   desired_effects: [known], tools: [lok_up],\n"
+        "   examples: [how heavy is it, weigh this, the weight please, grams of it, put it on scales]}\n",
+        "utf-8",
+    )
+    found = orjson.loads(shop("check", "--only", "unknown-tool", "--json", code=1).stdout)["findings"]
+    assert [(each["code"], each["flows"]) for each in found] == [("unknown-tool", ["weigh_parcel"])]
+    assert "look_up" in str(found)

@@ -88,7 +88,7 @@ async def test_a_set_of_one_that_fits_is_chosen_by_the_model() -> None:
 
 async def test_one_candidate_that_was_given_is_taken_as_ever_where_there_is_no_budget() -> None:
     model = ScriptedModel("[]")
-    options = {**RECOMMENDED, "max_error": None}
+    options: Any = {**RECOMMENDED, "max_error": None}
     result = await FlowSelector(model, shop(), **options).select("my money", metadata("refund_order"))
     assert (len(model.calls), result.decision.reason) == (0, Reason.SINGLE)
 
@@ -101,3 +101,12 @@ async def test_what_recall_is_sure_of_within_the_recommended_budget_is_not_asked
         memory = ListMemory(RecallResult(found, in_scope=0.999))
         result = await FlowSelector(model, shop(), memory, "shop", **RECOMMENDED).select("my money")
         assert (result.decision.reason, len(model.calls)) == (reason, int(reason is Reason.LLM))
+
+
+async def test_a_second_wish_is_noted_without_a_model() -> None:
+    memory = ListMemory(metadata("refund_order", "cancel_order"))
+    selector = FlowSelector(None, shop(), memory, "shop")
+    told = await selector.select("I want my money back, and then cancel the other order.")
+    assert (told.names, len(told.decision.notes)) == (["refund_order"], 1)
+    assert "what else is wanted is not answered" in told.decision.notes[0]
+    assert not (await selector.select("I want my money back")).decision.notes

@@ -62,8 +62,8 @@ async def hang(selector: FlowSelector) -> Agent:
     raise AssertionError
 
 
-def catalogue(index: Any, factory: str, **options: Any) -> RunningCatalogue:
-    told = Settings(agent_id="shop", top_k=3, on_empty="top1")
+def catalogue(index: Any, factory: str, *, agent_id: str = "shop", **options: Any) -> RunningCatalogue:
+    told = Settings(agent_id=agent_id, top_k=3, on_empty="top1")
     return RunningCatalogue(told, index, SHOP.sources, factory=f"{HERE}:{factory}", secret=b"s" * 32, **options)
 
 
@@ -144,3 +144,23 @@ def test_an_entry_of_agents_yaml_names_it(tmp_path: Path) -> None:
     (tmp_path / "agents.yaml").write_text("agents: {shop: {flows: flows, factory: shop.agents:make}}", "utf-8")
     (source,) = load_agents(tmp_path / "agents.yaml", Settings())
     assert source.factory == "shop.agents:make"
+
+
+async def test_a_blank_message_says_so() -> None:
+    async with memory() as index:
+        made = await catalogue(index, "make_shop").reload()
+        assert (await made.agent.turn("  ")).notes[0] == "nothing was asked: the message is blank"
+        assert not [each for each in (await made.agent.turn("hello")).notes if "blank" in each]
+
+
+async def test_one_broken_factory_keeps_nobody_else_from_being_served() -> None:
+    """Its own agent answers 503 until it is mended."""
+    keys = ("sound" * 5, "broken" * 5)
+    async with memory() as index:
+        sound, broken = catalogue(index, "make_shop"), catalogue(index, "make_trouble", agent_id="broken")
+        async with service(sound, broken, keys=keys, broken=["broken"]) as up:
+            for key, status in zip(keys, (200, 503), strict=True):
+                for path, body in (("/v1/turn", {"message": "I want my money back"}), ("/v1/select", {"request": "x"})):
+                    answer = await up.post(path, body, authorization=f"Bearer {key}")
+                    assert answer.status_code == status, (path, answer.text)
+                    assert "Traceback" not in answer.text
