@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from jazz_select.chat.calls import BoundedCalls, Call
 from jazz_select.chat.models import ModelLike, as_chat_model
@@ -55,12 +55,17 @@ def chat_reply_of(reply: object) -> ChatReply:
             truncated=reply.truncated,
             attempts=1,
             notes=(*notes, *reply.notes),
-            tool_calls=reply.tool_calls,
+            tool_calls=_native_calls(reply.tool_calls),
             origin=reply.origin,
         )
     if isinstance(reply, str):
         return ChatReply(text=reply, attempts=1)
     return ChatReply(attempts=1, notes=(f"the model answered {type(reply).__name__} without a text",))
+
+
+def _native_calls(given: object) -> tuple[NativeCall, ...]:
+    several = cast("Sequence[object]", given) if isinstance(given, tuple | list) else ()
+    return tuple(each for each in several if isinstance(each, NativeCall))
 
 
 def total_usage(one: Usage | None, other: Usage | None) -> Usage | None:

@@ -3,15 +3,19 @@
 import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import Any, Final, cast
 
+from jazz_select.agent.chain.prompts import calls_text
+from jazz_select.routing.plans.plan import Plan, PlanStep
+from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.telemetry import Span
 from jazz_select.testing import Cassette, Recorded
-from jazz_select.values import Reply
+from jazz_select.text import json_line
+from jazz_select.values import Message, NativeCall, OfferedTool, Reply
 from tests.conversations.facts import facts_of
 
 KINDS: Final = {
@@ -148,3 +152,47 @@ def renumbered(was: Recorded, now: Recorded) -> str | None:
     if "null" in json.dumps(whole) and "null" not in was.reply:
         return None
     return was.reply if whole == said else json.dumps(whole, ensure_ascii=False)
+
+
+class NativeTape(Tape):
+    """The same model, that calls tools in its provider's own form: what it says is what it said in the text form."""
+
+    takes_tools = True
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[OfferedTool] = (),
+    ) -> Reply:
+        """The recorded reply, with its calls in the other form."""
+        reply = await super().complete(_in_text(messages, tools) if tools else messages, schema=schema)
+        read = read_tool_reply(reply.text) if tools else ToolReply()
+        if not read.calls:
+            return reply
+        calls = [NativeCall(name=each.tool, arguments=each.arguments, id=each.id) for each in Plan.of(read.calls).steps]
+        return replace(reply, text=read.text, tool_calls=tuple(calls), origin=reply.text)
+
+
+def _in_text(messages: Sequence[Message], tools: Sequence[OfferedTool]) -> list[Message]:
+    """Messages of the provider's own form as those of the text form, as far as an answer rests on them."""
+    (system, *rest), told = messages, list[Message]()
+    lines: list[str] = []
+    for each in [*rest, Message(role="user", content="")]:
+        if each.role == "tool":
+            lines.append(json_line({"id": each.call_id, "tool": each.tool, **json.loads(each.content)}))
+            continue
+        if lines:
+            more = f"\n\n{each.content}" if each.content.startswith("No further call") else ""
+            told.append(Message(role="user", content="TOOL RESULTS:\n" + "\n".join(lines) + more))
+            lines = []
+            if more:
+                continue
+        if each.tool_calls:
+            steps = [PlanStep(tool=call.name, arguments=cast("Any", call.arguments)) for call in each.tool_calls]
+            told.append(Message(role="assistant", content=each.origin or calls_text(steps)))
+        else:
+            told.append(each)
+    offers = "\n".join(f'{each.name} {{}}: ""' for each in tools)
+    return [replace(system, content=f"{system.content}\n\nAVAILABLE TOOLS:\n{offers}"), *told[:-1]]

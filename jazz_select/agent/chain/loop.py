@@ -11,8 +11,10 @@ from jazz_select.agent.chain.prompts import (
     LONGEST_REPLY,
     UNREADABLE,
     Asker,
+    RecordedReply,
     as_messages,
-    calls_text,
+    exchange,
+    native_results,
     opening,
     results_message,
     retold,
@@ -40,13 +42,14 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered_approver, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
-from jazz_select.routing.plans.replies import ToolReply, folded_key, read_tool_reply
+from jazz_select.routing.plans.replies import ToolReply, folded_key, read_tool_reply, step_of
 from jazz_select.routing.records import ToolCall
+from jazz_select.routing.tools.showing import input_schema, shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line, json_line
-from jazz_select.values import Message
+from jazz_select.values import Message, OfferedTool
 
 FINAL: Final = "final_answer"
 """What the tool, or the field, is called that holds the answer."""
@@ -334,9 +337,18 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         with span("chain", "node") as traced:
             more = f" {ending.last}" if options.chain_limit == 1 else ""
             more = f"{ending.instructions}{more}"
-            begun = list(given) if tools_told else opening(given, ending.offered, more)
-            begun = with_system(begun, more) if tools_told and more else begun
-            chain = await loop.run([*begun, *loop.resumed(after)] if after is not None else begun)
+            chain: Chain | None = None
+            if asker.client.takes_tools and ending.offered and ending.wire is None and not tools_told:
+                loop.names = {name: tool.name for name, tool in shown_names(ending.offered).items()}
+                try:
+                    chain = await loop.begun(opening(given, ending.offered, more, native=True), after)
+                except ChainError:
+                    if asker.client.takes_tools or loop.records:
+                        raise
+                    loop.anew("the provider refuses these tools: they are told of in the text")
+            if chain is None:
+                begun = list(given) if tools_told else opening(given, ending.offered, more)
+                chain = await loop.begun(with_system(begun, more) if tools_told and more else begun, after)
             if traced is not None:
                 traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": options.strategy})
     return chain
@@ -359,6 +371,8 @@ class _Loop:
     entries: list[Entry] = field(default_factory=list[Entry])
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Where tools are called in the provider's own form: by the names that they have there, their own."""
     was_unreadable: bool = False
     first: int = 1
     """The number of the first reply; the calls that are made before it have the one before."""
@@ -367,6 +381,19 @@ class _Loop:
     def last(self) -> int:
         """The number of the last reply that the limit allows."""
         return self.first + self.limit - 1
+
+    @property
+    def own_names(self) -> Mapping[str, str] | None:
+        """The names in the provider's own form, by the tools' own; None where they are called in text."""
+        return {own: name for name, own in self.names.items()} if self.names else None
+
+    async def begun(self, messages: list[Message], after: Chain | None) -> Chain:
+        """Run it, from these messages on and what was done in a chain before."""
+        return await self.run([*messages, *self.resumed(after)] if after is not None else messages)
+
+    def anew(self, note: str) -> None:
+        """Nothing was said yet: begin in the text form."""
+        self.names, self.entries, self.records, self.notes, self.first = {}, [], [], [note], 1
 
     def resumed(self, after: Chain) -> list[Message]:
         """Go on with a chain: what was done in it stands, and is what the model is told of it."""
@@ -378,7 +405,7 @@ class _Loop:
         self.notes += after.notes
         rounds = [each.round for each in after.entries if not isinstance(each, AssistantText)]
         self.first = max(rounds, default=0) + 2
-        return retold(self.entries)
+        return retold(self.entries, self.own_names)
 
     async def run(self, messages: list[Message]) -> Chain:
         self.notes += self.ending.notes
@@ -386,74 +413,105 @@ class _Loop:
             made = self._kept(await self.runner.run(self.begin_with, self.first - 1))
             if self._waits(self.first - 1):
                 return self._chain("asked")
-            messages += [Message(role="assistant", content=calls_text(self.begin_with)), results_message(made, "")]
+            messages += exchange("", self.begin_with, made, self.own_names)
         for number in range(self.first, self.last + 1):
-            text = await self._asked(messages, number)
-            ended, following = await self._step(text, number)
+            said = await self._asked(messages, number)
+            ended, following = await self._step(said, number)
             if ended is not None:
                 return ended
             if self._waits(number):
                 return self._chain("asked")
-            messages += [Message(role="assistant", content=cut(text, LONGEST_REPLY) or "(nothing)"), following]
+            messages += following
         self.notes.append(f"the chain was cut short by its limit of {self.limit} model calls")
         return self._chain("limit")
 
-    async def _asked(self, messages: list[Message], number: int) -> str:
+    async def _asked(self, messages: list[Message], number: int) -> RecordedReply:
         await tell(self.runner.on_event, ModelCalled(purpose="chain", number=number))
         try:
             if self.in_pieces:
                 said = await self.asker.stream(messages, "chain", None, self._piece)
             else:
-                said = await self.asker.ask(messages, "chain", self.ending.wire)
+                said = await self.asker.ask(messages, "chain", self.ending.wire, self._offers())
         except Exception as error:
             raise ChainError(self._chain("failed"), describe_error(error)) from error
         self.records.append(said.record)
         if said.truncated:
             self.notes.append(f"reply {number} was cut off by a limit on its length")
-        return said.text or ""
+        return said
+
+    def _offers(self) -> list[OfferedTool]:
+        """The tools in the provider's own form; none where they are told of in the text."""
+        tools = {each.name: each for each in self.ending.offered}
+        return [
+            OfferedTool(name=name, description=tools[own].description, schema=input_schema(tools[own]))
+            for name, own in self.names.items()
+        ]
 
     async def _piece(self, piece: str) -> None:
         """A piece of the answer, as the model writes it."""
         await tell(self.runner.on_event, OutputText(delta=piece))
 
-    async def _step(self, text: str, number: int) -> tuple[Chain | None, Message]:  # noqa: PLR0911 - one for each reply
-        """The finished chain, or what the model is told next."""
-        last = number >= self.last
-        nothing = Message(role="user", content="")
+    async def _step(self, said: RecordedReply, number: int) -> tuple[Chain | None, list[Message]]:  # noqa: PLR0911 - one for each reply
+        """The finished chain, or what was said and what the model is told next."""
+        text = said.text or ""
         if not self.ending.offered:
-            return await self._answered(text), nothing
+            return await self._answered(text), []
         final = self.ending.final_of(text)
         if final is not None:
-            return await self._answered(final, final=final), nothing
-        read = self._read(text)
+            return await self._answered(final, final=final), []
+        read = self._native(said) if said.calls and self.names else self._read(text)
         if read.kind == "unreadable":
             return await self._unread(text, read, number)
         if not read.calls:
-            return await self._answered(read.text), nothing
+            return await self._answered(read.text), []
         await self._say(read.text)
         if read.note:
             self.notes.append(f"reply {number}: {read.note}")
         ended = self.ending.end_of(read.calls)
         if ended.final is not None:
-            return await self._answered(ended.final, final=ended.final), nothing
-        if last and not ended.problem:
-            made = await self.runner.refuse(
-                read.calls, number, f"not run: the limit of {self.limit} model calls was reached"
-            )
-        elif ended.problem:
-            made = await self.runner.refuse(read.calls, number, ended.problem)
-        else:
-            made = await self.runner.run(read.calls, number)
-        results = self._kept(made)
-        if (
-            results[-1:]
-            and results[-1].tool in self.ends_with
-            and (read.text.strip() or not self.ends_with[results[-1].tool])
-            and all(each.ok for each in results)
-        ):
-            return self._chain("answered", answer=as_text(read.text)), nothing
+            return await self._answered(ended.final, final=ended.final), []
+        results = self._kept(await self._made(read.calls, ended, number))
+        if self._ends(results, read.text):
+            return self._chain("answered", answer=as_text(read.text)), []
         more = self.ending.last if number + 1 >= self.last else ""
-        return None, results_message(results, more)
+        if said.calls and self.names:
+            called = Message(
+                role="assistant", content=cut(text, LONGEST_REPLY), tool_calls=said.calls, origin=said.origin
+            )
+            return None, [called, *native_results(said.calls, results, more)]
+        return None, [_as_said(text), results_message(results, more)]
+
+    async def _made(self, calls: Sequence[PlanStep], ended: Ending, number: int) -> list[Made]:
+        if ended.problem:
+            return await self.runner.refuse(calls, number, ended.problem)
+        if number >= self.last:
+            problem = f"not run: the limit of {self.limit} model calls was reached"
+            return await self.runner.refuse(calls, number, problem)
+        return await self.runner.run(calls, number)
+
+    def _ends(self, results: Sequence[ToolResult], text: str) -> bool:
+        """Whether the last of these calls ends the chain, with what was said beside it."""
+        last = results[-1].tool if results else ""
+        is_told = bool(text.strip()) or not self.ends_with.get(last, True)
+        return last in self.ends_with and is_told and all(each.ok for each in results)
+
+    def _native(self, said: RecordedReply) -> ToolReply:
+        """What a reply says in the provider's own form. Of one that was cut off, nothing is run."""
+        ids = [each.id for each in said.calls]
+        has_own = len(set(ids)) == len(ids)
+        steps = [
+            step_of(
+                {
+                    "id": each.id if has_own else "",
+                    "tool": self.names.get(each.name, each.name),
+                    "arguments": each.arguments,
+                }
+            )
+            for each in said.calls[:MOST_STEPS]
+        ]
+        if said.truncated:
+            steps = [replace(each, problem="not run: the reply was cut off") for each in steps]
+        return ToolReply(text=as_text(said.text or ""), calls=tuple(steps)).trusted(self.runner.is_destructive)
 
     def _read(self, text: str) -> ToolReply:
         """What a reply says.
@@ -494,17 +552,17 @@ class _Loop:
         results = (each for each in self.entries if isinstance(each, ToolResult) and each.round == number)
         return self.until_asked and any(each.fault == "asked" for each in results)
 
-    async def _unread(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, Message]:
+    async def _unread(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, list[Message]]:
         """Told once; a model that again says nothing but JSON of its own means it as its answer."""
         if self.ending.is_final(text):
-            return await self._answered(text.strip(), final=text.strip()), Message(role="user", content="")
+            return await self._answered(text.strip(), final=text.strip()), []
         value = decoded(text.strip())
         if self.was_unreadable and value is not BROKEN and value is not None:
-            return await self._answered(text), Message(role="user", content="")
+            return await self._answered(text), []
         self.was_unreadable = True
         self.notes.append(f"reply {number} could not be read: {read.note}")
         await self._say(cut(text, LONGEST_REPLY))
-        return None, Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))
+        return None, [_as_said(text), Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))]
 
     async def _say(self, text: str) -> None:
         if text.strip():
@@ -530,3 +588,7 @@ class _Loop:
             records=tuple(self.records),
             notes=tuple(self.notes),
         )
+
+
+def _as_said(text: str) -> Message:
+    return Message(role="assistant", content=cut(text, LONGEST_REPLY) or "(nothing)")

@@ -146,6 +146,7 @@ class OpenFlows:
                 within=within,
                 only_about=only_about,
                 offers=self._offers() if flow is None else (),
+                native=self._model.takes_tools,
             )
         else:
             messages = growing_messages(

@@ -37,6 +37,14 @@ _ENDING: Final = (
     f"tool is missing or refuses, or the rules forbid it, call {BLOCKED} likewise, with the reason, and say where to "
     "turn. If you need something from the user, ask for it and call neither."
 )
+_IN_TEXT: Final = (
+    ('Say beside that call, as "text", what', "Say beside that call what"),
+    (
+        'with what to tell the user as "text" beside "tool_calls": in the same JSON as the last call,',
+        "with what to tell the user as the text beside it, together with the last call",
+    ),
+)
+"""What is put otherwise where the model calls tools in its provider's own form."""
 _ABOUT: Final = (
     "The user is in the middle of {which}, which waits for them, and asks or says something about it. "
     "Answer in a few sentences from the procedure and from what is known, or look it up; change nothing, and do not "
@@ -104,6 +112,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
     within: str = "",
     only_about: bool = False,
     offers: Sequence[str] = (),
+    native: bool = False,
 ) -> list[Message]:
     """What a model is asked that goes on with a flow, or answers where none fits. Pure.
 
@@ -116,6 +125,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
         within: The name of the open flow.
         only_about: Whether a question about it is to be answered.
         offers: The titles of what can be done, where no flow fits.
+        native: Whether it calls tools in its provider's own form.
     """
     earlier, left_out = view.recent()
     called = next(
@@ -128,7 +138,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
     parts = [
         system,
         f"{_ABOUT.format(which=_BELOW)}\n\n{procedure}" if only_about else "",
-        f"{_PROCEDURE.format(which=_BELOW, title=called)}\n{_ENDING}\n\n{procedure}"
+        f"{_told(_PROCEDURE.format(which=_BELOW, title=called), _ENDING, native=native)}\n\n{procedure}"
         if procedure and not only_about
         else "",
         "" if procedure else f"{_NONE_FITS} {_NO_PROCEDURE.format(where='below')}",
@@ -147,6 +157,13 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
         *(replace(each, content=_as_said(each.content)) for each in earlier),
         Message(role="user", content=_as_said(view.message) or "(nothing)"),
     ]
+
+
+def _told(procedure: str, ending: str, *, native: bool) -> str:
+    told = f"{procedure}\n{ending}"
+    for text, own in _IN_TEXT if native else ():
+        told = told.replace(text, own)
+    return told
 
 
 def at_work(messages: Sequence[Message]) -> str:
