@@ -278,4 +278,5 @@ def _problem(error: ErrorDetails) -> str:
 _KINDS: Final[Mapping[int | str, tuple[str, type[BaseModel]]]] = {
     "chain": ("choice between tools", PointData),
     "branches": ("branch", BranchData),
+    "inputs": ("flow's input", InputData),
 }

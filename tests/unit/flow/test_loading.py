@@ -331,6 +331,12 @@ FIELD: list[tuple[str, str, str, str]] = [
         "branches[0].whn",
         "of a branch; did you mean",
     ),
+    (
+        "an input with a slip",
+        yaml_of("x") + "  inputs: [{name: a, ask: b}]",
+        "inputs[0].ask",
+        "of a flow's input; there are name",
+    ),
     ("an entry of text", "- just text", "name", "a flow is a mapping"),
     ("too few examples", "- {name: x, description: d, condition: c, desired_effects: [e]}", "examples", "has 0"),
 ]
