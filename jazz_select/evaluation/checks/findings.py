@@ -224,6 +224,7 @@ KINDS: Mapping[str, Kind] = {
     "near-twins": Kind(severity=_W, about="Two flows lie nearer to each other than their examples allow."),
     "misplaced-example": Kind(severity=_W, about="An example lies with another flow, and far from its own."),
     "placeholder": Kind(severity=_W, about="A text was never written: TODO, lorem ipsum, three dots."),
+    "same-description": Kind(severity=_W, about="Two flows have one description, so that recall mixes them up."),
     "same-condition": Kind(severity=_W, about="Two flows have one condition, so that nothing tells a model which."),
     "vague-condition": Kind(severity=_W, about="A condition says no more than the name and the description do."),
     "vague-description": Kind(severity=_W, about="A description would do for any flow."),

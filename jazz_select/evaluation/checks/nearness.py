@@ -256,7 +256,7 @@ def _at_least(count: int, usual: float) -> float:
 
 
 def _contradicting(asked: Neighbours, places: Places) -> Iterator[Finding]:
-    """Texts about a flow that lie with the examples of another, and share no word with its own or with its name."""
+    """Texts about a flow that lie with the examples of another, and share more words with these than with its own."""
     own = asked.described.diagonal()
     for number, flow in enumerate(asked.flows):
         others = np.where(asked.related[number], -np.inf, asked.described[number])
@@ -265,8 +265,9 @@ def _contradicting(asked: Neighbours, places: Places) -> Iterator[Finding]:
         far = own[number] < _SPEAKS and others[best] - own[number] > _AGAINST
         if not far or behind < max(2, _BEHIND * len(asked.flows)) or not flow.description:
             continue
-        said = _stems_of(flow.description)
-        if said & _stems_of(" ".join((spoken_name(flow.name), *flow.examples, *flow.aliases))):
+        said, whose = _stems_of(flow.description), (flow, asked.flows[best])
+        mine, theirs = (_stems_of(" ".join((spoken_name(each.name), *each.examples, *each.aliases))) for each in whose)
+        if said & mine and len(said & mine) >= len(said & theirs):
             continue
         yield Finding(
             code="contradicting-text",

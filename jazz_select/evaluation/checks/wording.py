@@ -12,6 +12,7 @@ from functools import cache
 from itertools import combinations
 from math import ceil
 from statistics import fmean, median
+from typing import Literal
 from unicodedata import name as character_name
 
 from rapidfuzz.distance import OSA
@@ -109,7 +110,7 @@ _UNWRITTEN = re.compile(
 EMPTY_WORDS = word_list("""
     a an the this that these those it its is are be was to of for in on at by with about as and or if
     when where whenever request requests user users customer customers caller person people someone
-    wants want wanted needs need would like asks ask asking says say related relating regarding
+    somebody anyone anybody wants want wanted needs need would like asks ask asking says say related relating regarding
     concerning concerns flow use used should run choose right one fits applies matches case anything
     something their his her their they he she do does can has have topic question questions help intent
     me my you your
@@ -135,6 +136,8 @@ def wording(flows: Sequence[BaseFlow], *, min_examples: int, places: Places) -> 
     yield from _too_long(flows, places)
     yield from _descriptions(flows, places)
     yield from _conditions(flows, places)
+    yield from _same(flows, "condition", places)
+    yield from _same(flows, "description", places)
     yield from _denied(flows, places)
     yield from _languages(flows, places)
     yield from _effects(flows, places)
@@ -321,12 +324,8 @@ def _languages(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 
 def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    having: defaultdict[str, list[BaseFlow]] = defaultdict(list)
     for flow in flows:
-        if not flow.condition.strip() or _UNWRITTEN.fullmatch(flow.condition[:_SHOWN]):
-            continue
-        having[" ".join(words_of(flow.condition))].append(flow)
-        if _tells(flow):
+        if not flow.condition.strip() or _UNWRITTEN.fullmatch(flow.condition[:_SHOWN]) or _tells(flow):
             continue
         yield Finding(
             code="vague-condition",
@@ -337,15 +336,24 @@ def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
             remedy="Say what has to be true for this flow and not for its neighbours.",
             evidence=(Evidence(text=flow.condition, flow=flow.name, beside=flow.description),),
         )
+
+
+def _same(flows: Sequence[BaseFlow], field: Literal["description", "condition"], places: Places) -> Iterator[Finding]:
+    """Flows of which one says what the other does, word for word."""
+    having: defaultdict[tuple[str, ...], list[BaseFlow]] = defaultdict(list)
+    for flow in flows:
+        text: str = getattr(flow, field)
+        if not is_unwritten(text):
+            having[words_of(text)].append(flow)
     for same in having.values():
         if len(same) > 1:
             yield Finding(
-                code="same-condition",
+                code=f"same-{field}",
                 flows=tuple(flow.name for flow in same),
-                at=places.of(same[-1], "condition"),
-                what=f"{_listed([flow.name for flow in same])} have one condition.",
+                at=places.of(same[-1], field),
+                what=f"{_listed([flow.name for flow in same])} have one {field}.",
                 remedy="Say in each what is true there and not in the other.",
-                evidence=(Evidence(text=same[-1].condition, flow=same[-1].name, other=same[0].name),),
+                evidence=(Evidence(text=getattr(same[-1], field), flow=same[-1].name, other=same[0].name),),
             )
 
 

@@ -53,6 +53,13 @@ def edited(old: str, new: str) -> str:
 
 
 FAULTS = [
+    pytest.param(
+        "Tell where a parcel is.",
+        "Take back what was delivered, and pay for it",
+        "same-description",
+        9,
+        id="one description twice",
+    ),
     pytest.param("name: track_order", "nmae: track_order", "invalid-flow", 8, id="a field that is none"),
     pytest.param(", has the van left, when will you deliver", "", "invalid-flow", 12, id="too few examples"),
     pytest.param("name: track_order", "name: refund_order", "duplicate-name", 8, id="one name twice"),
@@ -130,8 +137,8 @@ def test_what_is_in_order_has_no_findings(tmp_path: Path) -> None:
 
 BROKEN = """
 - {name: one, descripton: x}
-- {name: fine, description: d, condition: only this one, desired_effects: [e], examples: [a b, c d, e f, g h, i]}
-- {name: two, description: d, condition: another thing, desired_effects: [e], examples: [a1 b, c1 d]}
+- {name: fine, description: d fine, condition: only this one, desired_effects: [e], examples: [a b, c d, e f, g h, i]}
+- {name: two, description: d two, condition: another thing, desired_effects: [e], examples: [a1 b, c1 d]}
 - {name: three, description: d, condition: a third thing, desired_effects: [e], examples: one}
 """
 
@@ -240,6 +247,7 @@ def test_a_reply_asks_for_a_fact_that_no_tool_gives(tmp_path: Path) -> None:
 def test_without_tools_a_slip_shows_beside_the_name_that_others_use(tmp_path: Path) -> None:
     third = GOOD.split("- name: track_order", maxsplit=1)[0].strip().replace("refund_order", "exchange_lamp")
     unlike = third.replace("look_up_order, pay_back", "look_up_ordr, pay_back").replace("Nobody", "Somebody")
+    unlike = unlike.replace("Take back what was delivered and pay for it", "Send another lamp")
     for text in ("give me my cash", "I do not like this lamp", "reimburse order nine", "this coat goes back"):
         unlike = unlike.replace(text, f"{text[::-1]}")
     found = checked(tmp_path, GOOD + unlike.replace("no longer needed", "wrong size") + "\n").found
