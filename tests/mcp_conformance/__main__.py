@@ -97,9 +97,11 @@ async def serving() -> AsyncGenerator[str]:
     """The address of a server with all that the suite asks for that there is here."""
     registry = FlowRegistry(min_examples=0)
     Flow(name="test_simple_prompt", description="This is a simple prompt for testing.", registry=registry)
-    entry = {"command": sys.executable, "args": [str(HERE / "everything.py")], "prefix": ""}
+    entry = {"command": sys.executable, "args": [str(HERE / "everything.py")], "prefix": "", "trusted": True}
     gateway = Gateway(servers_of({"mcpServers": {"everything": entry}}))
     async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as memory, gateway.running():
+        if not await gateway.tried(_START_S):
+            sys.exit(f"the suite's own tools were not listed within {_START_S} s")
         found = Sources(registry=registry, tools=Toolbox())
         running = RunningCatalogue(Settings(agent_id="support"), memory, lambda: found)
         await running.reload()

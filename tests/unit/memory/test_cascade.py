@@ -48,7 +48,7 @@ class Pair:
     """A poor embedder before a better one."""
 
     def __init__(self, first: Embedder | None = None, second: Embedder | None = None) -> None:
-        self.first, self.second = first or Listening(48), second or Listening(512)
+        self.first, self.second = first or Listening(48), second or Listening(256)
         self.both = CascadeEmbedder(self.first, self.second)
 
 
@@ -121,18 +121,18 @@ class Told:
 async def test_each_answer_is_that_of_the_embedder_it_names(place: Place, synced: Synced) -> None:
     pair = Pair()
     found = await synced.answers(place, pair.both)
-    alone = {f"hash{each.dim}": await synced.known(each) for each in (Listening(48), Listening(512))}
-    assert {each.stage for each in found} == {"hash48", "hash512"}, "some are sure, and some are not"
+    alone = {f"hash{each.dim}": await synced.known(each) for each in (Listening(48), Listening(256))}
+    assert {each.stage for each in found} == {"hash48", "hash256"}, "some are sure, and some are not"
     for number, each in enumerate(found):
         assert Told(each) == Told(alone[each.stage][number]), ASKED[number]
 
 
 @pytest.mark.spec("006.2")
 async def test_the_second_reads_what_the_first_is_not_sure_of_and_nothing_else(place: Place, synced: Synced) -> None:
-    first, second = Listening(48), Listening(512)
+    first, second = Listening(48), Listening(256)
     found = await synced.answers(place, Pair(first, second).both)
     assert set(ASKED) <= set(first.read)
-    unsure = [text for text, each in zip(ASKED, found, strict=True) if each.stage == "hash512"]
+    unsure = [text for text, each in zip(ASKED, found, strict=True) if each.stage == "hash256"]
     assert [text for text in second.read if text in ASKED] == unsure
     for each in found:
         assert each.why.endswith("is enough" if each.stage == "hash48" else "is wanted"), each.why
@@ -152,7 +152,7 @@ class Together(Listening):
 
 @pytest.mark.spec("006.2")
 async def test_what_many_requests_leave_unsure_is_read_together(synced: Synced, tmp_path: Path) -> None:
-    one, many = Listening(512), Together(512)
+    one, many = Listening(256), Together(256)
     apart = await synced.answers(tmp_path / "apart", Pair(second=one).both, ASKED[:40])
     found = await synced.answers(tmp_path / "together", Pair(second=many).both, ASKED[:40])
     assert [Told(each) for each in found] == [Told(each) for each in apart]
@@ -163,7 +163,7 @@ async def test_what_many_requests_leave_unsure_is_read_together(synced: Synced, 
 @pytest.mark.spec("006.2")
 async def test_no_more_is_lost_than_the_fit_allows(synced: Synced) -> None:
     wanted = [each["expect"][0] for each in LABELLED]
-    both, alone = await synced.known(Pair().both), await synced.known(Listening(512))
+    both, alone = await synced.known(Pair().both), await synced.known(Listening(256))
 
     def right(found: Sequence[RecallResult]) -> int:
         return sum(bool(each) and each[0]["flow_name"] == flow for each, flow in zip(found, wanted, strict=True))
@@ -177,19 +177,19 @@ async def test_without_a_calibration_the_second_reads_everything(place: Place) -
     async with await ProceduralMemory.open(place, embedder=pair.both) as memory:
         await memory.sync("a", CARDS)
         for found in (await memory.recall("money back", "a"), (await memory.recall_many(["parcel"], "a"))[0]):
-            assert (found.stage, found.why) == ("hash512", "hash48 is not calibrated")
+            assert (found.stage, found.why) == ("hash256", "hash48 is not calibrated")
             assert found[0]["confidence"] is None
 
 
 async def test_an_index_without_a_sync_is_read_by_the_second(place: Place) -> None:
     async with await ProceduralMemory.open(place, embedder=Pair().both) as memory:
         await memory.memorize(CARDS[0], "a")
-        assert (await memory.recall("money back", "a")).stage == "hash512"
+        assert (await memory.recall("money back", "a")).stage == "hash256"
 
 
 @pytest.mark.spec("006.2")
 async def test_where_the_second_fails_the_first_answers_and_says_so(catalogue: FlowRegistry, tmp_path: Path) -> None:
-    second = FailingEmbedder(HashEmbedder(512), failing=False)
+    second = FailingEmbedder(HashEmbedder(256), failing=False)
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair(second=second).both) as memory:
         await memory.sync("a", list(catalogue.values()))
         await memory.sync("b", CARDS)
@@ -198,7 +198,7 @@ async def test_where_the_second_fails_the_first_answers_and_says_so(catalogue: F
         assert {each.stage for each in found} == {"hash48"}
         failed = [each for each in found if each.why == "hash failed"]
         assert failed
-        assert all(each and "recall without hash: the embedder hash:512 failed" in each.notes[0] for each in failed)
+        assert all(each and "recall without hash: the embedder hash:256 failed" in each.notes[0] for each in failed)
         uncalibrated = await memory.recall("money back", "b")
         assert (uncalibrated[0]["flow_name"], uncalibrated.stage) == ("refund_order", "hash48")
 
@@ -206,12 +206,12 @@ async def test_where_the_second_fails_the_first_answers_and_says_so(catalogue: F
 async def test_where_the_first_fails_the_second_answers_and_where_both_do_words_alone(
     catalogue: FlowRegistry, tmp_path: Path
 ) -> None:
-    first, second = (FailingEmbedder(HashEmbedder(dim), failing=False) for dim in (48, 512))
+    first, second = (FailingEmbedder(HashEmbedder(dim), failing=False) for dim in (48, 256))
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair(first, second).both) as memory:
         await memory.sync("a", list(catalogue.values()))
         first.failing = True
         found = await memory.recall("where is my parcel", "a")
-        assert (found.stage, found.why) == ("hash:512", "hash:48 failed")
+        assert (found.stage, found.why) == ("hash:256", "hash:48 failed")
         assert [note.partition(":")[0] for note in found.notes] == ["recall without hash"]
         second.failing = True
         found = await memory.recall("where is my parcel", "a")
@@ -229,7 +229,7 @@ async def test_what_was_fitted_is_there_when_the_index_is_opened_again(synced: S
     assert [(Told(each), each.stage, each.why) for each in after] == [
         (Told(each), each.stage, each.why) for each in before
     ]
-    assert {each.stage for each in later} == {"hash48", "hash512"}, "one flow more leaves both calibrated"
+    assert {each.stage for each in later} == {"hash48", "hash256"}, "one flow more leaves both calibrated"
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ async def test_a_damaged_note_is_as_good_as_none(
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair().both) as memory:
         found = await memory.recall("where is my parcel", "a")
         assert found
-        assert (found.stage, UNREAD in found.notes) == ("hash512", True)
+        assert (found.stage, UNREAD in found.notes) == ("hash256", True)
         await memory.sync("a", list(catalogue.values()))
         assert (await memory.recall("where is my parcel", "a")).why != "hash48 is not calibrated"
 
@@ -264,7 +264,7 @@ async def test_a_cascade_is_another_layout_and_a_sync_moves_to_it(
 ) -> None:
     await synced.answers(tmp_path / "index", Listening(48))
     async with await ProceduralMemory.open(tmp_path / "index", embedder=Pair().both) as memory:
-        with pytest.raises(EmbedderMismatchError, match=r"cascade\(hash48:1, hash512:1\)"):
+        with pytest.raises(EmbedderMismatchError, match=r"cascade\(hash48:1, hash256:1\)"):
             await memory.recall("where is my parcel", "a")
         await memory.sync("a", list(catalogue.values()))
         assert (await memory.recall("where is my parcel", "a")).stage
