@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Any, Literal, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -125,6 +125,16 @@ class FlowMemory(Protocol):
     ) -> Sequence[Mapping[str, Any]]:
         """At most `top_k` candidates of this agent as metadata dicts, best first, without the flow ids in `exclude`."""
         ...
+
+
+Capability = Literal["focus", "auto_size", "situation"]
+"""What a memory or a selector takes beside its port: `recall` a `focus`, or `top_k="auto"` with a `coverage`; `select`
+the `situation` that it is asked in. It says so in `capabilities`; one that says nothing is never given them."""
+
+
+def has_capability(part: object, capability: Capability) -> bool:
+    """Whether a memory or a selector says that it takes this."""
+    return capability in getattr(part, "capabilities", ())
 
 
 class Embedder(Protocol):

@@ -21,6 +21,7 @@ from jazz_select.consent import Asked, is_courtesy, read_consent
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
+from jazz_select.ports import has_capability
 from jazz_select.selector.prompt import WITHIN, Situation
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.retrieval import candidate_of
@@ -105,7 +106,7 @@ class TurnSelector:
         self._gate = gate
         self._min_confidence, self._model, self._has_model = min_confidence, model, model is not None
         self._approval, self._decider = approval, decider
-        self._reads = selector.takes_situation and (selector.has_model or model is not None)
+        self._reads = has_capability(selector, "situation") and (selector.has_model or model is not None)
         self._of_one = FlowSelector(None, selector.flow_registry) if model is not None else selector
 
     async def select(self, request: TurnRequest) -> SelectedFlows:
@@ -534,7 +535,7 @@ class TurnSelector:
 
     def _situation(self, begun: SelectedFlows, message: str) -> Situation | None:
         """What whoever reads the message has to know; None where nobody does."""
-        if not (self._has_model or (self._selector.has_model and self._selector.takes_situation)):
+        if not (self._has_model or (self._selector.has_model and has_capability(self._selector, "situation"))):
             return None
         view = ConversationView.of(begun.request, begun.stack, self._titles.flow, agreed=begun.granted is not None)
 
@@ -631,7 +632,7 @@ class TurnSelector:
             return await self._selector.select(
                 message, episode_summaries=episodes, context=context, situation=situation, asked=asked
             )
-        within = WITHIN if self._selector.takes_situation else None
+        within = WITHIN if has_capability(self._selector, "situation") else None
         own = await self._selector.select(message, context=context, situation=within)
         if not episodes and asked is None:
             return own

@@ -46,7 +46,7 @@ class RemoteSelector(FlowSelector):
     One may be used by many tasks at once, in several event loops, each of which has connections of its own.
     """
 
-    takes_situation = False
+    capabilities = ()
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,

@@ -249,10 +249,8 @@ class _Unasked:
 class _Watched:
     """A memory that remembers how each request was ranked, further down than candidates go."""
 
-    weighs_context = True
-    sizes_sets = True
-
     def __init__(self, memory: "ProceduralMemory") -> None:
+        self.capabilities = memory.capabilities
         self._memory = memory
         self.rankings: list[tuple[str, ...]] = []
 

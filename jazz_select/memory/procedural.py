@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
@@ -19,7 +19,7 @@ from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.memory.recall import Retriever, nothing_indexed
 from jazz_select.memory.requests import RecallScope, check_texts
 from jazz_select.memory.sync import IndexWriter, SyncReport
-from jazz_select.ports import Embedder, FlowStore
+from jazz_select.ports import Capability, Embedder, FlowStore
 from jazz_select.threads import in_thread
 from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult
 
@@ -201,10 +201,7 @@ class ProceduralMemory:
     Open it with `ProceduralMemory.open`. One object may be used by many tasks at once.
     """
 
-    weighs_context = True
-    """`recall` takes a `focus`."""
-    sizes_sets = True
-    """`recall` takes `top_k="auto"` and a `coverage`."""
+    capabilities: ClassVar[tuple[Capability, ...]] = ("focus", "auto_size")
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
         """Join a store with an encoder of the same layout; most callers want `open`."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVa
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import HungError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.ports import FlowMemory
+from jazz_select.ports import FlowMemory, has_capability
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import note_recall
 from jazz_select.stages import OwnAnswers, UserQuestion
@@ -382,20 +382,20 @@ class CandidateSource:
     def _notes_on(self, found: _Metadata) -> tuple[str, ...]:
         """What the memory says of how they were found, and which registered flows it does not have."""
         unindexed = self.guards.unindexed(getattr(found, "indexed", None))
-        unsized = self.top_k == AUTO and not getattr(self.memory, "sizes_sets", False)
+        unsized = self.top_k == AUTO and not has_capability(self.memory, "auto_size")
         size = f'this memory does not know top_k="auto", so {UNSIZED} candidates were asked for'
         return (*getattr(found, "notes", ()), *([size] if unsized else []), *([unindexed] if unindexed else []))
 
     async def _ask(self, memory: Any, requests: Sequence[Request], closed: Unavailable) -> Sequence[_Metadata]:
         """Options are passed only where they say something: a memory without them serves all other requests as well."""
         options: dict[str, Any] = {"top_k": self.top_k, "rrf_k": self.rrf_k}
-        if self.top_k == AUTO and getattr(memory, "sizes_sets", False):
+        if self.top_k == AUTO and has_capability(memory, "auto_size"):
             options["coverage"] = self.coverage
         elif self.top_k == AUTO:
             options["top_k"] = UNSIZED
         if closed.ids:
             options["exclude"] = closed.ids
-        weighs = getattr(memory, "weighs_context", False)
+        weighs = has_capability(memory, "focus")
         focuses = [request.query if weighs and request.summaries else "" for request in requests]
         if len(requests) > 1 and hasattr(memory, "recall_many"):
             if any(focuses):

@@ -14,7 +14,7 @@ from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.ports import FlowMemory
+from jazz_select.ports import Capability, FlowMemory
 from jazz_select.selector.asking import open_question
 from jazz_select.selector.calibration import Budget, Calibration, Cascade, labelled
 from jazz_select.selector.choice import (
@@ -81,10 +81,10 @@ class FlowSelector:
 
     Attributes:
         agent_id: Whose flows it finds.
-        takes_situation: Whether `select` may be told where in a conversation it is asked.
+        capabilities: That `select` may be told where in a conversation it is asked.
     """
 
-    takes_situation: ClassVar[bool] = True
+    capabilities: ClassVar[tuple[Capability, ...]] = ("situation",)
 
     @checked
     def __init__(  # noqa: PLR0913 - the published signature

@@ -26,8 +26,7 @@ class BatchedRecall:
     together.
     """
 
-    weighs_context = True
-    sizes_sets = True
+    capabilities = ProceduralMemory.capabilities
 
     def __init__(self, memory: ProceduralMemory) -> None:
         """Take the memory that answers."""

@@ -21,6 +21,7 @@ from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
+from jazz_select.ports import has_capability
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.decisions.points import Chosen, DecisionCallback, ToolCandidate
 from jazz_select.routing.executor import FlowExecutor, chain_of
@@ -63,7 +64,7 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
             return places.get(named[0], otherwise)
         if reason in {Reason.NONE, Reason.FALLBACK_EMPTY} or _NONE in decision.parsed_ids:
             return otherwise
-    within = WITHIN if selector.takes_situation else None
+    within = WITHIN if has_capability(selector, "situation") else None
     found = await selector.select(
         asked.message, None, episodes, context=asked.context, only=list(places), situation=within
     )

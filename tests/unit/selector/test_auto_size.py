@@ -14,7 +14,7 @@ from tests.unit.selector.shop import REFUND, metadata, shop
 class SizedMemory:
     """Recalls so many, and says why; keeps what it was asked with."""
 
-    sizes_sets = True
+    capabilities: tuple[str, ...] = ("auto_size",)
 
     def __init__(self, *names: str, in_scope: float | None = None) -> None:
         self.names = names
@@ -25,14 +25,14 @@ class SizedMemory:
         self, query: str, agent_id: str, top_k: Any = 3, rrf_k: int = 10, *, exclude: Collection[str] = (), **more: Any
     ) -> RecallResult:
         self.asked.append({"top_k": top_k, **more})
-        sized = f"{len(self.names)} of at most 10" if self.sizes_sets else ""
+        sized = f"{len(self.names)} of at most 10" if self.capabilities else ""
         return RecallResult(map(dict, metadata(*self.names)), in_scope=self.in_scope, sized=sized)
 
 
 class PlainMemory(SizedMemory):
     """One that never heard of it."""
 
-    sizes_sets = False
+    capabilities = ()
 
 
 @pytest.mark.spec("006.4")

@@ -108,7 +108,7 @@ def test_thresholds_are_probabilities(name: str, value: Any) -> None:
 
 async def test_a_memory_that_weighs_context_is_told_what_was_just_said() -> None:
     class Weighing(ListMemory):
-        weighs_context = True
+        capabilities = ("focus",)
         focus = ""
 
         async def recall(self, *args: Any, focus: str = "", **options: Any) -> RecallResult:
