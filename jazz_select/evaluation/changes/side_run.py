@@ -31,7 +31,7 @@ _UNCOUNTED = (
 _PROGRAM = (
     "import sys; here = sys.argv[2]; "
     "sys.path[:] = [sys.argv[1], *(each for each in sys.path if each not in ('', '.', here))]; "
-    "from jazz_select.evaluation.changes.side_program import main; sys.path.pop(0); main()"
+    "from jazz_select.evaluation.changes.side_program import answer_job; sys.path.pop(0); answer_job()"
 )
 """The library that compares is the one that judges both sides, whatever lies in their trees; they are found later."""
 _LIBRARY = str(Path(jazz_select.__file__).absolute().parents[1])
