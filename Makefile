@@ -44,6 +44,11 @@ panel: $(VENV)/.serve.done $(VENV)/.minilm.done ## Serve the shop of flows/ with
 	@echo "Reading and indexing the flows; the address follows. Ctrl-C ends it."
 	@$(BIN)/jazz-select serve --flows flows --cases examples/eval.yaml --learned .jazz/learned.yaml --log .jazz/outcomes.db --no-access-log $(PANEL_ARGS)
 
+.PHONY: wheel
+wheel: $(VENV)/.test.done ## Build the wheel into dist/: pip install 'dist/jazz_select-….whl[serve]'
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
 .PHONY: judge
 judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff of two versions, learn from corrections, drift
 	@$(BIN)/python -m examples.judge

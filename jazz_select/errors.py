@@ -81,13 +81,31 @@ class ConfigError(JazzSelectError):
     """A setting or argument cannot work. The message says what to use instead."""
 
 
+def install_command(extra: str) -> str:
+    """What installs an extra, from where this package was installed: an index, a wheel, a repository, a clone."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        told = json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        told = {}
+    url, version = told.get("url", ""), told.get("vcs_info")
+    if told.get("dir_info", {}).get("editable"):
+        return f"pip install -e '{url2pathname(urlsplit(url).path)}[{extra}]'"
+    source = f"{version['vcs']}+{url}@{version['commit_id']}" if version else url
+    return f"pip install 'jazz-select[{extra}]{f' @ {source}' * bool(source)}'"
+
+
 class MissingExtraError(ConfigError):
     """An optional dependency is needed and not installed (`found` is empty), or not in a version that is `wanted`."""
 
     def __init__(self, module: str, *, extra: str, purpose: str, wanted: str = "", found: str = "") -> None:
         self.module, self.extra, self.wanted, self.found = module, extra, wanted, found
         which = f"{purpose} needs the package {module!r}{f' {wanted}' * bool(wanted)}{f', not {found}' * bool(found)}"
-        super().__init__(f"{which}: pip install 'jazz-select[{extra}]'")
+        super().__init__(f"{which}: {install_command(extra)}")
 
 
 class UnconnectedToolsError(ConfigError):

