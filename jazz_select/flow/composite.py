@@ -142,19 +142,19 @@ class CompositeFlow(BaseFlow):
 
 
 class SequentialFlow(CompositeFlow):
-    """Its parts are run one after the other."""
+    """A composite that runs its parts one after the other."""
 
     type: str = "sequential"
 
 
 class ParallelFlow(CompositeFlow):
-    """Its parts are begun in their order and run side by side; none needs the result of another."""
+    """A composite that runs its parts side by side; none needs the result of another."""
 
     type: str = "parallel"
 
 
 class ConditionalFlow(CompositeFlow):
-    """One of its branches is run: the first whose text holds, else `otherwise`.
+    """A composite that runs one branch: the first whose condition holds, else `otherwise`.
 
     `flows=[…]` is short for branches that are taken when the part's own condition holds.
     """

@@ -103,7 +103,7 @@ async def respond(  # noqa: PLR0913 - options with a name
     model_timeout_s: float | None = None,
     max_retries: int = 2,
 ) -> Answer:
-    """Answer a request.
+    """Answer a request by a chain of tool calls, and put the answer into a schema if one is given.
 
     With tools and a schema the chain runs without the schema, and one more call puts what it found into the schema.
     With a schema alone, the only call carries it. Without a schema, the last text is the answer.
