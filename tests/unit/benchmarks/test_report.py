@@ -2,8 +2,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import report, rows
-from benchmarks.tables import mean_of
+from benchmarks import report
 
 NUMBERS = {"R@1": 0.8, "R@3": 0.9, "R@5": 0.95, "R@10": 0.99, "MRR": 0.85, "nDCG@10": 0.88}
 WHERE = {
@@ -104,19 +103,3 @@ def test_the_readme_shows_the_stored_results() -> None:
 def test_every_marked_table_has_rows() -> None:
     # A table without rows says so; what cannot be measured is taken off the page, with the command that measures it.
     assert "No run is stored." not in report.README.read_text(encoding="utf-8")
-
-
-def test_the_front_page_quotes_the_stored_rows() -> None:
-    quoted = " ".join((report.README.parents[1] / "README.md").read_text(encoding="utf-8").split())
-    found = [row for row in rows.read("peers") if row["embedder"] == "static"]
-
-    def first(dataset: str, system: str) -> float:
-        its = [row for row in found if (row["dataset"], row["system"]) == (dataset, system)]
-        return round(100 * mean_of(its, "shares", "R@1"), 1)
-
-    ours, best, recipe = (
-        first("clinc150-5", system) for system in ("jazz_select", "semantic-router, hybrid", "the common recipe")
-    )
-    assert f"R@1 is {ours} against {best} for semantic-router's hybrid router at its best and {recipe} for" in quoted
-    ahead = first("metatool-single", "semantic-router, hybrid") - first("metatool-single", "jazz_select")
-    assert f"semantic-router is {ahead:.1f}".replace(" 0.", " .") + " ahead" in quoted
