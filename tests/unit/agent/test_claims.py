@@ -233,15 +233,27 @@ async def test_what_cannot_be_claimed_is_not_called_and_what_cannot_be_settled_s
     assert (done.status, till.paid) == ("done", [5])
 
 
+class Settling(MemoryClaims):
+    """Keeps what was settled, claimed or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.settled: list[str] = []
+
+    async def settle(self, call_id: str, outcome: str) -> None:
+        self.settled.append(outcome)
+        await super().settle(call_id, outcome)
+
+
 async def test_what_destroys_nothing_is_claimed_by_nobody() -> None:
-    claims, till = MemoryClaims(), Till()
+    claims, till = Settling(), Till()
     harmless = Tool(name="pay", input_schema=obj(amount="integer"), function=till.pay)
     assert (await worker(harmless, claims).turn("pays", context=KNOWN)).status == "done"
     agent = worker(harmless, claims, approval="always")
     asked = await agent.turn("pays", context=KNOWN)
     off = await agent.turn("no", loaded(asked), context=KNOWN)
     assert (asked.status, off.text) == ("confirming", "All right, nothing more is done about: Pays.")
-    assert (till.paid, claims.claims) == ([5], {})
+    assert (till.paid, claims.claims, claims.settled) == ([5], {}, [])
 
 
 async def test_a_conversation_keeps_its_id() -> None:

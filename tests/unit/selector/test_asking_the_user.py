@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.asking import adds_nothing, again, flow_question, in_question, named_in, question_in
+from jazz_select.selector.asking import adds_nothing, again, ends, flow_question, in_question, named_in, question_in
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Candidate, Decision, Reason, Tier
@@ -85,6 +85,7 @@ async def test_what_is_for_no_flow_is_no_question() -> None:
         "Number two",
         "option two, please",
         "I'd like 2",
+        "I\u2019ll take the 2nd, thanks",
         "I'll take the 2nd, thanks",
         "I would like option two",
     ],
@@ -252,6 +253,26 @@ CANCEL_OR_KEEP = (
 def test_a_word_that_calls_off_names_only_what_is_called_just_that(answer: str, meant: object) -> None:
     found = named_in(answer, CANCEL_OR_KEEP)
     assert (found.flow_id if found else found) == meant
+
+
+@pytest.mark.parametrize(
+    ("answer", "over"),
+    [
+        ("cancel", True),
+        ("Stop!", True),
+        ("no", True),
+        ("none of these", False),
+        ("the letters", False),
+        ("cats", False),
+    ],
+)
+def test_a_question_is_called_off_by_a_no_and_not_by_another_wish(answer: str, *, over: bool) -> None:
+    assert ends(answer, CANCEL_OR_KEEP) is over
+
+
+@pytest.mark.parametrize("answer", ["2, not now", "2, no thanks", "2, please not today"])
+def test_a_number_that_is_taken_back_names_nothing(answer: str) -> None:
+    assert named_in(answer, REFUND_OR_EXCHANGE) is None
 
 
 async def test_to_a_question_cancel_alone_is_nothing_to_do() -> None:
