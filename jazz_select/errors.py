@@ -54,6 +54,7 @@ everywhere. The vendor's own error, where there is one, is the cause (`__cause__
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 from jazz_select.text import beginning, misspelt
@@ -88,11 +89,11 @@ def install_command(extra: str) -> str:
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
-    try:
+    told: dict[str, Any] = {}
+    with suppress(PackageNotFoundError, ValueError):
         told = json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        told = {}
-    url, version = told.get("url", ""), told.get("vcs_info")
+    url: str = told.get("url", "")
+    version: Mapping[str, str] | None = told.get("vcs_info")
     if told.get("dir_info", {}).get("editable"):
         return f"pip install -e '{url2pathname(urlsplit(url).path)}[{extra}]'"
     source = f"{version['vcs']}+{url}@{version['commit_id']}" if version else url
