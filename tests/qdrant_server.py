@@ -24,28 +24,35 @@ _GENERATED: Any = qg
 class LoopbackQdrant:
     """`with LoopbackQdrant() as server:` listens until the block ends; `server.url`, `server.grpc_port`."""
 
-    def __init__(self, *, api_key: str = "", speaks_grpc: bool = True) -> None:
+    def __init__(self, *, api_key: str = "", speaks_grpc: bool = True, next_port: bool = False) -> None:
+        """`next_port` has it speak gRPC at the port after the one of REST, as an installed server does."""
         self.api_key = api_key
         self.asked: Counter[str] = Counter()
         """How often each call came, such as "REST scroll" or "gRPC QueryBatch"."""
         self.refusals: list[grpc.StatusCode] = []
         """What the next calls over gRPC are answered with, in this order."""
+        self.connections = 0
+        """Opened on the REST side."""
         self.on_call: Callable[[str], None] = lambda _: None
-        self._speaks_grpc = speaks_grpc
+        self._speaks_grpc, self._next_port = speaks_grpc, next_port
         self._client = QdrantClient(":memory:")
         self._lock = Lock()
         self.url, self.grpc_port = "", 0
 
     def __enter__(self) -> Self:
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("_Bound", (_Rest,), {"qdrant": self}))
+        self._grpc = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
+        while not self.grpc_port:  # the next port may be taken
+            self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("_Bound", (_Rest,), {"qdrant": self}))
+            try:
+                after = self._http.server_address[1] + 1 if self._next_port else 0
+                self.grpc_port = self._grpc.add_insecure_port(f"127.0.0.1:{after}")
+            except RuntimeError:
+                self._http.server_close()
         self._http.daemon_threads = True
         Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        self._grpc = grpc.server(ThreadPoolExecutor(8))
-        self.grpc_port = self._grpc.add_insecure_port("127.0.0.1:0")
         if self._speaks_grpc:
             _GENERATED.add_PointsServicer_to_server(_Points(self), self._grpc)
-            _GENERATED.add_CollectionsServicer_to_server(_Collections(self), self._grpc)
         self._grpc.start()
         return self
 
@@ -130,6 +137,12 @@ _CALLS: dict[str, Callable[..., Any]] = {
 
 class _Rest(BaseHTTPRequestHandler):
     qdrant: ClassVar[LoopbackQdrant]
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        super().setup()
+        self.qdrant.connections += 1
 
     def _answer(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
@@ -181,13 +194,6 @@ class _Grpc:
             return self._server.ask(f"gRPC {call}", run)
         except ValueError as error:
             context.abort(grpc.StatusCode.NOT_FOUND, str(error))
-
-
-class _Collections(_Grpc, qg.CollectionsServicer):
-    def CollectionExists(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802 - as it is called
-        """Is it there?"""
-        found = self._ask("CollectionExists", context, lambda client: client.collection_exists(request.collection_name))
-        return qg.CollectionExistsResponse(result=qg.CollectionExists(exists=found))
 
 
 class _Points(_Grpc, qg.PointsServicer):

@@ -230,8 +230,8 @@ class ProceduralMemory:
             path_or_memory: A folder for the embedded engine, or ":memory:" for one that is gone on close.
             url: A Qdrant server instead; nothing is sent to it before the first use.
             api_key: Key for that server.
-            grpc_port: Where that server speaks gRPC, by which recall asks it; 0 for REST alone. Where None, 6334 beside
-                a url of port 6333, and REST alone elsewhere. What does not answer there is asked over REST.
+            grpc_port: Where that server speaks gRPC, by which recall asks it; 0 for REST alone. Where None, the
+                port after that of the url. What does not answer there is asked over REST, as `asked_over` says.
             embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`, `cascade`
                 (`static`, and `minilm` where that is not sure), `multilingual`, `fastembed:<model>`,
                 `fastembed:<name>@<folder>`, or an object of your own.
@@ -279,6 +279,14 @@ class ProceduralMemory:
     def embedder(self) -> str:
         """Which embedder this is, with its version: what `auto` has taken, too."""
         return self._encoder.embedder.identity
+
+    @property
+    def asked_over(self) -> str:
+        """Over what a server is asked, gRPC or REST, and what that costs; empty before the first recall, and of files.
+
+        A store of your own says it with a property of this name.
+        """
+        return getattr(self._store, "asked_over", "")
 
     @property
     def encoder(self) -> Encoder:

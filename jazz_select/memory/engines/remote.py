@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -44,8 +44,15 @@ from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 from jazz_select.text import describe_error
 
 _log = logging.getLogger(__name__)
-REST_PORT, GRPC_PORT = 6333, 6334
-_PROBE_S = 2.0
+REST_PORT = 6333
+_PROBE_S, _GUESS_S = 2.0, 0.5
+"""How long the probe of a port for gRPC may take: one that was named, and one that was guessed."""
+_SAMPLE = 16
+"""Points that are read over both REST and gRPC, to see that both ports belong to one server."""
+_SLOWER = (
+    "a recall over REST takes up to twice as long as over gRPC; set grpc_port (JAZZ_GRPC_PORT), or 0 for REST alone"
+)
+Sample = Mapping[Key, Mapping[str, Any]]
 _OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
 
 
@@ -57,35 +64,47 @@ class Wire:
 
         Args:
             url: The address of the REST side; `https` means TLS here too.
-            port: Of gRPC; 0 for never, None for 6334 where the REST side is at 6333.
+            port: Of gRPC; 0 for never, None for the one after the REST side's own, where the server answers there.
             api_key: Sent with each call.
             timeout_s: Of each call.
         """
         parts = urlsplit(url if "//" in url else f"//{url}")
-        rest = parts.port or REST_PORT
-        self._port = port if port is not None else (GRPC_PORT if rest == REST_PORT else 0)
+        self._port = (parts.port or REST_PORT) + 1 if port is None else port
+        self._probe_s = _GUESS_S if port is None else _PROBE_S
         self._target = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         self._tls = parts.scheme == "https"
         self._metadata = (("api-key", api_key),) if api_key else None
         self._timeout_s = timeout_s
-        self._works: bool | None = None if self._port and self._target else False
+        self.status = ""
+        """Over what the server is asked, and what that costs; empty before this is known."""
+        self._works: bool | None = None
+        if not (self._port and self._target):
+            self._works, self.status = False, "REST, as grpc_port says"
         self._channels: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[grpc.aio.Channel, Any]]
         self._channels = WeakKeyDictionary()
 
-    async def works(self, collection: str) -> bool:
-        """Whether the collection, which the REST side has, can be read here; found out once, and said if not."""
+    async def works(self, collection: str, read_sample: Callable[[], Awaitable[Sample]]) -> bool:
+        """Whether this port belongs to the server of the REST side; found out once, and logged if not.
+
+        Args:
+            collection: One that the REST side has.
+            read_sample: Reads some points of it over REST: the same must lie here, since another server may have
+                a collection of the same name. Where there are none yet, nothing is decided.
+        """
         if self._works is None:
-            channel, _ = self._open()
-            ask: Any = qg.CollectionsStub(channel)
+            sample, why = await read_sample(), "another server answers there"
+            if not sample:
+                return False
             try:
-                request = qg.CollectionExistsRequest(collection_name=collection)
-                answer = await ask.CollectionExists(request, timeout=_PROBE_S, metadata=self._metadata)
-                self._works = bool(answer.result.exists)
-                why = "" if self._works else "another server answers there"
+                works = await self.retrieve(collection, sample, timeout_s=self._probe_s) == sample
             except Exception as error:  # noqa: BLE001 - anything may listen there, and answer anything
-                self._works, why = False, describe_error(error)
-            if not self._works:
-                _log.info("grpc=<%s:%s>, reason=<%s> | the server is asked over REST", self._target, self._port, why)
+                works, why = False, describe_error(error)
+            place = f"{self._target}:{self._port}"
+            if self._works is None:  # of several that asked at once, the first decides
+                self._works = works
+                self.status = f"gRPC at {place}" if works else f"REST, since gRPC at {place} failed ({why}): {_SLOWER}"
+                if not works:
+                    _log.warning("grpc=<%s>, reason=<%s> | the server is asked over REST: %s", place, why, _SLOWER)
         return self._works
 
     async def search(self, collection: str, queries: Sequence[HybridQuery], *, payloads: bool) -> list[Legs]:
@@ -97,7 +116,9 @@ class Wire:
         found = iter(answer.result)
         return [_legs({arm: next(found).result for arm in query.arms}, payloads=payloads) for query in queries]
 
-    async def retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
+    async def retrieve(
+        self, collection: str, keys: Collection[Key], *, timeout_s: float | None = None
+    ) -> dict[Key, dict[str, Any]]:
         """Payloads by key."""
         request = qg.GetPoints(
             collection_name=collection,
@@ -106,7 +127,7 @@ class Wire:
             with_vectors=qg.WithVectorsSelector(enable=False),
         )
         _, stub = self._open()
-        answer = await stub.Get(request, timeout=self._timeout_s, metadata=self._metadata)
+        answer = await stub.Get(request, timeout=timeout_s or self._timeout_s, metadata=self._metadata)
         return {_key(each.id): grpc_to_payload(each.payload) for each in answer.result}
 
     async def close(self) -> None:
@@ -171,6 +192,34 @@ def _filter(agent_id: str, exclude: Sequence[str]) -> qg.Filter:
     return qg.Filter(must=[mine], must_not=[qg.Condition(has_id=excluded)])
 
 
+class _KeptAlive(httpx.AsyncBaseTransport):
+    """Connections that are used again. They belong to an event loop, and a memory may be used from several."""
+
+    def __init__(self) -> None:
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[httpx.AsyncClient]]
+        self._clients, self._opened = WeakKeyDictionary(), WeakKeyDictionary[Any, httpx.AsyncClient]()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        loop = asyncio.get_running_loop()
+        if loop not in self._opened:
+            self._clients[loop] = _open_client()
+            self._opened[loop] = await anext(self._clients[loop])
+        return await self._opened[loop].send(request, stream=True)
+
+    async def aclose(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._opened.pop(loop, None)
+        if client := self._clients.pop(loop, None):
+            await client.aclose()
+
+
+async def _open_client() -> AsyncGenerator[httpx.AsyncClient]:
+    """A client, closed with its generator: `asyncio.run` closes all generators before its loop ends."""
+    async with httpx.AsyncClient(limits=_LIMITS) as client:
+        yield client
+
+
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)
 IN_MEMORY = ":memory:"
 _PREFIX = "jazz_flows_"
 _PAGE = 1_000
@@ -253,7 +302,12 @@ def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
         return AsyncQdrantClient(location=IN_MEMORY)
     try:
         return AsyncQdrantClient(
-            url=url, api_key=api_key, timeout=_TIMEOUT_S, check_compatibility=False, prefer_grpc=False
+            url=url,
+            api_key=api_key,
+            timeout=_TIMEOUT_S,
+            check_compatibility=False,
+            prefer_grpc=False,
+            transport=_KeptAlive(),  # without one, the client opens a connection for each call to this machine
         )
     except Exception as error:
         msg = f"url={url!r} or its api_key cannot be used ({error}); a url looks like http://127.0.0.1:6333"
@@ -343,7 +397,7 @@ class RemoteStore:
             return nothing
         kept = self._kept = self._kept.current()
         along = not all(query.agent_id in kept.agents for query in queries)
-        wire = self._wire if self._wire and await self._wire.works(self._collection) else None
+        wire = await self._working_wire()
 
         async def ask() -> list[Legs]:
             if wire:
@@ -365,13 +419,26 @@ class RemoteStore:
         if not keys or not await self._has_collection():
             return {}
         kept = self._kept = self._kept.current()
-        wired = self._wire and await self._wire.works(self._collection)
-        retrieve = self._wire.retrieve if self._wire and wired else self._retrieve
+        wire = await self._working_wire()
+        retrieve = wire.retrieve if wire else self._retrieve
         ask = partial(retrieve, self._collection, keys)
         found = await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
         if self._where != IN_MEMORY:
             kept.known.update(found)
         return found
+
+    @property
+    def asked_over(self) -> str:
+        """REST or gRPC, and what that costs; empty before the first recall, and of an engine in memory."""
+        return self._wire.status if self._wire else ""
+
+    async def _working_wire(self) -> Wire | None:
+        async def read_sample() -> Sample:
+            page = partial(self._client.scroll, self._collection, limit=_SAMPLE, with_payload=True)
+            records, _ = await self._call(page)
+            return {local_key(record.id): record.payload or {} for record in records}
+
+        return self._wire if self._wire and await self._wire.works(self._collection, read_sample) else None
 
     async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         ids: list[Any] = [point_id(each) for each in keys]

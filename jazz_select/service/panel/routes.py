@@ -121,6 +121,7 @@ class _Panel:
             "has_model": live.selector.has_model,
             "notes": live.report.notes,
             "embedder": catalogue.memory.embedder,
+            "asked_over": catalogue.memory.asked_over,
             "has_log": catalogue.log is not None,
             "has_learned": settings.learned is not None,
             "cases": list(await asyncio.to_thread(lambda: files.known)),

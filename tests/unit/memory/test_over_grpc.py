@@ -120,7 +120,42 @@ async def test_where_no_grpc_answers_the_server_is_asked_over_rest(
                 assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
     assert server.asked["REST POST query batch"] == 3
     assert sum("asked over REST" in each.message for each in caplog.records) == 1
-    assert other.asked["gRPC CollectionExists"] == (1 if answers == "another server" else 0)
+    assert other.asked["gRPC Get"] == (1 if answers == "another server" else 0)
+
+
+async def test_the_port_after_that_of_rest_is_found_without_being_named() -> None:
+    with LoopbackQdrant(next_port=True) as server:
+        async with await ProceduralMemory.open(url=server.url, embedder=HashEmbedder()) as memory:
+            assert not memory.asked_over
+            await memory.sync("support", CARDS)
+            assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+            assert memory.asked_over == f"gRPC at 127.0.0.1:{server.grpc_port}"
+    assert server.asked["gRPC QueryBatch"] == 1
+
+
+async def test_another_server_with_a_collection_of_the_same_name_is_not_asked(server: LoopbackQdrant) -> None:
+    with LoopbackQdrant() as other:
+        async with await _opened(other) as memory:
+            await memory.sync("support", CARDS[1:])
+        async with await _opened(server, port=other.grpc_port) as memory:
+            await memory.sync("support", CARDS)
+            assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+            assert memory.asked_over.startswith("REST, since gRPC at")
+            assert "grpc_port" in memory.asked_over
+    assert not other.asked["gRPC QueryBatch"]
+
+
+async def test_connections_over_rest_are_used_again(server: LoopbackQdrant) -> None:
+    async with await _opened(server, port=0) as memory:
+        await memory.sync("support", CARDS)
+        for _ in range(20):
+            assert await memory.recall(REQUEST, "support")
+        assert server.connections == 1
+        await asyncio.gather(*(memory.recall(REQUEST, "support") for _ in range(3)))
+        before = server.connections
+        await memory.recall(REQUEST, "support")
+        assert server.connections == before <= 3
+        assert memory.asked_over.startswith("REST")
 
 
 def _garbage(*_: object) -> bytes:
