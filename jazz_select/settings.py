@@ -46,7 +46,7 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = None
     """Key for that server."""
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)
-    """Where it speaks gRPC; 0 for REST alone, none for 6334 beside a url of port 6333."""
+    """Where it speaks gRPC; 0 for REST alone, none for the port after that of the url."""
     embedder: str = "auto"
     """`auto` (the best that is installed), `minilm`, `static`, `cascade` (`static`, where it is not sure `minilm`),
     `multilingual`, `fastembed:<model>` or `fastembed:<name>@<folder>`."""
