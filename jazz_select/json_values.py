@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import date, time
 from decimal import Decimal
 from enum import Enum
 from hashlib import sha256
@@ -146,11 +147,29 @@ def json_bytes(value: object) -> bytes:
 
 
 def plain_bytes(value: object) -> bytes:
-    """What `plain` gives, as JSON text with keys in order: equal for values that say the same, and for no others."""
+    """A value as JSON text with keys in order: equal for values that say the same, and for no others."""
     try:
-        return orjson.dumps(value, default=_told, option=_OPTIONS | orjson.OPT_SORT_KEYS)
-    except Exception:  # noqa: BLE001 - what is taken apart loses what tells two large numbers apart
+        text = orjson.dumps(value, default=exactly, option=_OPTIONS | orjson.OPT_SORT_KEYS)
+        if b"null" not in text:
+            return text
+    except Exception:  # noqa: BLE001, S110 - whatever a value trips over: large numbers, halves of surrogate pairs
+        pass
+    try:  # which tells a number that is not finite from nothing
+        return json.dumps(value, default=exactly, sort_keys=True).encode()
+    except Exception:  # noqa: BLE001 - nested too deep, or names of several kinds
         return sha256(as_text(value).encode()).hexdigest().encode()
+
+
+def exactly(value: object) -> object:
+    """What stands for a value that JSON has no form for, with nothing left out: also what it keeps out of its text."""
+    if isinstance(value, Decimal):
+        number = _number(value)
+        return number if number is not None and Decimal(str(number)) == value else str(value)
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if hasattr(value, "model_dump") and not isinstance(value, type):
+        return {**vars(value), **cast("dict[str, Any]", getattr(value, "model_extra", None) or {})}
+    return cast("object", value.value) if isinstance(value, Enum) else _told(value)
 
 
 def json_or_same(value: object) -> object:

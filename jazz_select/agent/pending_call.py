@@ -1,12 +1,13 @@
 """A call that waits for the user's yes: how it is kept in a conversation, asked about, and known again."""
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from jazz_select.consent import Asked
-from jazz_select.json_values import plain, storable
+from jazz_select.json_values import exactly, storable
 from jazz_select.routing.question import Before, described, question
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.text import as_text, cut, one_line, titled
@@ -96,4 +97,7 @@ class PendingCall(BaseModel):
 
 
 def _kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {as_text(name): storable(plain(value)) for name, value in arguments.items()}
+    """As they are shown, with nothing left out."""
+    return {
+        as_text(name): storable(json.loads(json.dumps(value, default=exactly))) for name, value in arguments.items()
+    }

@@ -1,12 +1,13 @@
 """What a person is asked before a call is made, the same at every door. What cannot be shown is not asked."""
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 from unicodedata import category
 
-from jazz_select.json_values import DEEPEST
-from jazz_select.text import in_one_line, in_words, json_line
+from jazz_select.json_values import DEEPEST, exactly
+from jazz_select.text import describe_error, in_one_line, in_words, json_line
 from jazz_select.texts import say
 
 Before = Literal["", "done", "unknown"]
@@ -58,7 +59,11 @@ def unshowable(words: str, arguments: Mapping[str, Any]) -> str:
         return f"what its `confirm` says has {len(words)} characters, and at most {LONGEST_WORDS} can be shown"
     if _is_too_deep(arguments):
         return f"its arguments are nested deeper than {DEEPEST} levels"
-    if not words and (problem := _too_long(arguments)):
+    try:
+        problem = _too_long(arguments)
+    except (ValueError, RecursionError, TypeError) as error:
+        return f"its arguments are no JSON: {describe_error(error)}"
+    if problem and not words:
         return f"{problem}; a `confirm` of the tool can say in words what it would do"
     return ""
 
@@ -122,4 +127,4 @@ def _shown(value: object) -> str:
     """A value in one line; a text of several words in quotes, which nothing in it ends."""
     if isinstance(value, str) and _WORD.fullmatch(value):
         return visible(value)
-    return visible(json_line(value))
+    return visible(json.dumps(value, ensure_ascii=False, allow_nan=False, default=exactly))

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Literal, cast
@@ -208,9 +208,15 @@ def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments for one call: what a tool changes in them changes nothing that is kept.
 
     What cannot be copied, such as something that holds a lock, is given as it is; so is an object that is an argument
-    by itself, such as a client.
+    by itself and no data, such as a client.
     """
-    return {name: _copy(value, {}) if isinstance(value, dict | list) else value for name, value in arguments.items()}
+    return {name: _copy(value, {}) if _is_data(value) else value for name, value in arguments.items()}
+
+
+def _is_data(value: object) -> bool:
+    if isinstance(value, dict | list | tuple | set | bytearray):
+        return True
+    return not isinstance(value, type) and (is_dataclass(value) or hasattr(value, "model_dump"))
 
 
 def _copy(value: Any, known: dict[int, Any]) -> Any:

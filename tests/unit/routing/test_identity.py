@@ -3,14 +3,17 @@
 import random
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from pydantic import BaseModel, Field
 
 import jazz_select
 from jazz_select.agent import Agent, Conversation
+from jazz_select.agent.pending_call import PendingCall
 from jazz_select.routing import Allow, Ask, Tool, ToolCall
 from jazz_select.routing.approval import answered_approver
 from jazz_select.routing.question import described, unshowable, visible
@@ -150,6 +153,95 @@ async def test_what_is_changed_while_somebody_is_asked_changes_nothing() -> None
     assert log == [{**GIVEN, "to": ["A-1"]}]
     assert made.call.arguments == {**GIVEN, "to": ["A-1"]}
     assert (seen[0].words, made.status) == ("the lamp for 10 EUR", "ok")
+
+
+@dataclass
+class Order:
+    to: list[str]
+    cents: int = field(default=10, repr=False)
+
+
+class OrderModel(BaseModel):
+    to: list[str]
+    cents: int = Field(default=10, repr=False, exclude=True)
+
+
+def _sends_to_all(order: Any) -> None:
+    if isinstance(order, set | bytearray):
+        order.clear()
+    else:
+        cast("list[str]", order[0] if isinstance(order, tuple) else order.to).append("EVERYTHING")
+
+
+@pytest.mark.spec("012.2")
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: Order(["A-1"]),
+        lambda: OrderModel(to=["A-1"]),
+        lambda: {"A-1"},
+        lambda: bytearray(b"A"),
+        lambda: (["A"],),
+    ],
+    ids=["a dataclass", "a model", "a set", "bytes", "a list in a tuple"],
+)
+async def test_an_object_that_is_changed_while_somebody_is_asked_changes_nothing(made: Any) -> None:
+    order, log = made(), list[Any]()
+
+    def approve(call: ToolCall) -> Allow:
+        _sends_to_all(order)
+        _sends_to_all(call.arguments["order"])
+        return Allow()
+
+    tool = buys(log, confirm=None, input_schema={"type": "object"})
+    outcome = await call_tool(tool, {"order": order}, door="mcp", timeout_s=1, approve=approve)
+    assert (outcome.status, log, outcome.call.arguments) == ("ok", [{"order": made()}], {"order": made()})
+
+
+@pytest.mark.spec("012.1")
+@pytest.mark.parametrize(
+    ("asked", "now"),
+    [
+        (None, float("nan")),
+        (float("inf"), float("nan")),
+        (Decimal("0.1"), Decimal("0.1000000000000000000000001")),
+        (Decimal("Infinity"), None),
+        (Order(["A-1"]), Order(["A-1"], cents=999_900)),
+        (OrderModel(to=["A-1"]), OrderModel(to=["A-1"], cents=999_900)),
+        (1, True),
+        (1, 1.0),
+        (0.0, -0.0),
+        (2**70, 2**70 + 1),
+        ("\ud800", "?"),
+        (b"a", "a"),
+        ("paypal", "p\u0430ypal"),
+    ],
+    ids=repr,
+)
+async def test_values_that_only_look_alike_make_another_call(asked: Any, now: Any) -> None:
+    tool = buys([], confirm=None, input_schema={"type": "object"})
+    one, other, same = [await call_of(tool, {"x": value, "y": None}, door="mcp") for value in (asked, now, asked)]
+    assert one.identity == same.identity != other.identity
+
+
+@pytest.mark.spec("012.3")
+@pytest.mark.parametrize("order", [Order(["A-1"]), OrderModel(to=["A-1"])], ids=["a dataclass", "a model"])
+async def test_what_an_object_keeps_out_of_its_own_text_is_shown(order: Any) -> None:
+    tool = buys([], confirm=None, input_schema={"type": "object"})
+    call = await call_of(tool, {"order": order}, door="mcp")
+    shown = 'Buy (order: {"to": ["A-1"], "cents": 10})'
+    assert described("Buy", "", call.arguments) == shown
+    assert shown in PendingCall.of(call, flow="", path="").question()
+
+
+@pytest.mark.spec("012.3")
+async def test_a_number_that_is_not_finite_is_not_asked_about() -> None:
+    log = list[Any]()
+    tool = buys(log, confirm=None, input_schema={"type": "object"})
+    for given in (float("nan"), [float("inf")]):
+        made = await call_tool(tool, {"cents": given}, door="mcp", timeout_s=1, approve=lambda _: Ask())
+        assert (made.status, log) == ("denied", [])
+        assert "cannot be shown: its arguments are no JSON: ValueError: Out of range float" in made.reason
 
 
 @pytest.mark.spec("012.3")
