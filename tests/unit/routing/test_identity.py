@@ -291,7 +291,7 @@ def test_no_other_place_decides_what_has_to_be_approved() -> None:
             "agent/gate.py",  # a call that was made before in a flow is asked about once more
             "integrations/door.py",  # which tools may need it, before there is a call
             "service/mcp/elicitation.py",  # a question that was not answered
-            "agent/agent.py",
+            "agent/options.py",
             "agent/chain/options.py",
         }
         & deciding
