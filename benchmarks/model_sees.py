@@ -16,8 +16,9 @@ from jazz_select.agent import Conversation, PromptOptions
 from jazz_select.flow.loading import load_flows
 from jazz_select.selector.retrieval import candidate_of
 from jazz_select.testing import ListMemory
-from jazz_select.text import estimate_tokens
-from jazz_select.values import Message, Reply
+from jazz_select.text import estimate_tokens, json_line
+from jazz_select.values import Message, OfferedTool, Reply
+from tests.conversations.native import as_native, as_sent
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "inside" / "model-sees.md"
@@ -32,11 +33,12 @@ class Asked(NamedTuple):
     turn: int
     kind: str
     messages: tuple[Message, ...]
+    tools: tuple[OfferedTool, ...] = ()
 
     @property
     def tokens(self) -> int:
         """About how many it takes."""
-        return sum(estimate_tokens(each.content) for each in self.messages)
+        return sum(estimate_tokens(each.content) for each in as_sent(self.messages, self.tools))
 
 
 TALK: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
@@ -96,6 +98,13 @@ and results. Behind it the tools of this flow, and two ways to end it.""",
 """What each kind is for."""
 SHOWN: Final = (("read", 3), ("decide", 2), ("call", 3), ("talk", 4))
 """Which prompts the page shows in full, each by its kind and turn."""
+NATIVE: Final = (
+    "A model that calls tools in its provider's own form (`takes_tools`) is told of them there, each by its JSON "
+    "Schema, and no longer in the text. Its calls and their results come and go in that form as well. All else is the "
+    "same: the same prompt of the flow, the same rules, and the same core that checks a call, has it approved and "
+    "makes it.\n\nTurn {turn}, the first call of going on with the flow, about {tokens:,} tokens with the tools:"
+)
+"""What the page says of the other form."""
 _BEGINNINGS: Final = {
     "You read a user's message": "read",
     "You choose the next tool": "decide",
@@ -103,17 +112,18 @@ _BEGINNINGS: Final = {
 
 
 class _Scripted:
-    """Gives the replies of the talk, and keeps what was asked."""
+    """Gives the replies of the talk, in either form, and keeps what was asked."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, native: bool) -> None:
+        self.takes_tools = native
         self.turn = 0
         self.replies: list[str] = []
         self.asked: list[Asked] = []
 
-    async def complete(self, messages: Sequence[Message]) -> Reply:
+    async def complete(self, messages: Sequence[Message], *, tools: Sequence[OfferedTool] = ()) -> Reply:
         """The next reply of this turn."""
-        self.asked.append(Asked(self.turn, _kind(messages), tuple(messages)))
-        return Reply(text=self.replies.pop(0), model="scripted")
+        self.asked.append(Asked(self.turn, _kind(messages), tuple(messages), tuple(tools)))
+        return as_native(Reply(text=self.replies.pop(0), model="scripted"), tools)
 
 
 def _kind(messages: Sequence[Message]) -> str:
@@ -122,8 +132,8 @@ def _kind(messages: Sequence[Message]) -> str:
     return begun or ("talk" if "No procedure fits" in system else "call")
 
 
-async def played() -> list[Asked]:
-    """Every prompt of the talk, in order.
+async def played(*, native: bool = False) -> list[Asked]:
+    """Every prompt of the talk, in order; `native` is with tools in the provider's own form.
 
     Raises:
         AssertionError: The agent asked for less than was written, or for more.
@@ -133,7 +143,7 @@ async def played() -> list[Asked]:
     named = {tool for flow in registry.values() for tool in flow.tools}
     flows = [registry.by_name(name) for name in OFFERED]
     memory = ListMemory([_found(each) for each in flows if each is not None])
-    model, shop = _Scripted(), Shop()
+    model, shop = _Scripted(native=native), Shop()
     agent = Agent(
         FlowSelector(model, registry, memory, "support"),
         [tool for tool in shop_tools(shop) if tool.name in named],
@@ -174,6 +184,11 @@ def block() -> str:
         parts.append(
             f"### {PARTS[kind]}\n\n{TOLD[kind]}\n\nTurn {turn}, about {one.tokens:,} tokens:\n\n````text\n{said}\n````"
         )
+    called = next(each for each in asyncio.run(played(native=True)) if (each.kind, each.turn) == ("call", 3))
+    parts.append(f"### In the provider's own form\n\n{NATIVE.format(turn=called.turn, tokens=called.tokens)}")
+    tools = [{"name": each.name, "description": each.description, "parameters": each.schema} for each in called.tools]
+    said = "\n\n".join(f"[{each.role}]\n{_readable(each.content)}" for each in called.messages)
+    parts.append(f"````text\n[tools]\n{chr(10).join(map(json_line, tools))}\n\n{said}\n````")
     return "\n\n".join(parts) + "\n"
 
 

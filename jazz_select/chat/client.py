@@ -40,6 +40,8 @@ class ChatReply:
     attempts: int = 0
     """Calls that it took."""
     notes: tuple[str, ...] = ()
+    degraded: tuple[str, ...] = ()
+    """Those of the notes that the model itself gave."""
     tool_calls: tuple[NativeCall, ...] = ()
     origin: Any = field(default=None, compare=False, repr=False)
 
@@ -55,6 +57,7 @@ def chat_reply_of(reply: object) -> ChatReply:
             truncated=reply.truncated,
             attempts=1,
             notes=(*notes, *reply.notes),
+            degraded=reply.notes,
             tool_calls=_native_calls(reply.tool_calls),
             origin=reply.origin,
         )

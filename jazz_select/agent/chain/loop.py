@@ -435,6 +435,7 @@ class _Loop:
         except Exception as error:
             raise ChainError(self._chain("failed"), describe_error(error)) from error
         self.records.append(said.record)
+        self.notes += [each for each in said.notes if each not in self.notes]
         if said.truncated:
             self.notes.append(f"reply {number} was cut off by a limit on its length")
         return said

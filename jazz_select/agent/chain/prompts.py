@@ -55,6 +55,7 @@ class RecordedReply:
     truncated: bool = False
     calls: tuple[NativeCall, ...] = ()
     origin: Any = None
+    notes: tuple[str, ...] = ()
 
 
 def as_messages(given: object) -> tuple[Message, ...]:
@@ -137,6 +138,7 @@ class Asker:
             truncated=answer.truncated,
             calls=answer.tool_calls,
             origin=answer.origin,
+            notes=answer.degraded,
         )
 
 
