@@ -55,7 +55,7 @@ everywhere. The vendor's own error, where there is one, is the cause (`__cause__
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from jazz_select.text import beginning, misspelt
 
@@ -91,7 +91,7 @@ def install_command(extra: str) -> str:
 
     told: dict[str, Any] = {}
     with suppress(PackageNotFoundError, ValueError):
-        told = json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}")
+        told = cast("dict[str, Any]", json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}"))
     url: str = told.get("url", "")
     version: Mapping[str, str] | None = told.get("vcs_info")
     if told.get("dir_info", {}).get("editable"):

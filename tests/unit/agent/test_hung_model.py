@@ -108,7 +108,7 @@ async def test_a_passing_fault_is_met_by_asking_for_tools_again() -> None:
 
 async def test_what_is_no_text_calls_no_tools() -> None:
     class Odd(ScriptedModel):
-        async def complete(self, messages: Sequence[Message], *, schema: object = None) -> Reply:
+        async def complete(self, messages: Sequence[Message], *, schema: object = None, tools: object = ()) -> Reply:
             return Reply(text=None)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
     record = await ToolAsker(Odd(), tools()).ask("hi")

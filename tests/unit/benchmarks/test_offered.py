@@ -20,7 +20,7 @@ def row(options: str, seed: int = 1, **numbers: float) -> dict[str, Any]:
 
 
 def test_offered_table_has_a_row_for_each_way_and_averages_seeds() -> None:
-    without = {"decided right": 0.992, "best": 0.367}
+    without: dict[str, Any] = {"decided right": 0.992, "best": 0.367}
     told = offered_table([row("recommended", asked=0.25, **without), row("bare"), row("bare", seed=2, first=1.0)])
     assert told.splitlines()[2:] == [
         "| one | 8 | static | bare | 2 | 75.0 | 100.0 | 3.0 | 100.0 | – | – | 300 / 400 |",

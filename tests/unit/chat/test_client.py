@@ -127,7 +127,7 @@ async def test_a_client_that_is_made_for_a_model_keeps_the_bounds_that_are_given
     at_once, most = 0, 0
 
     class Slow(ScriptedModel):
-        async def complete(self, messages: Sequence[Message], *, schema: object = None) -> Reply:
+        async def complete(self, messages: Sequence[Message], *, schema: object = None, tools: object = ()) -> Reply:
             nonlocal at_once, most
             at_once += 1
             most = max(most, at_once)
@@ -309,7 +309,7 @@ async def test_who_leaves_a_stream_ends_it() -> None:
 
 async def test_what_is_no_reply_but_a_text_is_read_as_one() -> None:
     class Plain(ScriptedModel):
-        async def complete(self, messages: Sequence[Message], *, schema: object = None) -> Any:
+        async def complete(self, messages: Sequence[Message], *, schema: object = None, tools: object = ()) -> Any:
             return "7"
 
     answer = await ChatClient(Plain()).ask(lambda: ASK, ever())

@@ -128,5 +128,5 @@ def test_what_is_missing_is_installed_from_where_the_package_came(
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: jazz-select\nVersion: 0.1.0\n", "utf-8")
     if told is not None:
         (package / "direct_url.json").write_text(told, "utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     assert str(MissingExtraError("uvicorn", extra="serve", purpose="serving")).endswith(f": {command}")
