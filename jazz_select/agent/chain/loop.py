@@ -443,9 +443,10 @@ class _Loop:
     def _offers(self) -> list[OfferedTool]:
         """The tools in the provider's own form; none where they are told of in the text."""
         tools = {each.name: each for each in self.ending.offered}
+        named = {name: tools[own] for name, own in self.names.items()}
         return [
-            OfferedTool(name=name, description=tools[own].description, schema=input_schema(tools[own]))
-            for name, own in self.names.items()
+            OfferedTool(name=name, description=f"{each.description} ({each.effect})", schema=input_schema(each))
+            for name, each in named.items()
         ]
 
     async def _piece(self, piece: str) -> None:
@@ -508,7 +509,7 @@ class _Loop:
                     "arguments": each.arguments,
                 }
             )
-            for each in said.calls[:MOST_STEPS]
+            for each in said.calls[: MOST_STEPS + 1]  # one too many, and none is run
         ]
         if said.truncated:
             steps = [replace(each, problem="not run: the reply was cut off") for each in steps]

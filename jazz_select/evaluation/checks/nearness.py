@@ -34,8 +34,8 @@ _FEWEST_FLOWS, _FEWEST_ASKED = 6, 20
 """Below these nothing is usual in a catalogue."""
 _BEYOND, _LEAD = 2.0, 0.85
 """How many scatters beyond the median margin a misplaced example lies with another flow, and how much nearer it lies to
-that flow's nearest text and to the mean of its texts, in cosines together. Of the planted examples in
-`benchmarks.faults` that finds most, and of public intents it accuses one example in two thousand."""
+that flow's nearest text and to the mean of its texts, in cosines together. On 681 flows of public
+intents with ten examples each, five findings of all kinds are left."""
 _FAR, _NEARER_CASE = 3.0, 0.25
 """Scatters by which a labelled request lies with another flow, and how much nearer a text of that flow is."""
 _FEWEST_WORDS = 4

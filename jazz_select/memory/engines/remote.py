@@ -49,9 +49,7 @@ _PROBE_S, _GUESS_S = 2.0, 0.5
 """How long the probe of a port for gRPC may take: one that was named, and one that was guessed."""
 _SAMPLE = 16
 """Points that are read over both REST and gRPC, to see that both ports belong to one server."""
-_SLOWER = (
-    "a recall over REST takes up to twice as long as over gRPC; set grpc_port (JAZZ_GRPC_PORT), or 0 for REST alone"
-)
+_SLOWER = "a recall over REST takes longer than over gRPC; set grpc_port (JAZZ_GRPC_PORT), or 0 for REST alone"
 Sample = Mapping[Key, Mapping[str, Any]]
 _OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
 

@@ -3,7 +3,6 @@
 import asyncio
 import subprocess
 from collections.abc import Generator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,10 @@ import orjson
 import pytest
 import yaml
 
-from jazz_select import FlowRegistry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import load_cases
-from jazz_select.flow.loading import load_flows
 from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, replaced
-from jazz_select.service.running import Sources
-from tests.browser.serving import MARKUP, ROOT, Service, served, shop
+from tests.browser.serving import MARKUP, Service, served
 from tests.unit.service.panel.test_answers import data
 
 pytestmark = pytest.mark.spec("008.4")
@@ -27,25 +23,6 @@ BLUE = "Could I have the lamp in blue instead?"
 @pytest.fixture
 def service(tmp_path: Path) -> Generator[Service]:
     with served(tmp_path) as service:
-        yield service
-
-
-def few() -> Sources:
-    """A part of the shop: what is taught is judged by all requests of its flows, over and over."""
-    registry = FlowRegistry()
-    for name in ("account", "orders", "products"):
-        load_flows(ROOT / "flows" / f"{name}.py", registry)
-    return replace(shop(), registry=registry)
-
-
-@pytest.fixture
-def taught(tmp_path: Path) -> Generator[Service]:
-    """One of a few flows, with the labelled requests that are for them."""
-    names = {each.name for each in few().registry.values()}
-    asked = yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text("utf-8"))
-    cases = tmp_path / "few.yaml"
-    cases.write_text(yaml.safe_dump([each for each in asked if names.issuperset(each["expect"])]), "utf-8")
-    with served(tmp_path, few, cases=[cases]) as service:
         yield service
 
 
@@ -264,63 +241,63 @@ def test_a_file_that_nothing_can_be_added_to_stays_as_it_is(service: Service) ->
 # --- examples --------------------------------------------------------------------------------
 
 
-def test_an_example_is_live_at_once(taught: Service) -> None:
+def test_an_example_is_live_at_once(service: Service) -> None:
     request = "The zither wants tuning"
-    before = data(taught, "try", {"request": request})
-    told = correct(taught, request, "product_advice", make="example", sure=True)
+    before = data(service, "try", {"request": request})
+    told = correct(service, request, "product_advice", make="example", sure=True)
     assert (told["version"], told["generation"]) == (1, 2)
-    after = data(taught, "try", {"request": request})
+    after = data(service, "try", {"request": request})
     assert after["candidates"][0]["name"] == "product_advice" != before["candidates"][0]["name"]
-    assert data(taught, "corrections")["learned"]["examples"] == {"product_advice": [request]}
-    assert correct(taught, "Zithers on sale?", "product_advice", make="example", sure=True)["version"] == 2
-    assert data(taught, "corrections")["learned"]["count"] == 2
+    assert data(service, "corrections")["learned"]["examples"] == {"product_advice": [request]}
+    assert correct(service, "Zithers on sale?", "product_advice", make="example", sure=True)["version"] == 2
+    assert data(service, "corrections")["learned"]["count"] == 2
 
 
 @pytest.mark.spec("007.9")
-def test_what_is_taught_passes_the_gate_and_can_be_taken_back(taught: Service) -> None:
+def test_what_is_taught_passes_the_gate_and_can_be_taken_back(service: Service) -> None:
     request, vague = "The zither wants tuning", "help me please"
-    found = data(taught, "corrections/rehearsal", {"request": vague, "right": ["close_account"], "make": "example"})
+    found = data(service, "corrections/rehearsal", {"request": vague, "right": ["close_account"], "make": "example"})
     assert not found["passes"]
     assert "a person should look" in found["doubt"]
-    refused = correct(taught, vague, "close_account", make="example", status=400)
+    refused = correct(service, vague, "close_account", make="example", status=400)
     assert "does not pass the gate" in refused["detail"]
-    before = data(taught, "try", {"request": request})["candidates"][0]["name"]
+    before = data(service, "try", {"request": request})["candidates"][0]["name"]
     good = {"request": request, "right": ["product_advice"], "make": "example"}
-    rehearsed = data(taught, "corrections/rehearsal", good)
+    rehearsed = data(service, "corrections/rehearsal", good)
     assert rehearsed["gain"]["after"] >= rehearsed["gain"]["before"]
-    told = correct(taught, request, "product_advice", make="example", sure=True)
-    entries = data(taught, "corrections")["log"]["entries"]
+    told = correct(service, request, "product_advice", make="example", sure=True)
+    entries = data(service, "corrections")["log"]["entries"]
     (logged,) = (each for each in entries if each["id"] == told["logged"])
     assert "product_advice" not in logged["chosen"], "it is what was selected before it was taught"
-    assert data(taught, "corrections")["learned"]["can_undo"]
-    assert data(taught, "corrections/undo", {})["version"] == 0
-    assert data(taught, "try", {"request": request})["candidates"][0]["name"] == before
+    assert data(service, "corrections")["learned"]["can_undo"]
+    assert data(service, "corrections/undo", {})["version"] == 0
+    assert data(service, "try", {"request": request})["candidates"][0]["name"] == before
 
 
-def test_the_same_example_twice_is_kept_once_and_read_once(taught: Service) -> None:
+def test_the_same_example_twice_is_kept_once_and_read_once(service: Service) -> None:
     for is_new in (True, False):
-        told = correct(taught, "The zither wants tuning", "product_advice", make="example", sure=True)
+        told = correct(service, "The zither wants tuning", "product_advice", make="example", sure=True)
         assert (told["is_new"], told["version"]) == (is_new, 1)
-    assert data(taught, "state")["generation"] == 2
-    assert data(taught, "corrections")["learned"]["version"] == 1
+    assert data(service, "state")["generation"] == 2
+    assert data(service, "corrections")["learned"]["version"] == 1
 
 
 @pytest.mark.parametrize("wrong", [ConfigError("no such flows"), RuntimeError("a flow's own fault")], ids=repr)
-def test_an_example_that_cannot_be_read_anew_is_kept_and_not_live(taught: Service, wrong: Exception) -> None:
-    read = taught.catalogue.read
+def test_an_example_that_cannot_be_read_anew_is_kept_and_not_live(service: Service, wrong: Exception) -> None:
+    read = service.catalogue.read
 
     def fails() -> Any:
         raise wrong
 
-    taught.catalogue.read = fails
-    told = correct(taught, "The zither wants tuning", "product_advice", make="example", sure=True)
-    taught.catalogue.read = read
+    service.catalogue.read = fails
+    told = correct(service, "The zither wants tuning", "product_advice", make="example", sure=True)
+    service.catalogue.read = read
     (problem,) = told["problems"]
     assert problem.startswith("kept, not live: ")
     assert str(wrong) in problem
     assert "generation" not in told
-    assert data(taught, "corrections")["learned"]["examples"] == {"product_advice": ["The zither wants tuning"]}
-    assert data(taught, "state")["generation"] == 1
+    assert data(service, "corrections")["learned"]["examples"] == {"product_advice": ["The zither wants tuning"]}
+    assert data(service, "state")["generation"] == 1
 
 
 @pytest.mark.parametrize(
