@@ -41,7 +41,7 @@ def test_an_embedder_object_is_taken_as_it_is() -> None:
 
 def test_a_missing_extra_is_one_error_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(embedders, "find_spec", _nothing_installed)
-    with pytest.raises(MissingExtraError, match=r"pip install 'jazz-select\[fastembed\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*\[fastembed\]'"):
         open_embedder("fastembed:BAAI/bge-small-en-v1.5")
 
 
