@@ -109,7 +109,7 @@ def test_what_fails_shows_what_was_asked_expected_and_ranked(said: Said) -> None
     section = told.partition("jazz_select route")[2]
     assert 'request:  "a bill\\u001b[31m, please"' in section, told
     assert "expected: track\n" in section
-    assert "outcome:  taken" in section
+    assert "outcome:  asked" in section
     assert "  1.        invoice  candidate\n" in section
     assert "track   <- expected\n" in section
     assert "\x1b[31m, please" not in section
