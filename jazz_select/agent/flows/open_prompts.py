@@ -29,7 +29,8 @@ _PROCEDURE: Final = (
     "Follow {which} for the user, step by step, with the tools. Never say that something was done which no tool has "
     "done. Names of tools and procedures are internal: do not mention them{title}.\n"
     "Before what cannot be undone the user is asked for a yes by itself: do not ask for it, even where a step says so. "
-    'Say beside that call, as "text", what it would do, with item and amount: that is shown with the question.'
+    'Say beside that call, as "text", what it would do, and what would be done after it, with item and amount: that is '
+    "shown with the question."
 )
 _ENDING: Final = (
     f'When the procedure is complete, call {FINISHED}, with what to tell the user as "text" beside "tool_calls": in '
