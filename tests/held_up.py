@@ -191,15 +191,16 @@ async def _besieged(root: str, kind: str) -> int:
                 await asyncio.sleep(0.8)
                 for writer in writers:
                     writer.transport.abort()
-            elif kind == "bodies":
-                writer = await slow(port, b"/healthz", b"x" * 1_000_000)
+            elif kind in {"bodies", "keys"}:
+                path, key = (b"/healthz", "") if kind == "bodies" else (b"/v1/select", "a key of nobody")
+                writer = await slow(port, path, b"x" * 1_000_000, key=key)
                 await asyncio.sleep(0.5)
                 writer.transport.abort()
             else:
                 await theirs.ask()
         theirs.close()
 
-    many = {"slow": 128, "bodies": 200, "gets": 64, "selects": 64, "values": 8}[kind]
+    many = {"slow": 128, "bodies": 200, "keys": 200, "gets": 64, "selects": 64, "values": 8}[kind]
     await asyncio.gather(*(ask() for _ in range(many)), return_exceptions=True)
     return times
 
@@ -284,6 +285,11 @@ async def _flooded(up: Process, kind: str) -> Found:
     found.measured("rate of key holders beside them", -100 * rate(alone, then), -100 * _LEAST_RATE, "%")
     found.measured("key holders refused", statuses.total() - statuses[200], 0, f"of {statuses.total()}")
     return found
+
+
+async def keys(up: Process) -> Found:
+    """Hundreds of megabytes with a key that opens nothing."""
+    return await _flooded(up, "keys")
 
 
 async def tenants(up: Process) -> Found:
@@ -483,7 +489,7 @@ async def files() -> Found:
     return found
 
 
-OF_A_SERVICE: Final = (values, strangers, gets, bodies, tenants, contexts)
+OF_A_SERVICE: Final = (values, strangers, gets, bodies, keys, tenants, contexts)
 OF_A_PROCESS: Final = (pattern, mcp_stdio, mcp_gzip, hooks, context, files)
 
 

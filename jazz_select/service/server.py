@@ -88,7 +88,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body; of one that nobody reads, keep nothing."""
-        if is_public(self.cycle.scope["path"]):
+        if is_public(self.cycle.scope["path"]) or (self.own is not None and self.own.is_held):
             self.flow.pause_reading()
             return
         super().on_body(body)

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.service.agents import ServedAgents, hash_key
-from jazz_select.service.http.shares import Shares
+from jazz_select.service.http.shares import Connection, Shares
 from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import Rest, problem_response, refused
 from jazz_select.service.running import RunningCatalogue
@@ -167,25 +167,37 @@ class Door:
     async def _answered(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             enter(scope, self._served)
-        except HTTPException:
-            await self._held_back(scope)
+        except HTTPException as error:
+            if await self._held_back(scope, receive):
+                vars(error).update(rest="close")
             raise
         if is_public(scope["path"]) or scope["path"] == _METRICS:
-            await self._held_back(scope)
+            await self._held_back(scope, receive)
             await self._app(scope, _after(b"", receive), _closing(send) if has_body(scope) else send)
         else:
             await self._limited(scope, receive, send)
 
-    async def _held_back(self, scope: Scope) -> None:
-        """Have a stranger wait whose address asks so often that answers would take the time of key holders."""
+    async def _held_back(self, scope: Scope, receive: Receive) -> bool:
+        """Whether a stranger had to wait, whose address asks so often that answers would take key holders' time.
+
+        Nothing that it sends meanwhile is kept, and the wait is over when it leaves.
+        """
         state = scope.get("state", {})
         if _WHOSE in state or CONNECTION not in state:
-            return
-        wait_s = self._bucket_of_strangers(state[CONNECTION].address).wait_s(ahead_s=_LONGEST_WAIT_S)
+            return False
+        connection: Connection = state[CONNECTION]
+        wait_s = self._bucket_of_strangers(connection.address).wait_s(ahead_s=_LONGEST_WAIT_S)
         if wait_s > _LONGEST_WAIT_S:
             detail = f"more than {_STRANGERS_A_SECOND:g} requests a second without a key: come again in {wait_s:.0f} s"
             raise refused(429, detail, headers={"Retry-After": str(round(wait_s))}, rest="close")
-        await asyncio.sleep(wait_s)
+        if wait_s:
+            connection.is_held = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+            connection.is_held = False
+        return bool(wait_s)
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         whose: str = scope["state"][_WHOSE]  # not what was sent: one key can be written in many ways

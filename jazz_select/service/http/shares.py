@@ -143,11 +143,12 @@ class _Work:
 
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One that is open."""
+    """One that is open; while it `is_held`, no body that comes is kept."""
 
     transport: asyncio.Transport
     address: str
     is_known: bool = False
+    is_held: bool = False
 
     @classmethod
     def of(cls, transport: asyncio.Transport) -> "Connection":
