@@ -29,10 +29,10 @@ from jazz_select.agent.conversation import LONGEST_HEARD
 from jazz_select.agent.graph.planner import read_decision
 from jazz_select.agent.reading.grounding import Wanted, ground
 from jazz_select.errors import JazzSelectError
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.routing import CHOOSE, FlowExecutor, Tool, ToolAsker, resolve
 from jazz_select.routing.tools.sources import tools_from_mcp
-from jazz_select.selector.options import ModelOptions
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ScriptedModel
 from jazz_select.threads import in_thread
 

@@ -33,7 +33,7 @@ from benchmarks.options import (
 )
 from benchmarks.simulated import PUBLISHED, Now, SimulatedChat, SimulatedDecider, Spent
 from jazz_select import FlowRegistry, FlowSelector
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.ports import Embedder
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.values import Message, Reason, RecallResult, Reply

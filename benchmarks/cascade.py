@@ -22,7 +22,7 @@ from benchmarks.index import AGENT, registry_of
 from benchmarks.metrics import mean, percentile, recall_at
 from benchmarks.options import DataFolder, Unclean, data_folder, no_data, opened_book, parsed_seeds
 from jazz_select import ProceduralMemory, sync_registry
-from jazz_select.memory.embedders.catalogue import CascadeEmbedder, open_embedder
+from jazz_select.memory.embedders.known_embedders import CascadeEmbedder, open_embedder
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import Embedder
 

@@ -12,7 +12,7 @@ _STARTED = perf_counter()
 async def first_select(index: str, flows: str, request: str) -> dict[str, float | str]:
     """Import, load the flows, open the index, select; seconds for each."""
     from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory
-    from jazz_select.flow.loading import load_flows
+    from jazz_select.flow.flow_loading import load_flows
 
     imported = perf_counter()
     registry = FlowRegistry()

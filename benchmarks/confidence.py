@@ -28,7 +28,7 @@ from benchmarks.options import (
     opened_book,
     parsed_seeds,
 )
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.ports import Embedder, Vectors
 
 DATASETS = ("clinc150-5", "clinc150-10", "banking77-5", "banking77-10")

@@ -16,7 +16,7 @@ from rich.console import Console
 from benchmarks import rows
 from benchmarks.options import Unclean, opened_book
 from benchmarks.prefix import ALL, Asked, Measure
-from jazz_select.agent.options import Narrowing
+from jazz_select.agent.agent_options import Narrowing
 from jazz_select.text import estimate_tokens
 from tests.conversations.desk import desk_for, index
 from tests.conversations.judge import problems

@@ -27,8 +27,8 @@ from benchmarks.metrics import mean, percentile
 from benchmarks.options import DataFolder, Embedders, Unclean, data_folder, embedder_label, no_data, opened_book
 from jazz_select import FlowRegistry, ProceduralMemory
 from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.service.mcp.agent_server import AgentServer
 from jazz_select.service.mcp.gateway import Gateway
-from jazz_select.service.mcp.server import AgentServer
 from jazz_select.service.mcp.servers_file import servers_of
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.datasets.base import Entry
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical, indexable
 from jazz_select.memory.engines.edge import EdgeStore
 from jazz_select.memory.fit.model import RecallModel

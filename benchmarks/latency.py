@@ -27,7 +27,7 @@ from benchmarks.index import AGENT, indexed, registry_of
 from benchmarks.metrics import percentile
 from benchmarks.options import DataFolder, Unclean, data_folder, no_data, opened_book
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.memory.recall import ARM_DEPTH
 
 DATASET = "clinc150-1000-flows"

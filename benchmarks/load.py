@@ -20,9 +20,9 @@ from benchmarks.metrics import percentile
 from benchmarks.options import Unclean, opened_book
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.build import load_registry
-from jazz_select.chat.pydantic_ai import PydanticAIModel
+from jazz_select.chat.pydantic_ai_model import PydanticAIModel
 from jazz_select.ports import ChatModel
-from jazz_select.selector.options import ModelOptions
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Reply
 

@@ -7,7 +7,7 @@ from qdrant_client import AsyncQdrantClient, models
 
 from benchmarks.datasets.base import Entry
 from benchmarks.index import described
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import spoken_name
 
 RRF_K = 10

@@ -77,7 +77,7 @@ def built(task: Mapping[str, Any]) -> Any:
     if name.startswith("ratel"):
         return ratel(flows, top)
     sys.path.insert(0, task["root"])
-    embedder = import_module("jazz_select.memory.embedders.catalogue").open_embedder(task["embedder"])
+    embedder = import_module("jazz_select.memory.embedders.known_embedders").open_embedder(task["embedder"])
     return semantic_router(flows, embedder, top, hybrid="hybrid" in name, tuned="defaults" not in name)
 
 

@@ -17,12 +17,12 @@ from rich.console import Console
 from benchmarks import rows
 from benchmarks.options import Unclean, opened_book
 from jazz_select import RECOMMENDED, Agent, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
-from jazz_select.agent.options import Narrowing, PromptOptions, TraceOptions
+from jazz_select.agent.agent_options import Narrowing, PromptOptions, TraceOptions
 from jazz_select.evaluation.conversations import load_conversations
 from jazz_select.evaluation.playing import play as play_case
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.ports import ChatModel
-from jazz_select.routing.tools.loading import load_tools
+from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.telemetry import Span
 from jazz_select.text import tokens_in
 from jazz_select.values import Message, Reply

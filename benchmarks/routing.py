@@ -19,7 +19,7 @@ from benchmarks.datasets.schemas import Catalogue
 from benchmarks.metrics import mean, percentile
 from benchmarks.narrowing import LIMIT, Point
 from benchmarks.options import DataFolder, Unclean, data_folder, no_data, opened_book
-from jazz_select.routing.decisions.points import ChainAnalyzer, ToolCandidate, decision_prompt
+from jazz_select.routing.decisions.decision_points import ChainAnalyzer, ToolCandidate, decision_prompt
 from jazz_select.routing.plans.tool_asker import tool_messages
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, compatibility_score
 from jazz_select.routing.schemas.fields import fields, type_text

@@ -26,7 +26,7 @@ from benchmarks.metrics import percentile
 from benchmarks.options import DataFolder, Unclean, data_folder, opened_book
 from benchmarks.scale import catalogue
 from jazz_select import ProceduralMemory, sync_registry
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.recall import ARM_DEPTH
 from jazz_select.ports import SparseVector

@@ -21,7 +21,8 @@ from rich.text import Text
 from jazz_select.agent import Agent, Conversation, TurnResult
 from jazz_select.build import open_selector, sync_registry
 from jazz_select.chat.models import as_chat_model
-from jazz_select.cli.options import (
+from jazz_select.cli.session import catalogue, index_place, open_index
+from jazz_select.cli.shared_options import (
     SELECTING,
     EmbedderOption,
     FlowsOption,
@@ -31,7 +32,6 @@ from jazz_select.cli.options import (
     also_read,
     settings_with,
 )
-from jazz_select.cli.session import catalogue, index_place, open_index
 from jazz_select.cli.terminal import mark, milliseconds, printable, progress, reporting, stdout, styled
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases, read_entries
@@ -43,10 +43,10 @@ from jazz_select.memory.sync import SyncReport
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor, chain_of
 from jazz_select.routing.records import RunResult, StepRecord
-from jazz_select.routing.tools.loading import load_policy, load_tools
-from jazz_select.selector.options import RECOMMENDED
+from jazz_select.routing.tools.tool_loading import load_policy, load_tools
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
+from jazz_select.selector.selector_options import RECOMMENDED
 from jazz_select.settings import Settings
 from jazz_select.text import wrong_fields
 from jazz_select.values import Candidate, Tier

@@ -5,7 +5,7 @@ from typing import Any
 
 from flows.shop import Shop
 from jazz_select.routing import Tool
-from jazz_select.routing.decisions.points import ToolCandidate
+from jazz_select.routing.decisions.decision_points import ToolCandidate
 from jazz_select.routing.tools.functions import tool_from_function
 
 

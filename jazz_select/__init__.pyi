@@ -10,19 +10,19 @@ from jazz_select.errors import JazzSelectError as JazzSelectError
 from jazz_select.flow.base import BaseFlow as BaseFlow
 from jazz_select.flow.base import Flow as Flow
 from jazz_select.flow.base import FlowRegistry as FlowRegistry
-from jazz_select.flow.checks import Input as Input
 from jazz_select.flow.composite import ConditionalFlow as ConditionalFlow
 from jazz_select.flow.composite import ParallelFlow as ParallelFlow
 from jazz_select.flow.composite import SequentialFlow as SequentialFlow
-from jazz_select.flow.loading import load_flows as load_flows
+from jazz_select.flow.field_checks import Input as Input
+from jazz_select.flow.flow_loading import load_flows as load_flows
 from jazz_select.memory.procedural import ProceduralMemory as ProceduralMemory
 from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
-from jazz_select.routing.tools.loading import load_tools as load_tools
 from jazz_select.routing.tools.tool import Tool as Tool
-from jazz_select.selector.options import RECOMMENDED as RECOMMENDED
+from jazz_select.routing.tools.tool_loading import load_tools as load_tools
+from jazz_select.selector.candidates_stage import SelectRequest as SelectRequest
 from jazz_select.selector.result import FlowSelectionResult as FlowSelectionResult
-from jazz_select.selector.retrieval import SelectRequest as SelectRequest
 from jazz_select.selector.select import FlowSelector as FlowSelector
+from jazz_select.selector.selector_options import RECOMMENDED as RECOMMENDED
 
 __all__: list[str]
 __version__: str

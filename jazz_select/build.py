@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.memory.sync import SyncReport
     from jazz_select.routing.tools.sources import ToolsLike
-    from jazz_select.selector.options import SelectorOptions
     from jazz_select.selector.select import FlowSelector
+    from jazz_select.selector.selector_options import SelectorOptions
     from jazz_select.settings import Settings
 
 
@@ -203,7 +203,7 @@ def load_registry(source: str | Path) -> FlowRegistry:
         FlowValidationError: A field of one is missing or wrong.
         DuplicateFlowError: Two have one name.
     """
-    from jazz_select.flow.loading import load_flows
+    from jazz_select.flow.flow_loading import load_flows
 
     registry = FlowRegistry()
     load_flows(source, registry)
@@ -213,7 +213,7 @@ def load_registry(source: str | Path) -> FlowRegistry:
 def selector_options(settings: "Settings") -> "SelectorOptions":
     """How the settings have a selector select. Whom it asks, and what it keeps, is for whoever makes it to say."""
     from jazz_select.selector.calibration import Cascade
-    from jazz_select.selector.options import SelectorOptions, budget_of
+    from jazz_select.selector.selector_options import SelectorOptions, budget_of
 
     options = SelectorOptions(**settings.model_dump(include={*SelectorOptions.__annotations__}))
     options["cascade"] = Cascade(skip_llm_above=settings.skip_llm_above, abstain_below=settings.abstain_below)

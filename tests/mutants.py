@@ -61,7 +61,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "agent/flows/decided.py": AGENT,
     "agent/reading/grounding.py": AGENT,
     "consent.py": AGENT,
-    "routing/decisions/points.py": ROUTING,
+    "routing/decisions/decision_points.py": ROUTING,
     "routing/names/resolution.py": ROUTING,
     "routing/schemas/assignability.py": ROUTING,
     "routing/schemas/compatibility.py": ROUTING,
@@ -79,7 +79,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "chat/json_reader.py": ("tests/unit/chat/test_json_reader.py", "tests/unit/selector/test_reply.py"),
     "chat/client.py": ("tests/unit/chat/test_client.py", "tests/unit/chat/test_adapt.py"),
-    "flow/checks.py": ("tests/unit/flow", "tests/unit/agent/test_inputs.py"),
+    "flow/field_checks.py": ("tests/unit/flow", "tests/unit/agent/test_inputs.py"),
     "values.py": ("tests/unit/selector", "tests/unit/memory/test_recall.py", "tests/unit/test_notebook.py"),
 }
 """The modules that matter, and the tests that are to kill their mutants."""

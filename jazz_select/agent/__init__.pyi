@@ -1,5 +1,9 @@
 # The public names, each with its home: they stand here and nowhere else.
 from jazz_select.agent.agent import Agent as Agent
+from jazz_select.agent.agent_options import Approval as Approval
+from jazz_select.agent.agent_options import CallOptions as CallOptions
+from jazz_select.agent.agent_options import PromptOptions as PromptOptions
+from jazz_select.agent.agent_options import TraceOptions as TraceOptions
 from jazz_select.agent.chain.finalizer import finalize as finalize
 from jazz_select.agent.chain.loop import run_chain as run_chain
 from jazz_select.agent.chain.responder import finalize_sync as finalize_sync
@@ -20,10 +24,6 @@ from jazz_select.agent.graph.snapshot import Snapshot as Snapshot
 from jazz_select.agent.graph.state import ActionDecision as ActionDecision
 from jazz_select.agent.graph.state import TurnState as TurnState
 from jazz_select.agent.graph.state import changed as changed
-from jazz_select.agent.options import Approval as Approval
-from jazz_select.agent.options import CallOptions as CallOptions
-from jazz_select.agent.options import PromptOptions as PromptOptions
-from jazz_select.agent.options import TraceOptions as TraceOptions
 from jazz_select.agent.turn import TurnInput as TurnInput
 from jazz_select.agent.turn_result import TurnResult as TurnResult
 from jazz_select.errors import ChainError as ChainError

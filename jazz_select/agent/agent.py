@@ -5,12 +5,12 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final, Literal, Self, cast
 
+from jazz_select.agent.agent_options import Approval, CallOptions, Facts, PromptOptions, TraceOptions
 from jazz_select.agent.answer import AnswerWriter, Titles, cut_short, titles_of
-from jazz_select.agent.chain.options import ChainOptions
+from jazz_select.agent.chain.chain_options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
-from jazz_select.agent.checks import check_agent_parts, checked_facts, note_flows, told_facts, unconnected
 from jazz_select.agent.conversation import Conversation, normalized_message
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -20,7 +20,7 @@ from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, throug
 from jazz_select.agent.graph.state import FINISH
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
 from jazz_select.agent.input_checks import unusable_checks
-from jazz_select.agent.options import Approval, CallOptions, Facts, PromptOptions, TraceOptions
+from jazz_select.agent.part_checks import check_agent_parts, checked_facts, note_flows, told_facts, unconnected
 from jazz_select.agent.turn import (
     SelectedFlows,
     TurnInput,
@@ -43,15 +43,15 @@ from jazz_select.flow.base import check_calls, check_connected
 from jazz_select.json_values import storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import ApprovalPolicy, Deny, Verdict
+from jazz_select.routing.decisions.decision_points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.decisions.points import Decide, DecisionCallback, as_callback
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.growing import Ledger
-from jazz_select.selector.options import TimeLimit
 from jazz_select.selector.select import FlowSelector
+from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import Trace, span
 from jazz_select.texts import Texts, speaking
 from jazz_select.threads import Deadline, run_within_budget, spent_budget, time_budget

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from jazz_select.agent.agent_options import Approval
 from jazz_select.agent.conversation import OpenFlow, Ran
-from jazz_select.agent.flows.runner import CallToCome, FlowRun, steps_left
-from jazz_select.agent.options import Approval
+from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
@@ -23,7 +23,7 @@ from jazz_select.routing.approval import (
     needs_yes,
     verdict_of,
 )
-from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
 from jazz_select.routing.executor import Step, chain_of
 from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable
 from jazz_select.routing.records import Door, ToolCall

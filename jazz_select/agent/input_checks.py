@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.errors import WrongValue
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.checks import Input
+from jazz_select.flow.field_checks import Input
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool

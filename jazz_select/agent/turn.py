@@ -18,7 +18,7 @@ from jazz_select.agent.chain.transcript import (
     tell,
 )
 from jazz_select.agent.conversation import Conversation, OpenFlow, Ran
-from jazz_select.agent.flows.runner import FlowRun
+from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.graph.state import GuardInput
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.reading.grounding import Grounded

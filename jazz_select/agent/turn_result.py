@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, cast
 
 from jazz_select.agent.chain.transcript import Chain
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.flows.runner import FlowRun
+from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.errors import JazzSelectError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, json_bytes, plain

@@ -22,9 +22,9 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.ports import has_capability
+from jazz_select.selector.candidates_stage import candidate_of
 from jazz_select.selector.prompt import WITHIN, Situation
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error, in_words

@@ -14,9 +14,9 @@ from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
+from jazz_select.selector.candidates_stage import Availability
 from jazz_select.selector.growing import Ledger, steady_start
 from jazz_select.selector.prompt import Growing, Situation, UnderWay
-from jazz_select.selector.retrieval import Availability
 from jazz_select.text import beginning, cut, in_words, json_line, name_shown
 from jazz_select.values import Message, flow_id
 

@@ -5,14 +5,14 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from jazz_select.chat.pydantic_ai import (
+from jazz_select.chat.pydantic_ai_errors import to_config_error, to_model_error
+from jazz_select.chat.pydantic_ai_model import (
     DECISION_PROVIDERS,
     ModelHomes,
     decision_model_in,
     names_decision_model,
     plain_settings,
 )
-from jazz_select.chat.pydantic_ai_errors import to_config_error, to_model_error
 from jazz_select.errors import ConfigError, DecisionAskError, DecisionReplyError, JazzSelectError, ModelTimeoutError
 from jazz_select.questions import NO, YES, ChoiceQuestion, DecisionReply, Question
 from jazz_select.text import as_text

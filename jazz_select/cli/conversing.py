@@ -20,8 +20,8 @@ from jazz_select.evaluation.conversations import ConversationCase, load_conversa
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
 from jazz_select.evaluation.playing import play_all
 from jazz_select.evaluation.route import Policy
-from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
 from jazz_select.routing.tools.tool import Toolbox
+from jazz_select.routing.tools.tool_loading import load_policy, load_tools, no_tools
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import counted
 

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from jazz_select import __version__
-from jazz_select.cli.options import (
+from jazz_select.cli.shared_options import (
     CHOICE,
     SELECTING,
     AgentOption,
@@ -29,7 +29,7 @@ from jazz_select.cli.options import (
     settings_with,
 )
 from jazz_select.errors import ConfigError
-from jazz_select.service.options import ServeOptions
+from jazz_select.service.service_options import ServeOptions
 
 _Given = TypeVar("_Given", bound=Options)
 _POLICY: Final = ("max_error", "skip_llm_above", "abstain_below", "on_empty", "language")

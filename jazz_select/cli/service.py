@@ -183,13 +183,13 @@ async def _mcp(
     from jazz_select.service.app import deferred
 
     # Loaded once requests are answered: it takes half as long as all else together.
-    yield [deferred(("/mcp",), ["jazz_select.service.mcp.server"], lambda: _mcp_part(served, {}, given))]
+    yield [deferred(("/mcp",), ["jazz_select.service.mcp.agent_server"], lambda: _mcp_part(served, {}, given))]
 
 
 def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeCommand") -> "AppPart":
     from jazz_select.service.app import AppPart
     from jazz_select.service.http.limits import catalogue_of
-    from jazz_select.service.mcp.server import AgentServer, McpApp
+    from jazz_select.service.mcp.agent_server import AgentServer, McpApp
 
     def server_of(running: "RunningCatalogue") -> AgentServer:
         return AgentServer(running, gateways.get(running.agent_id), listed=given.mcp_listed)
@@ -200,8 +200,8 @@ def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: 
 
 async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given: "ServeCommand") -> None:
     """Answer one client on standard in- and output, until it leaves."""
+    from jazz_select.service.mcp.agent_server import AgentServer, serve_stdio
     from jazz_select.service.mcp.gateway import open_gateways
-    from jazz_select.service.mcp.server import AgentServer, serve_stdio
     from jazz_select.service.opened import open_service
 
     if len(sources) != 1:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jazz_select.build import load_registry, open_memory, with_learned
-from jazz_select.cli.options import encodable
+from jazz_select.cli.shared_options import encodable
 from jazz_select.cli.terminal import hint, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.text import counted

@@ -39,7 +39,7 @@ from jazz_select.errors import (
     SnapshotError,
     UnknownFlowError,
 )
-from jazz_select.selector.options import TimeLimit
+from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import beginning, describe_error
 from jazz_select.travel import NO_ROOM, error_of
 

@@ -53,8 +53,8 @@ from jazz_select.evaluation.judged import Judged as Judged
 from jazz_select.evaluation.judged import Measure as Measure
 from jazz_select.evaluation.judged import failures as failures
 from jazz_select.evaluation.judged import floors_of as floors_of
-from jazz_select.evaluation.learning import Learned as Learned
-from jazz_select.evaluation.learning import learn as learn
+from jazz_select.evaluation.learner import Learned as Learned
+from jazz_select.evaluation.learner import learn as learn
 from jazz_select.evaluation.overlay import Overlay as Overlay
 from jazz_select.evaluation.overlay import Taught as Taught
 from jazz_select.evaluation.overlay import Version as Version

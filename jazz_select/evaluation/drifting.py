@@ -19,7 +19,7 @@ from jazz_select.evaluation.corrections import to_the_nearest, unit_vectors
 from jazz_select.evaluation.metrics import interval
 from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder

@@ -16,8 +16,8 @@ from jazz_select.evaluation.route import DEPTH, Policy, Query, routes
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Embedder
+from jazz_select.selector.candidates_stage import side_by_side
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import side_by_side
 from jazz_select.selector.select import FlowSelector
 
 if TYPE_CHECKING:

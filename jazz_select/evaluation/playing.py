@@ -20,7 +20,7 @@ from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, Co
 from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.routing.tool_call import stubbed
-from jazz_select.selector.retrieval import side_by_side
+from jazz_select.selector.candidates_stage import side_by_side
 from jazz_select.text import beginning, describe_error, one_line
 from jazz_select.values import Message, Reply
 

@@ -196,7 +196,7 @@ def _standing(config: pytest.Config, source: _Source, beside: Path) -> "Standing
     """The index of these flows: one in a run, whoever asks; kept for the next run where pytest keeps things."""
     from jazz_select.evaluation.route import Standing
     from jazz_select.flow.base import FlowRegistry
-    from jazz_select.flow.loading import load_flows
+    from jazz_select.flow.flow_loading import load_flows
 
     place = _place(config, source.flows, beside)
     flows = str(place) if place.exists() else source.flows

@@ -19,11 +19,11 @@ from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
 from jazz_select.selector.calibration import Cascade
+from jazz_select.selector.candidates_stage import Request, SelectRequest
 from jazz_select.selector.choice import Recalled, Settling
-from jazz_select.selector.options import budget_of
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import Request, SelectRequest
 from jazz_select.selector.select import FlowSelector
+from jazz_select.selector.selector_options import budget_of
 from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 if TYPE_CHECKING:

@@ -28,8 +28,8 @@ from weakref import ref
 
 from jazz_select.arguments import Count, checked
 from jazz_select.errors import DuplicateFlowError, FlowValidationError, UnconnectedToolsError
-from jazz_select.flow.checks import FIELDS, TOLD, Input, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
+from jazz_select.flow.field_checks import FIELDS, TOLD, Input, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.text import did_you_mean, titled
 from jazz_select.values import FlowCard, flow_id

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
 
 from jazz_select.errors import FlowError, FlowValidationError
 from jazz_select.flow.base import MOST_PARTS, BaseFlow, Flow, FlowFields, FlowPart, FlowRegistry, current_scope
-from jazz_select.flow.checks import Subject, check_text
 from jazz_select.flow.definition import Definition, SubflowDefinition
+from jazz_select.flow.field_checks import Subject, check_text
 from jazz_select.flow.origin import received
 from jazz_select.text import describe_value
 from jazz_select.travel import unreadable, value_of

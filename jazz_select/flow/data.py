@@ -12,8 +12,8 @@ from jazz_select.arguments import problem_in
 from jazz_select.data_files import documents_of
 from jazz_select.errors import ConfigError, DataFileError, FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, Flow
-from jazz_select.flow.checks import Input, Subject, check_text, fault_in_reply
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
+from jazz_select.flow.field_checks import Input, Subject, check_text, fault_in_reply
 from jazz_select.flow.origin import read_from, short_path
 from jazz_select.text import beginning, describe_value, did_you_mean
 

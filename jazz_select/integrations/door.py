@@ -35,9 +35,9 @@ from jazz_select.routing.tools.showing import OpenTools, selected_tools, shown_n
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.asking import adds_nothing, question_in
-from jazz_select.selector.options import TimeLimit
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
+from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.stages import UserQuestion
 from jazz_select.text import as_text, beginning
 from jazz_select.threads import self_bounded

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder, Lexical, TermCounts
-from jazz_select.memory.engines.points import FINGERPRINT, LAYOUT, SYNCED, fault_at
+from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, SYNCED, fault_at
 from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.memory.recall import Retriever, nothing_indexed
 from jazz_select.memory.requests import RecallScope, check_texts
@@ -248,11 +248,11 @@ class ProceduralMemory:
         if bool(path_or_memory) == bool(url):
             msg = 'pass either a folder (or ":memory:") or url=…, so that it is clear where the flows are kept'
             raise ConfigError(msg)
-        from jazz_select.memory.embedders.catalogue import open_embedder
+        from jazz_select.memory.embedders.known_embedders import open_embedder
 
         encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language)))
         if not path_or_memory or str(path_or_memory) == ":memory:":
-            from jazz_select.memory.engines.remote import IN_MEMORY, RemoteStore, connect, wired
+            from jazz_select.memory.engines.qdrant_server import IN_MEMORY, RemoteStore, connect, wired
 
             client = connect(url or None, api_key)
             wire = wired(url, grpc_port, api_key) if url else None

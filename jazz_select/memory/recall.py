@@ -9,7 +9,7 @@ from typing import Any
 
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
-from jazz_select.memory.engines.points import fault_at
+from jazz_select.memory.engines.stored_points import fault_at
 from jazz_select.memory.fit.model import MOST_SIZED, RecallModel, Signals, best_first
 from jazz_select.memory.requests import (
     LONG,

@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 
 from jazz_select.errors import ConfigError, SyncDeletesError
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, indexable, payload
-from jazz_select.memory.engines.points import FINGERPRINT, fault_at, fault_in
-from jazz_select.memory.fit.learning import catalogue_digest, fit_stages, sample
+from jazz_select.memory.engines.stored_points import FINGERPRINT, fault_at, fault_in
+from jazz_select.memory.fit.fitting import catalogue_digest, fit_stages, sample
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import FlowStore, Key, Vectors
 from jazz_select.text import one_line

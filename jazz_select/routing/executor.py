@@ -15,7 +15,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, answered_approver, engine_approver
-from jazz_select.routing.decisions.points import (
+from jazz_select.routing.decisions.decision_points import (
     MIN_COMPATIBILITY,
     ChainAnalyzer,
     Decide,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 from uuid import uuid4
 
-from jazz_select.routing.decisions.points import ToolCandidate
+from jazz_select.routing.decisions.decision_points import ToolCandidate
 from jazz_select.routing.names.resolution import Stage
 from jazz_select.telemetry import Span
 from jazz_select.text import titled

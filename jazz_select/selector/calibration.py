@@ -10,8 +10,8 @@ from typing import Annotated
 from jazz_select.arguments import Constraint, Count, Probability, checked
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.candidates_stage import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, posteriors
-from jazz_select.selector.retrieval import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.stages import SHARED, OwnAnswers, joint_probability
 from jazz_select.text import describe_error, in_log
 from jazz_select.threads import Deadline

@@ -7,8 +7,8 @@ from math import exp, log
 
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.questions import ChoiceQuestion
+from jazz_select.selector.candidates_stage import Request
 from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
-from jazz_select.selector.retrieval import Request
 from jazz_select.stages import joint_probability
 from jazz_select.text import beginning, clean, in_one_line
 from jazz_select.threads import Deadline, current_budget

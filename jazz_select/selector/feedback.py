@@ -11,8 +11,8 @@ from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, flows_digest
 from jazz_select.outcomes.log import OutcomeLog
+from jazz_select.selector.candidates_stage import Request
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import Request
 from jazz_select.text import as_text, in_log, near
 from jazz_select.threads import in_thread
 

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.candidates_stage import candidate_of
 from jazz_select.selector.prompt import (
     SHORT_LIMIT,
     CandidateCard,
@@ -29,7 +30,6 @@ from jazz_select.selector.prompt import (
     state_fields,
     trim_cards,
 )
-from jazz_select.selector.retrieval import candidate_of
 from jazz_select.text import at_word, estimate_tokens
 from jazz_select.values import PROMPT_TOKENS, Candidate, flow_id
 

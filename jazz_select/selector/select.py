@@ -17,20 +17,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Capability, FlowMemory
 from jazz_select.selector.asking import open_question
 from jazz_select.selector.calibration import Budget, Calibration, Cascade, labelled
-from jazz_select.selector.choice import (
-    BLANK,
-    Choice,
-    Choosing,
-    Heard,
-    ModelChoice,
-    Settling,
-    warn_of,
-)
-from jazz_select.selector.decider import Deciding
-from jazz_select.selector.options import Context, Coverage, ModelOptions, OnEmpty, TimeLimit, TopK
-from jazz_select.selector.prompt import Situation
-from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
-from jazz_select.selector.retrieval import (
+from jazz_select.selector.candidates_stage import (
     Availability,
     CandidateSet,
     CandidateSource,
@@ -41,6 +28,19 @@ from jazz_select.selector.retrieval import (
     fused,
     side_by_side,
 )
+from jazz_select.selector.choice import (
+    BLANK,
+    Choice,
+    Choosing,
+    Heard,
+    ModelChoice,
+    Settling,
+    warn_of,
+)
+from jazz_select.selector.decider import Deciding
+from jazz_select.selector.prompt import Situation
+from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
+from jazz_select.selector.selector_options import Context, Coverage, ModelOptions, OnEmpty, TimeLimit, TopK
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
 from jazz_select.values import COVERAGE, Decision, Latency, Reason, Tier

@@ -14,7 +14,7 @@ from jazz_select.build import load_registry
 from jazz_select.data_files import read_text
 from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.evaluation.cases import read_entries
-from jazz_select.routing.tools.loading import load_policy, load_tools
+from jazz_select.routing.tools.tool_loading import load_policy, load_tools
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings, setting_problem
 

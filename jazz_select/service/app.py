@@ -30,8 +30,8 @@ from jazz_select.service.api.answers import ProblemAnswer, json_answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
 from jazz_select.service.http.limits import Door, Lifecycle
 from jazz_select.service.http.observation import ServiceMetrics, Watched
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import answer_problem
+from jazz_select.service.service_options import ServeOptions
 
 _SECURE: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'",

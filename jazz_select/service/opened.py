@@ -19,7 +19,7 @@ from jazz_select.evaluation.whole_files import locked, write_whole
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
-from jazz_select.routing.tools.loading import no_tools
+from jazz_select.routing.tools.tool_loading import no_tools
 from jazz_select.service.agents import AgentSource, ServedAgents
 from jazz_select.service.reload import ReadAnew
 from jazz_select.service.running import Generation, RunningCatalogue, Sources

@@ -18,7 +18,7 @@ from jazz_select.flow.base import FlowRegistry
 from jazz_select.json_values import Secret
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.ports import ChatModel, ClaimStore
-from jazz_select.routing.decisions.points import DecisionCallback
+from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.batched_recall import BatchedRecall

@@ -21,8 +21,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from jazz_select.errors import ConfigError
 from jazz_select.service.http.limits import CONNECTION, Lifecycle, is_public
 from jazz_select.service.http.shares import Connection, Connections
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import problem
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.text import describe_error
 from jazz_select.travel import NO_ROOM
 

@@ -14,7 +14,7 @@ import uvicorn
 from flows.shop import Shop
 from flows.tools import POLICY, shop_tools
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, tool_from_function
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.ports import ChatModel
 from jazz_select.routing.tools.tool import Toolbox

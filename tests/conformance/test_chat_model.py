@@ -11,7 +11,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
 from jazz_select.chat.models import CallableModel
-from jazz_select.chat.pydantic_ai import PydanticAIModel
+from jazz_select.chat.pydantic_ai_model import PydanticAIModel
 from jazz_select.errors import ModelError
 from jazz_select.ports import ChatModel
 from jazz_select.testing import (

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from jazz_select.errors import ConfigError, MissingExtraError
-from jazz_select.memory.embedders import catalogue as embedders
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders import known_embedders as embedders
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.ports import Embedder
 from jazz_select.settings import Settings
 from jazz_select.testing import FailingEmbedder, HashEmbedder, check_embedder

@@ -9,8 +9,8 @@ import pytest
 from qdrant_client import AsyncQdrantClient
 
 from jazz_select.memory.engines.edge import EdgeStore
-from jazz_select.memory.engines.points import Layout
-from jazz_select.memory.engines.remote import RemoteStore, connect, wired
+from jazz_select.memory.engines.qdrant_server import RemoteStore, connect, wired
+from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowStore
 from jazz_select.settings import Settings
 from jazz_select.testing import check_flow_store, check_layouts, check_second_vectors

@@ -15,10 +15,10 @@ from typing import Any, Final, cast
 from flows.shop import TODAY, Shop
 from flows.tools import shop_tools
 from jazz_select import Agent, FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
-from jazz_select.agent.options import Narrowing
-from jazz_select.flow.loading import load_flows
+from jazz_select.agent.agent_options import Narrowing
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.routing import Tool
-from jazz_select.selector.options import ModelOptions
+from jazz_select.selector.selector_options import ModelOptions
 from tests.agents import make_agent
 from tests.conversations.effects import Tables
 from tests.conversations.script import Script

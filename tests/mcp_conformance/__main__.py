@@ -28,12 +28,12 @@ from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import AppPart, make_app
 from jazz_select.service.http.limits import Lifecycle, catalogue_of
+from jazz_select.service.mcp.agent_server import AgentServer, McpApp
 from jazz_select.service.mcp.gateway import Gateway
-from jazz_select.service.mcp.server import AgentServer, McpApp
 from jazz_select.service.mcp.servers_file import servers_of
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.service.server import bound, serve
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
 

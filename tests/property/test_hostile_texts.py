@@ -12,7 +12,7 @@ from jazz_select.agent.chain.formatting import INCOMPLETE, NO_ANSWER
 from jazz_select.agent.chain.formatting import PROMPT as FORMATTING
 from jazz_select.agent.chain.prompts import INSTRUCTIONS, UNREADABLE
 from jazz_select.chat.json_reader import too_large
-from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
+from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.selector.prompt import SYSTEM_PROMPT, build_prompt
 from tests.attacks.places import MARKERS, ORDINARY, PLACES, assert_unforged, chained, look, shape
 from tests.depth import examples

@@ -6,9 +6,9 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError
-from jazz_select.memory.engines.points import note_key, point_key
+from jazz_select.memory.engines.stored_points import note_key, point_key
 from jazz_select.routing import Tool, ToolRecall, sync_tools
-from jazz_select.routing.tools.retrieval import tools_scope
+from jazz_select.routing.tools.tool_memory import tools_scope
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
 

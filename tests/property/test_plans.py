@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, look_up, malformed
+from jazz_select.routing.plans.plan_runner import run_plan
 from jazz_select.routing.plans.replies import read_tool_reply
-from jazz_select.routing.plans.runner import run_plan
 from jazz_select.routing.tools.tool import Tool
 from tests.depth import examples
 

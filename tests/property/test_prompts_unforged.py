@@ -16,8 +16,8 @@ from jazz_select.agent.chain.loop import run_chain
 from jazz_select.agent.chain.prompts import results_message
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
 from jazz_select.agent.graph.planner import plan_instruction
+from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.routing.decisions.model_decision import decision_messages
-from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
 from jazz_select.routing.plans.tool_asker import tool_messages
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel

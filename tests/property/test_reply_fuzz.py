@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
-from jazz_select.selector.options import ModelOptions
-from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.selector.candidates_stage import SelectRequest
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import flow_id
 from tests.depth import examples

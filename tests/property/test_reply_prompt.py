@@ -6,9 +6,9 @@ from xml.etree import ElementTree as ET
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jazz_select.selector.candidates_stage import usable_candidates
 from jazz_select.selector.prompt import build_prompt
 from jazz_select.selector.reply import read_reply
-from jazz_select.selector.retrieval import usable_candidates
 from jazz_select.text import clean
 from tests.depth import examples
 

@@ -29,7 +29,7 @@ from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.chat.json_reader import LONGEST, MOST_FAILURES, MOST_MARKS, MOST_VALUES, decoded, embedded, values_in
 from jazz_select.errors import FlowLoadError, FlowValidationError, SnapshotError, ToolError
 from jazz_select.flow.base import DEEPEST, MOST_PARTS
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.json_values import MOST_LETTERS
 from jazz_select.json_values import MOST_VALUES as MOST_RETURNED
 from jazz_select.memory.fit.model import RecallModel
@@ -37,9 +37,9 @@ from jazz_select.memory.procedural import Agents
 from jazz_select.memory.requests import clauses
 from jazz_select.routing import CHOOSE, FlowExecutor, Tool
 from jazz_select.routing.plans.replies import read_tool_reply
-from jazz_select.routing.tools.loading import LARGEST as LARGEST_LISTING
-from jazz_select.routing.tools.loading import load_tools
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
+from jazz_select.routing.tools.tool_loading import LARGEST as LARGEST_LISTING
+from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.testing import HashEmbedder, ListMemory
 from jazz_select.text import nfkc
 from jazz_select.threads import MOST_HUNG

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from jazz_select import FlowRegistry
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.settings import Settings
 from tests.doc_blocks import ScriptFailedError, WrongOutputError, blocks, run
 from tests.doc_pages import Pages

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from jazz_select import BaseFlow, ConditionalFlow, FlowRegistry, ParallelFlow, SequentialFlow
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 
 ROOT = Path(__file__).parents[2]
 SEASONAL = {"gift_wrapping", "holiday_cutoff", "holiday_returns"}

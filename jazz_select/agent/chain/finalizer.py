@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from jazz_select.agent.chain.chain_options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_beside
-from jazz_select.agent.chain.options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply, as_messages
 from jazz_select.agent.chain.transcript import (

@@ -12,7 +12,7 @@ from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.json_values import storable_text
-from jazz_select.routing.decisions.points import schema_shown, untitled
+from jazz_select.routing.decisions.decision_points import schema_shown, untitled
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.tools.tool import Tool

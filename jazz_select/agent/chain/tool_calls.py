@@ -12,7 +12,7 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, Verdict, verdict_of
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
-from jazz_select.routing.plans.runner import execution_order
+from jazz_select.routing.plans.plan_runner import execution_order
 from jazz_select.routing.records import Fault, ToolCall
 from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, fingerprint_once
 from jazz_select.routing.tools.tool import Tool

@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
+from jazz_select.agent.chain.chain_options import ChainOptions
 from jazz_select.agent.chain.loop import run_loop
-from jazz_select.agent.chain.options import ChainOptions
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
+from jazz_select.agent.flows.flow_runner import LONGEST_RAN, FlowRun, ran_of, tools_named
 from jazz_select.agent.flows.open_prompts import (
     ANOTHER_WISH,
     BLOCKED,
@@ -17,7 +18,6 @@ from jazz_select.agent.flows.open_prompts import (
     open_flow_messages,
     shown_texts,
 )
-from jazz_select.agent.flows.runner import LONGEST_RAN, FlowRun, ran_of, tools_named
 from jazz_select.agent.gate import TurnApproval
 from jazz_select.agent.turn import listener
 from jazz_select.agent.view import ConversationView

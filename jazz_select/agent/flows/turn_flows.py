@@ -8,8 +8,8 @@ from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import ChainText, FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, parts_in_flow
 from jazz_select.agent.flows.decided import flags_heard
+from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
-from jazz_select.agent.flows.runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.which import chosen_anyway
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.input_checks import Checked, check_inputs
@@ -22,15 +22,15 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
 from jazz_select.ports import has_capability
+from jazz_select.routing.decisions.decision_points import Chosen, DecisionCallback, ToolCandidate
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.decisions.points import Chosen, DecisionCallback, ToolCandidate
 from jazz_select.routing.executor import FlowExecutor, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.selector.candidates_stage import Availability
 from jazz_select.selector.prompt import WITHIN
 from jazz_select.selector.result import prompt_of
-from jazz_select.selector.retrieval import Availability
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error, name_shown, one_line
 from jazz_select.threads import run_within_budget, spent_budget

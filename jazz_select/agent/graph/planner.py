@@ -12,7 +12,7 @@ from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
 from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, PlanError
-from jazz_select.selector.options import TimeLimit
+from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import in_one_line, name_shown
 from jazz_select.threads import Deadline
 from jazz_select.values import Message

@@ -14,7 +14,7 @@ from unicodedata import category, normalize
 from jazz_select.consent import LONGEST_READ
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.checks import Input
+from jazz_select.flow.field_checks import Input
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.tool import Tool

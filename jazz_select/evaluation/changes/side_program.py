@@ -24,8 +24,8 @@ from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
 from jazz_select.evaluation.route import Policy, Query, led, routes
 from jazz_select.flow.base import Flow, FlowRegistry
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.flow.imports import NOT_THERE
-from jazz_select.flow.loading import load_flows
 from jazz_select.memory.procedural import ProceduralMemory
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})

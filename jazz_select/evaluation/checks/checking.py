@@ -18,18 +18,18 @@ from jazz_select.evaluation.checks.findings import (
     relative_path,
     worst_first,
 )
-from jazz_select.evaluation.checks.guards import guards
+from jazz_select.evaluation.checks.guard_checks import guards
 from jazz_select.evaluation.checks.nearness import Field, ask, nearness
 from jazz_select.evaluation.checks.safety import safety
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import NearCopies, Sames, wording
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.loading import survey
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.flow.flow_loading import survey
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
-from jazz_select.routing.tools.loading import load_tools
 from jazz_select.routing.tools.sources import toolbox_of
+from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.text import beginning, misspelt
 
 if TYPE_CHECKING:

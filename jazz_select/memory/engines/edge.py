@@ -17,7 +17,7 @@ import portalocker
 import qdrant_edge as qe
 
 from jazz_select.errors import DiskFullError, IndexLockedError, IndexUnusableError
-from jazz_select.memory.engines.points import (
+from jazz_select.memory.engines.stored_points import (
     AGENT,
     NOTE,
     NOTE_OF,

@@ -277,7 +277,7 @@ class Sets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallModel:
-    """Fitted to a catalogue by `jazz_select.memory.fit.learning`, stored beside it, used by every recall.
+    """Fitted to a catalogue by `jazz_select.memory.fit.fitting`, stored beside it, used by every recall.
 
     Attributes:
         digest: Of the catalogue it was fitted to.

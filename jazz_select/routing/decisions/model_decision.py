@@ -12,9 +12,9 @@ from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, DecisionReplyError
 from jazz_select.questions import ChoiceQuestion
-from jazz_select.routing.decisions.points import Chosen, ToolCandidate, ToolChoice
-from jazz_select.selector.options import TimeLimit
+from jazz_select.routing.decisions.decision_points import Chosen, ToolCandidate, ToolChoice
 from jazz_select.selector.reply import Reading, read_reply
+from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import beginning, clean, cut, in_one_line, name_shown
 from jazz_select.threads import Deadline
 from jazz_select.values import Candidate, Message

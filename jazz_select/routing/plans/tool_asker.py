@@ -11,15 +11,15 @@ from jazz_select.chat.client import ChatClient, Inquiry, client_for
 from jazz_select.chat.models import ModelLike
 from jazz_select.json_values import storable
 from jazz_select.ports import FlowMemory
-from jazz_select.routing.decisions.points import schema_shown
+from jazz_select.routing.decisions.decision_points import schema_shown
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Plan
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.schemas.assignability import is_possible
-from jazz_select.routing.tools.retrieval import RecalledTools, ToolRecall
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
-from jazz_select.selector.options import TimeLimit
+from jazz_select.routing.tools.tool_memory import RecalledTools, ToolRecall
+from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, beginning, in_one_line, json_line
 from jazz_select.threads import Deadline, in_thread

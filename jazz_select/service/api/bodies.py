@@ -7,7 +7,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 
 from jazz_select.json_values import has_more_values
-from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.service.problems import refused
 from jazz_select.stages import UserQuestion
 from jazz_select.travel import value_of

@@ -14,10 +14,10 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import flow_data
 from jazz_select.json_values import plain
-from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
 from jazz_select.routing.executor import CHOOSE, chain_of
+from jazz_select.selector.candidates_stage import Request as Query
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
-from jazz_select.selector.retrieval import Request as Query
 from jazz_select.service.api import answers, bodies
 from jazz_select.service.api.answers import answer_json, json_answer, metrics_of
 from jazz_select.service.api.bodies import read_body

@@ -14,8 +14,8 @@ from jazz_select.json_values import json_bytes
 from jazz_select.service.api.answers import metrics_of
 from jazz_select.service.api.bodies import TurnBody
 from jazz_select.service.http.limits import catalogue_of
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import problem_response, refused
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.values import Message
 
 MEDIA_TYPE: Final = "text/event-stream"

@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.http.shares import Connection, Shares
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import Rest, problem_response, refused
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.travel import NO_ROOM
 
 

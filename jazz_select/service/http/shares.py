@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, cast
 
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.problems import refused
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.travel import NO_ROOM
 
 _SHARE: Final = 0.75

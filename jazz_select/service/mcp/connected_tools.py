@@ -8,8 +8,8 @@ from typing import Final
 
 from jazz_select.errors import JazzSelectError
 from jazz_select.routing.names.resolution import NameIndex, Resolution
-from jazz_select.routing.tools.retrieval import ToolRecall, sync_tools
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.routing.tools.tool_memory import ToolRecall, sync_tools
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import beginning, in_log

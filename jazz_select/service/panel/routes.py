@@ -21,9 +21,9 @@ from jazz_select.service.api.operations import flow_named, state_of
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.app import AppPart
 from jazz_select.service.http.limits import catalogue_of
-from jazz_select.service.panel import corrections, pages, runs
+from jazz_select.service.panel import pages, runs, teaching
 from jazz_select.service.panel.runs import PanelFiles
-from jazz_select.service.panel.trial import TryBody, tried, turn_shown
+from jazz_select.service.panel.try_and_talk import TryBody, tried, turn_shown
 from jazz_select.service.running import RunningCatalogue
 
 _PAGES: Final = Path(__file__).parent / "static"
@@ -211,22 +211,22 @@ class _Panel:
 
     async def corrections(self, _: Request) -> Any:
         """What was corrected so far."""
-        return await asyncio.to_thread(corrections.recent, self._catalogue, self._files)
+        return await asyncio.to_thread(teaching.recent, self._catalogue, self._files)
 
     async def correct(self, request: Request) -> Any:
         """Keep what was right."""
-        body = await read_body(request, corrections.CorrectionBody)
-        return await corrections.save_correction(self._catalogue, self._files, body)
+        body = await read_body(request, teaching.CorrectionBody)
+        return await teaching.save_correction(self._catalogue, self._files, body)
 
     async def rehearse(self, request: Request) -> Any:
         """What the gate says of an example, before it is taught."""
-        body = await read_body(request, corrections.CorrectionBody)
-        found = await corrections.rehearsed_here(self._catalogue, self._files, body)
+        body = await read_body(request, teaching.CorrectionBody)
+        found = await teaching.rehearsed_here(self._catalogue, self._files, body)
         return plain(found) | {"passes": found.passes}
 
     async def undo(self, _: Request) -> Any:
         """Take back what was taught last."""
-        return await corrections.taken_back(self._catalogue)
+        return await teaching.taken_back(self._catalogue)
 
 
 async def _turn(request: Request) -> Response:

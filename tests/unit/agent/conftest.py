@@ -12,7 +12,7 @@ from flows.shop import Shop
 from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.agent.agent import Agent
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.routing import Tool
 from tests.agents import make_agent
 from tests.unit.agent.turns import Made, all_named

@@ -16,8 +16,8 @@ from jazz_select.agent.flows.turn_flows import decision_situation
 from jazz_select.agent.reading.grounding import Wanted, shown_inputs
 from jazz_select.agent.view import ConversationView, FlowInView
 from jazz_select.routing import Tool
+from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.routing.decisions.model_decision import decision_messages
-from jazz_select.routing.decisions.points import ToolCandidate, decision_prompt
 from jazz_select.selector.growing import Ledger, growing_prompt
 from jazz_select.selector.prompt import FirstShown, build_prompt
 from jazz_select.values import Message

@@ -11,7 +11,7 @@ from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.routing import Tool
-from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
 from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of, tools_for

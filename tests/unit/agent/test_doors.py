@@ -12,7 +12,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.routing import ChainAnalyzer, FlowExecutor, Plan, PlanStep, ToolAsker, ToolRecall, run_plan, sync_tools
 from jazz_select.routing.names.resolution import NameIndex, resolve
-from jazz_select.routing.tools.loading import load_tools
+from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.testing import HashEmbedder, ListMemory, ScriptedModel
 from jazz_select.values import Message
 from tests.unit.agent.support import call

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import narrowing, report_routing, routing, rows
 from benchmarks.datasets import schemas
 from benchmarks.datasets.schemas import Catalogue, GoldCall, Link
-from jazz_select.routing.decisions.points import ChainAnalyzer
+from jazz_select.routing.decisions.decision_points import ChainAnalyzer
 from jazz_select.routing.schemas.compatibility import Slot, outputs
 from jazz_select.routing.tools.tool import Tool
 

@@ -12,7 +12,7 @@ import pytest
 from pydantic_ai.models.test import TestModel
 
 from jazz_select.chat.models import as_chat_model
-from jazz_select.chat.pydantic_ai import PydanticAIModel
+from jazz_select.chat.pydantic_ai_model import PydanticAIModel
 from jazz_select.errors import ConfigError, MissingExtraError, ModelError
 from jazz_select.ports import ChatModel
 from jazz_select.testing import ScriptedModel

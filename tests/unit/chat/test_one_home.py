@@ -29,7 +29,7 @@ from tests.unit.selector.shop import EXCHANGE, metadata, shop
 ROOT = Path(__file__).parents[3] / "jazz_select"
 HOMES = {"chat", "testing/contracts.py", "testing/doubles.py", "testing/provider_cases.py"}
 """Where a model may be asked: its home, the suites that prove adapters, and the cassette that records one."""
-TENACITY = {"routing/executor.py": "retries of tools", "memory/engines/remote.py": "retries of a server's calls"}
+TENACITY = {"routing/executor.py": "retries of tools", "memory/engines/qdrant_server.py": "retries of a server's calls"}
 """Who else repeats calls, and which; none of them are calls of models."""
 
 

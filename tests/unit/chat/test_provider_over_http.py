@@ -8,7 +8,7 @@ import pytest
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.fallback import FallbackModel
 
-from jazz_select.chat.pydantic_ai import PydanticAIModel
+from jazz_select.chat.pydantic_ai_model import PydanticAIModel
 from jazz_select.errors import ModelError, ModelTimeoutError
 from jazz_select.ports import takes_schema
 from jazz_select.testing import ProviderCase, check_cancelling, check_chat_model, check_provider_case

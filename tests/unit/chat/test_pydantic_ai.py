@@ -30,7 +30,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from jazz_select.chat.pydantic_ai import PydanticAIModel, to_model_error, to_model_messages, to_reply
+from jazz_select.chat.pydantic_ai_model import PydanticAIModel, to_model_error, to_model_messages, to_reply
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.values import Message, Reply, Usage
 

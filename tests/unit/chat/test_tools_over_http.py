@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jazz_select.chat.pydantic_ai import PydanticAIModel
+from jazz_select.chat.pydantic_ai_model import PydanticAIModel
 from jazz_select.errors import ModelError
 from jazz_select.testing import check_chat_model
 from jazz_select.values import Message, NativeCall, OfferedTool, Reply

@@ -104,7 +104,7 @@ def test_what_is_promoted_while_it_learns_stays_live(jazz: Jazz, log: Path, monk
             changed_overlay(file, Overlay.promoted)
         return found
 
-    monkeypatch.setattr("jazz_select.cli.learning.learn", meanwhile)
+    monkeypatch.setattr("jazz_select.cli.learn_commands.learn", meanwhile)
     assert "learning again from there" in run(jazz, "learn", str(log)).stderr
     kept = load_overlay(file)
     assert (kept.live, kept.shadow) == (1, 2)

@@ -97,7 +97,7 @@ def test_progress_goes_to_a_terminal_and_results_to_stdout(jazz: Jazz) -> None:
 
 
 def test_the_help_names_the_variable_and_the_default_of_every_shared_option() -> None:
-    source = Path(str(sys.modules["jazz_select.cli.options"].__file__)).read_text("utf-8")
+    source = Path(str(sys.modules["jazz_select.cli.shared_options"].__file__)).read_text("utf-8")
     told = dict(re.findall(r"\((JAZZ_\w+), default: ([^)]+)\)", source))
     real = {f"JAZZ_{name.upper()}": field.default for name, field in Settings.model_fields.items()}
     assert told

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from jazz_select.cli.options import context_of
+from jazz_select.cli.shared_options import context_of
 from tests.unit.chat.decision_protocols import SYSTEM_ONE
 from tests.unit.chat.loopback import Provider
 from tests.unit.cli import shapes

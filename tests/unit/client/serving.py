@@ -18,8 +18,8 @@ from jazz_select.ports import ChatModel
 from jazz_select.routing.tools.sources import toolbox_of
 from jazz_select.service.agents import ServedAgents, key_digest
 from jazz_select.service.app import make_app
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
 from tests.clock import until

@@ -7,7 +7,7 @@ import pytest
 
 from jazz_select import FlowSelectionResult
 from jazz_select.client import RemoteSelector
-from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.stages import UserOption, UserQuestion
 from tests.unit.client.serving import KEY, catalogue, serving
 

@@ -10,9 +10,9 @@ import pytest
 from jazz_select import Agent, FlowSelector, tool_from_function
 from jazz_select.client import RemoteSelector, ServiceKeyError, ServiceReplyError
 from jazz_select.errors import ConfigError
+from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.testing import ScriptedModel
 from tests.unit.client.serving import KEY, acting, catalogue, close, refund, says, serving, shop_flows, track
 

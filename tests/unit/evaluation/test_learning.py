@@ -12,7 +12,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Case, Overlay, Query, Version, compared, indexed, learn, routes, taught
 from jazz_select.evaluation.corrections import is_kept_apart
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.learning import KEPT_APART
+from jazz_select.evaluation.learner import KEPT_APART
 from jazz_select.evaluation.route import Outcome, Routed
 from jazz_select.evaluation.trial import gate_cases, verdict
 from jazz_select.outcomes import Logged

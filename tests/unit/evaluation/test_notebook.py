@@ -4,7 +4,7 @@ import pytest
 
 from jazz_select.evaluation import Learned
 from jazz_select.evaluation.drifting import Accuracy, Alarm, Drift, FlowDrift, Share, Window
-from jazz_select.evaluation.learning import Added
+from jazz_select.evaluation.learner import Added
 from jazz_select.evaluation.trial import Change, Trial
 
 EVIL = "<script>alert(1)</script>"

@@ -23,9 +23,9 @@ from jazz_select.evaluation import (
     play_all,
 )
 from jazz_select.evaluation.index import AGENT
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.ports import ChatModel
-from jazz_select.selector.options import RECOMMENDED
+from jazz_select.selector.selector_options import RECOMMENDED
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from tests.clock import until
 from tests.vectors import EMBEDDER

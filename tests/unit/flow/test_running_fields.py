@@ -10,7 +10,7 @@ import pytest
 from jazz_select import BaseFlow, ConditionalFlow, FlowRegistry, ParallelFlow, SequentialFlow
 from jazz_select.errors import FlowValidationError
 from jazz_select.flow.base import Flow
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 
 
 def declared(**attributes: Any) -> BaseFlow:

@@ -10,7 +10,7 @@ import pytest
 from jazz_select import FlowRegistry, load_flows
 from jazz_select.errors import DuplicateFlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.flow.loading import survey
+from jazz_select.flow.flow_loading import survey
 
 ROOT = Path(__file__).parents[3]
 FLOW = "{name: %s, description: d, condition: c, desired_effects: [e], examples: [a b, c d, e f, g h, i j]}"

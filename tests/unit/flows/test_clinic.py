@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import FlowRegistry
 from jazz_select.evaluation.cases import Case, load_cases
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 
 CLINIC = Path(__file__).parents[3] / "examples" / "clinic"
 NEAR_TWINS = [

@@ -11,9 +11,9 @@ import yaml
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError, EmbedderMismatchError, MissingExtraError
-from jazz_select.memory.embedders import catalogue as embedders
+from jazz_select.memory.embedders import known_embedders as embedders
 from jazz_select.memory.embedders import minilm
-from jazz_select.memory.embedders.catalogue import CascadeEmbedder, open_embedder
+from jazz_select.memory.embedders.known_embedders import CascadeEmbedder, open_embedder
 from jazz_select.memory.fit.model import UNREAD
 from jazz_select.ports import Embedder, Vectors
 from jazz_select.testing import FailingEmbedder, HashEmbedder, check_embedder

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jazz_select import FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
-from jazz_select.memory.engines.points import note_key
+from jazz_select.memory.engines.stored_points import note_key
 from jazz_select.memory.fit.model import Logistic, RecallModel, Sets, Usual
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard

@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import IndexUnusableError
-from jazz_select.memory.engines.points import note_key
+from jazz_select.memory.engines.stored_points import note_key
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import CARDS, card
 

@@ -10,8 +10,8 @@ from qdrant_client import AsyncQdrantClient
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.errors import SyncDeletesError
 from jazz_select.memory.encoder import Encoder, Lexical
-from jazz_select.memory.engines.points import point_key
-from jazz_select.memory.engines.remote import RemoteStore
+from jazz_select.memory.engines.qdrant_server import RemoteStore
+from jazz_select.memory.engines.stored_points import point_key
 from jazz_select.routing import Tool, sync_tools
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import card

@@ -11,9 +11,9 @@ from qdrant_client import AsyncQdrantClient
 from jazz_select import ProceduralMemory
 from jazz_select.errors import EmbedderMismatchError
 from jazz_select.memory.encoder import Encoder, Lexical
-from jazz_select.memory.engines import points
+from jazz_select.memory.engines import stored_points
 from jazz_select.memory.engines.edge import EdgeStore
-from jazz_select.memory.engines.remote import RemoteStore
+from jazz_select.memory.engines.qdrant_server import RemoteStore
 from jazz_select.ports import FlowStore
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
@@ -28,8 +28,8 @@ def format_1() -> Generator[None]:
         return uuid5(NAMESPACE_URL, "\x1f".join(("note", *names) if kind == "note" else names)).int >> 65
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(points, "_FORMAT", 1)
-        patch.setattr(points, "_key", key)
+        patch.setattr(stored_points, "_FORMAT", 1)
+        patch.setattr(stored_points, "_key", key)
         yield
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from jazz_select.errors import ConfigError, EmbeddingError, MissingExtraError
-from jazz_select.memory.embedders import catalogue as embedders
+from jazz_select.memory.embedders import known_embedders as embedders
 from jazz_select.memory.embedders import minilm as embed_minilm
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.minilm import PARTS, MiniLmEmbedder
 from jazz_select.ports import Embedder
 from jazz_select.testing import check_embedder

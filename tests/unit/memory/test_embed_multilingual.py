@@ -13,7 +13,7 @@ from benchmarks.index import AGENT
 from benchmarks.languages import WRITTEN
 from jazz_select.errors import EmbeddingError, MissingExtraError
 from jazz_select.memory.embedders import multilingual
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.testing import check_embedder
 
 INSTALLED = pytest.mark.skipif(find_spec(multilingual.PACKAGE) is None, reason="the extra multilingual is missing")

@@ -13,7 +13,7 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import StoreUnavailableError
-from jazz_select.memory.engines import points
+from jazz_select.memory.engines import stored_points
 from jazz_select.testing import HashEmbedder
 from tests.qdrant_server import LoopbackQdrant
 from tests.unit.memory.cards import CARDS
@@ -227,7 +227,7 @@ def test_one_memory_serves_several_loops(server: LoopbackQdrant) -> None:
 
 async def test_what_another_process_writes_is_seen(server: LoopbackQdrant, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 1_000.0
-    monkeypatch.setattr(points, "monotonic", lambda: now)
+    monkeypatch.setattr(stored_points, "monotonic", lambda: now)
     told = replace(CARDS[0], condition="only on Sundays", checksum="changed")
     async with await _opened(server) as memory, await _opened(server) as other:
         await memory.sync("support", CARDS)

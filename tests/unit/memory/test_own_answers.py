@@ -6,7 +6,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.edge import EdgeStore
 from jazz_select.memory.fit.model import UNREAD, RecallModel

@@ -9,8 +9,8 @@ from qdrant_client import AsyncQdrantClient
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError, StoreUnavailableError
-from jazz_select.memory.engines.points import Layout
-from jazz_select.memory.engines.remote import RemoteStore
+from jazz_select.memory.engines.qdrant_server import RemoteStore
+from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowPoint, HybridQuery, SparseVector
 from jazz_select.testing import HashEmbedder
 

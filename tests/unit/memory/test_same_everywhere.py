@@ -13,8 +13,8 @@ from qdrant_client import AsyncQdrantClient
 from jazz_select import ProceduralMemory
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.edge import EdgeStore
-from jazz_select.memory.engines.points import Layout
-from jazz_select.memory.engines.remote import RemoteStore
+from jazz_select.memory.engines.qdrant_server import RemoteStore
+from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Legs
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard

@@ -16,8 +16,8 @@ from qdrant_client import models as qm
 from jazz_select import FlowSelector, ProceduralMemory
 from jazz_select.errors import ConfigError, StoreError
 from jazz_select.memory.encoder import Encoder, Lexical
-from jazz_select.memory.engines.points import SPARSE, note_key, point_key
-from jazz_select.memory.engines.remote import RemoteStore
+from jazz_select.memory.engines.qdrant_server import RemoteStore
+from jazz_select.memory.engines.stored_points import SPARSE, note_key, point_key
 from jazz_select.ports import HybridQuery, Legs, Vectors
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import CARDS, card

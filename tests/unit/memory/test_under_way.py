@@ -14,8 +14,8 @@ from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError, IndexUnusableError
 from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.engines.edge import EdgeStore, Shard
-from jazz_select.memory.engines.points import Layout
-from jazz_select.memory.engines.remote import RemoteStore
+from jazz_select.memory.engines.qdrant_server import RemoteStore
+from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowPoint, HybridQuery, Legs, SparseVector
 from jazz_select.testing import HashEmbedder
 from tests.clock import until

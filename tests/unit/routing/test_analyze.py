@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
-from jazz_select.routing.decisions.points import (
+from jazz_select.routing.decisions.decision_points import (
     ChainAnalyzer,
     GuidedDecisionPoint,
     ToolCandidate,

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool, assignable
-from jazz_select.routing.decisions.points import GuidedDecisionPoint
+from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot
 from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.schemas.validity import Checker, invalid

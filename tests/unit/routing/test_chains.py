@@ -12,7 +12,7 @@ from flows.shop import RefusedError, Shop
 from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import FlowValidationError
-from jazz_select.flow.loading import load_flows
+from jazz_select.flow.flow_loading import load_flows
 from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Toolbox
 from jazz_select.routing.executor import chain_of
 from jazz_select.values import Tier

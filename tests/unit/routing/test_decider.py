@@ -7,8 +7,8 @@ import pytest
 from jazz_select.chat.decisions import Decider, DecisionClient, decider_of
 from jazz_select.errors import ConfigError, DecisionCallbackError, ModelError
 from jazz_select.questions import ChoiceQuestion
+from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint, ToolChoice
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolChoice
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.records import RunResult
 from jazz_select.routing.tools.tool import Tool

@@ -291,8 +291,8 @@ def test_no_other_place_decides_what_has_to_be_approved() -> None:
             "agent/gate.py",  # a call that was made before in a flow is asked about once more
             "integrations/door.py",  # which tools may need it, before there is a call
             "service/mcp/elicitation.py",  # a question that was not answered
-            "agent/options.py",
-            "agent/chain/options.py",
+            "agent/agent_options.py",
+            "agent/chain/chain_options.py",
         }
         & deciding
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jazz_select.routing import ChainAnalyzer, Tool, assignable
-from jazz_select.routing.decisions.points import decision_prompt
+from jazz_select.routing.decisions.decision_points import decision_prompt
 from jazz_select.routing.plans.tool_asker import tool_messages
 
 

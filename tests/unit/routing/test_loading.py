@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from jazz_select.errors import DuplicateToolError, FlowLoadError, ToolError
-from jazz_select.flow.loading import load_flows
-from jazz_select.routing.tools.loading import load_policy, load_tools, no_tools
+from jazz_select.flow.flow_loading import load_flows
+from jazz_select.routing.tools.tool_loading import load_policy, load_tools, no_tools
 
 TOOLS = '''
 from jazz_select import BaseFlow

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool
-from jazz_select.routing.decisions.points import GuidedDecisionPoint, ToolCandidate
+from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.records import RunResult, StepRecord, promotions
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.values import Tier

@@ -17,8 +17,8 @@ CALLERS = {
     "integrations/door.py",
     "integrations/pydantic_ai_capability.py",  # the framework's own method of that name, of tools that are not ours
     "routing/executor.py",
-    "routing/plans/runner.py",
-    "service/mcp/server.py",
+    "routing/plans/plan_runner.py",
+    "service/mcp/agent_server.py",
     "service/mcp/upstream.py",  # the protocol's own call, of a session that tools are made of
 }
 

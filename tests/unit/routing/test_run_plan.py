@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from jazz_select.errors import ConfigError
 from jazz_select.routing.plans.plan import Plan, PlanStep
+from jazz_select.routing.plans.plan_runner import run_plan
 from jazz_select.routing.plans.replies import read_tool_reply
-from jazz_select.routing.plans.runner import run_plan
 from jazz_select.routing.records import PlanResult
 from jazz_select.routing.tools.tool import Tool
 from tests.unit.routing.listed import needing
@@ -334,7 +334,7 @@ async def will_not_be_cancelled() -> None:
 
 @pytest.mark.parametrize("how", ["async", "async and stubborn", "in a thread"])
 async def test_a_tool_that_hangs_fails_alone(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jazz_select.routing.plans.runner.perf_counter", asyncio.get_running_loop().time)
+    monkeypatch.setattr("jazz_select.routing.plans.plan_runner.perf_counter", asyncio.get_running_loop().time)
     over = threading.Event()
 
     async def stubborn() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.options import ModelOptions
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ScriptedModel
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message

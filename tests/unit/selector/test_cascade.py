@@ -12,8 +12,8 @@ from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
 from jazz_select.selector.calibration import Cascade
 from jazz_select.selector.decider import shuffled
-from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.select import FlowSelector as Selector
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, joint_probability, own_answers
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option

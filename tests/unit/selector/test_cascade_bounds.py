@@ -8,7 +8,7 @@ import pytest
 from jazz_select.agent import Agent
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.questions import DecisionReply, Question
-from jazz_select.selector.options import ModelOptions
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ScriptedDecider, ScriptedModel, likely
 from jazz_select.values import Reason
 from tests.unit.selector.test_cascade import FIRST, Sure, selector

@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.errors import EmbeddingError, ModelError, StoreUnavailableError
-from jazz_select.selector.options import OnEmpty
+from jazz_select.selector.selector_options import OnEmpty
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, Reason, Reply, Tier
 from tests.unit.selector.shop import CANCEL, REFUND, STALE, metadata, shop

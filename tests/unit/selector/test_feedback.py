@@ -10,7 +10,7 @@ import pytest_asyncio
 from jazz_select import Flow, FlowRegistry, FlowSelector, SequentialFlow
 from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.outcomes import OutcomeLog
-from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.testing import ListMemory, ScriptedModel
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.errors import ModelError, ModelTimeoutError
-from jazz_select.selector.options import ModelOptions
 from jazz_select.selector.result import FlowSelectionResult
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ScriptedModel
 from jazz_select.testing.doubles import ScriptedReply
 from jazz_select.values import Message, Reason, Reply, Usage

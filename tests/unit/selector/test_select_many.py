@@ -10,7 +10,7 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, SelectRequest, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError, StoreUnavailableError
-from jazz_select.selector.options import ModelOptions
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Decision, Message, Reason, Reply, Tier
 from tests.unit.selector.shop import CANCEL, metadata, shop

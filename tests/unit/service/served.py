@@ -21,9 +21,9 @@ from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import AppPart, make_app
 from jazz_select.service.http.limits import Lifecycle
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.service.server import bound, serve
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
 from tests.clock import until

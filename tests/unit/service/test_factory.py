@@ -13,11 +13,11 @@ from jazz_select.agent.graph.guards import guard
 from jazz_select.agent.turn import TurnInput
 from jazz_select.errors import ConfigError
 from jazz_select.service.agents import load_agents
-from jazz_select.service.mcp.server import AgentServer
-from jazz_select.service.options import ServeOptions
+from jazz_select.service.mcp.agent_server import AgentServer
 from jazz_select.service.panel.routes import panel_part
 from jazz_select.service.panel.runs import files_of
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from tests.unit.service import served
 from tests.unit.service.mcp.desk import said

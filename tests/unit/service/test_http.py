@@ -16,7 +16,7 @@ from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
 from jazz_select.routing.executor import CHOOSE
 from jazz_select.routing.tools.tool import Toolbox
-from jazz_select.selector.retrieval import SelectRequest
+from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import make_app, openapi
 from jazz_select.service.running import RunningCatalogue, Sources

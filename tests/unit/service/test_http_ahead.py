@@ -7,8 +7,8 @@ import pytest
 from starlette.routing import Route
 
 from jazz_select.service.app import AppPart
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.server import LARGEST_HEAD
+from jazz_select.service.service_options import ServeOptions
 from tests.unit.service.served import REFUND, Service, endless, shop_service, streams
 
 pytestmark = pytest.mark.spec("008.2")

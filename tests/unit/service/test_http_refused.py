@@ -17,8 +17,8 @@ from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.api.operations import OPERATIONS
 from jazz_select.service.app import AppPart, make_app
 from jazz_select.service.http.limits import Door, Lifecycle, TokenBucket
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.server import LARGEST_HEAD
+from jazz_select.service.service_options import ServeOptions
 from tests.clock import until
 from tests.unit.service.served import (
     KEY,

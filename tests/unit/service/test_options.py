@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.options import ServeOptions
+from jazz_select.service.service_options import ServeOptions
 
 pytestmark = pytest.mark.spec("008.2")
 

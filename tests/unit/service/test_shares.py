@@ -13,7 +13,7 @@ from starlette.routing import Route
 from jazz_select.service.app import AppPart
 from jazz_select.service.http import limits
 from jazz_select.service.http.shares import Shares
-from jazz_select.service.options import ServeOptions
+from jazz_select.service.service_options import ServeOptions
 from tests.clock import until
 from tests.unit.service.served import KEY, OTHER_KEY, REFUND, Service, Shop, catalogue, clinic, memory, service
 

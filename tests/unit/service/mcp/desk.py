@@ -18,8 +18,8 @@ from jazz_select import Flow, FlowRegistry, ProceduralMemory
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
+from jazz_select.service.mcp.agent_server import AgentServer, CatalogueOf, McpApp
 from jazz_select.service.mcp.gateway import Gateway
-from jazz_select.service.mcp.server import AgentServer, CatalogueOf, McpApp
 from jazz_select.service.mcp.servers_file import servers_of
 from jazz_select.service.mcp.upstream import Backoff
 from jazz_select.service.running import RunningCatalogue, Sources

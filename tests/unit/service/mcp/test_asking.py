@@ -7,7 +7,7 @@ import pytest
 from mcp import MCPError, types
 
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
-from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.mcp.agent_server import AgentServer
 from tests.unit.service.mcp.desk import YES, Calls, Person, catalogue, data, own_tools, said, served
 
 AGES = pytest.mark.parametrize("mode", ["legacy", "auto"])

@@ -18,8 +18,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.service.service_options import ServeOptions
 from tests.unit.service.mcp.desk import YES, Calls, Person, catalogue, data, flows, over_http, own_tools, said
 
 ROOT = Path(__file__).parents[4]
@@ -144,8 +144,8 @@ import logging
 import sys
 
 from jazz_select.routing import Tool
-from jazz_select.service.mcp.server import serve_stdio
-from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.mcp.agent_server import serve_stdio
+from jazz_select.service.mcp.agent_server import AgentServer
 from tests.unit.service.mcp.desk import catalogue, own_tools
 
 logging.basicConfig(level=logging.DEBUG)

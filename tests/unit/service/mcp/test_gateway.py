@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from mcp import Client, types
 
-from jazz_select.service.mcp.server import AgentServer
+from jazz_select.service.mcp.agent_server import AgentServer
 from tests.clock import until
 from tests.unit.service.mcp.desk import (
     YES,

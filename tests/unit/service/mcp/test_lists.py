@@ -10,8 +10,8 @@ from mcp import types
 
 from jazz_select.routing import Tool
 from jazz_select.service.mcp import meta_tools
+from jazz_select.service.mcp.agent_server import AgentServer
 from jazz_select.service.mcp.meta_tools import Listings
-from jazz_select.service.mcp.server import AgentServer
 from tests.clock import until
 from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, served, server_file
 

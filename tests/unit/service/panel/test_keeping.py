@@ -205,7 +205,7 @@ def test_a_case_is_appended_once_and_told_to_the_log(service: Service) -> None:
     ids=repr,
 )
 def test_whatever_was_asked_comes_out_of_the_file_as_it_went_in(tmp_path: Path, text: str) -> None:
-    from jazz_select.service.panel.corrections import CorrectionBody, add_case
+    from jazz_select.service.panel.teaching import CorrectionBody, add_case
 
     files = PanelFiles(collected=tmp_path / "cases.yaml", runs=tmp_path)
     for request in ("first", text, "last"):

@@ -14,7 +14,6 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from jazz_select.build import open_selector, sync_registry
-from jazz_select.cli.options import context_of, encodable
 from jazz_select.cli.session import (
     LEARNED,
     catalogue,
@@ -30,6 +29,7 @@ from jazz_select.cli.session import (
     require_folder,
     sync_command,
 )
+from jazz_select.cli.shared_options import context_of, encodable
 from jazz_select.cli.terminal import (
     Column,
     agreed,
@@ -78,7 +78,7 @@ def sync(settings: "Settings", given: "SyncCommand") -> None:
 
 
 async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: bool) -> dict[str, Any]:
-    from jazz_select.routing.tools.loading import load_tools
+    from jazz_select.routing.tools.tool_loading import load_tools
 
     began = perf_counter()
     registry = catalogue(settings)
@@ -269,8 +269,8 @@ def _unresolved(result: FlowSelectionResult, settings: "Settings") -> Sequence[s
 
 def graph(_: "Settings", given: "GraphCommand") -> None:
     """Print which tool can follow which; in the folder `flows` where no source is given."""
-    from jazz_select.routing.decisions.points import ChainAnalyzer
-    from jazz_select.routing.tools.loading import load_tools
+    from jazz_select.routing.decisions.decision_points import ChainAnalyzer
+    from jazz_select.routing.tools.tool_loading import load_tools
 
     source = "flows" if given.source is None else given.source
     if given.source is None:

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from string import Formatter
 from typing import Any, Final, cast
 
+from jazz_select.agent.agent_options import Facts
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
 from jazz_select.agent.graph.guards import Guard
-from jazz_select.agent.options import Facts
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.schemas.fields import fields

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, TypedDict
 
 from jazz_select.arguments import Constraint, Count, Positive, Seconds, checked
-from jazz_select.selector.retrieval import AUTO, TopK
+from jazz_select.selector.candidates_stage import AUTO, TopK
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, PROMPT_TOKENS
 
 if TYPE_CHECKING:

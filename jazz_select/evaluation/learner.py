@@ -23,7 +23,7 @@ from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.evaluation.trial import Gated, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
-from jazz_select.memory.embedders.catalogue import open_embedder
+from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.text import beginning, counted

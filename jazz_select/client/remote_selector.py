@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Self, cast
 
+from jazz_select.agent.agent_options import Facts
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
-from jazz_select.agent.checks import checked_facts, told_facts
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.events import event_of
-from jazz_select.agent.options import Facts
+from jazz_select.agent.part_checks import checked_facts, told_facts
 from jazz_select.agent.turn import checked_input
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.arguments import check_argument
@@ -19,11 +19,11 @@ from jazz_select.errors import ConfigError, ServiceReplyError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json, plain
 from jazz_select.selector.asking import NO_QUESTION, question_in
-from jazz_select.selector.options import Context, TimeLimit, TopK
+from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
+from jazz_select.selector.selector_options import Context, TimeLimit, TopK
 from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error
 from jazz_select.values import Decision, Message, RecallResult

@@ -13,7 +13,7 @@ from jazz_select.data_files import documents_of, read_text
 from jazz_select.errors import ConfigError, DataFileError, JazzSelectError
 from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.corrections import LONGEST
-from jazz_select.evaluation.learning import Rehearsal, rehearsed
+from jazz_select.evaluation.learner import Rehearsal, rehearsed
 from jazz_select.evaluation.overlay import (
     Overlay,
     Version,
@@ -29,7 +29,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.panel.runs import PanelFiles, replaced
-from jazz_select.service.panel.trial import LONGEST_REQUEST
+from jazz_select.service.panel.try_and_talk import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
 from jazz_select.values import flow_id

@@ -21,7 +21,7 @@ from jazz_select.flow.base import FlowRegistry
 from jazz_select.flow.data import SUFFIXES
 from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, import_name, is_package
 from jazz_select.flow.origin import short_path
-from jazz_select.routing.decisions.points import DecisionCallback
+from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai

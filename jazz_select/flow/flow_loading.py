@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, check_calls, current_scope, defined_in
-from jazz_select.flow.checks import Subject, check_bars
 from jazz_select.flow.data import SUFFIXES, read_each, read_flows
+from jazz_select.flow.field_checks import Subject, check_bars
 from jazz_select.flow.imports import data_folders, import_file, import_folder, import_name, is_package
 from jazz_select.flow.origin import short_path
 from jazz_select.text import beginning

@@ -21,7 +21,7 @@ from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import call_tool, copied, left_out
 from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.selector.options import TimeLimit
+from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
 

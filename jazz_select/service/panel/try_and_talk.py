@@ -10,10 +10,10 @@ from jazz_select.agent.events import event_data
 from jazz_select.agent.turn import TurnResult
 from jazz_select.json_values import Secret, plain
 from jazz_select.selector.calibration import Cascade
-from jazz_select.selector.options import ModelOptions
+from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.selector.result import FlowSelectionResult, why_of
-from jazz_select.selector.retrieval import SelectRequest
 from jazz_select.selector.select import FlowSelector
+from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Span, Trace

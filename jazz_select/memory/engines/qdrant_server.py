@@ -23,7 +23,7 @@ from qdrant_client.http.models import QueryResponse
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
 
 from jazz_select.errors import ConfigError, IndexUnusableError, JazzSelectError, StoreUnavailableError
-from jazz_select.memory.engines.points import (
+from jazz_select.memory.engines.stored_points import (
     AGENT,
     NOTE,
     NOTE_OF,

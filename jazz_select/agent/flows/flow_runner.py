@@ -17,7 +17,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import shorter_text, storable_fields, storable_text
 from jazz_select.routing.approval import Approve
-from jazz_select.routing.decisions.points import DecisionCallback, GuidedDecisionPoint
+from jazz_select.routing.decisions.decision_points import DecisionCallback, GuidedDecisionPoint
 from jazz_select.routing.executor import Deciding, FlowExecutor, Step, arguments_of, chain_of
 from jazz_select.routing.records import StepRecord
 from jazz_select.routing.schemas.compatibility import outputs

@@ -15,7 +15,7 @@ from jazz_select.cli.terminal import Column, emit, filled, hint, line, mark, sho
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.drifting import DAY_S, Accuracy, Drift, Share, Window, drift
-from jazz_select.evaluation.learning import Learned, learn
+from jazz_select.evaluation.learner import Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.trial import Change, Trial, compared
@@ -23,7 +23,7 @@ from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import DriftCommand, LearnCommand
-    from jazz_select.cli.options import JsonOption
+    from jazz_select.cli.shared_options import JsonOption
     from jazz_select.settings import Settings
 
 _SHOWN, _MOST = 20, 15

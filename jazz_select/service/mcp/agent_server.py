@@ -39,8 +39,8 @@ from jazz_select.service.mcp.gateway import Gateway, beside
 from jazz_select.service.mcp.meta_tools import Listed, Listings
 from jazz_select.service.mcp.results import Relay, failure, outcome_of, relayed, structured_answer, unknown_name
 from jazz_select.service.mcp.untrusted_text import description_of
-from jazz_select.service.options import ServeOptions
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.threads import self_bounded
 
 _SESSION_ID: Final = "mcp-session-id"

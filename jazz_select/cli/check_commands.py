@@ -20,7 +20,7 @@ from jazz_select.evaluation.checks.sarif import sarif
 from jazz_select.evaluation.checks.suggesting import Labelled, Suggestions, Target, suggest
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.outcomes import labels
-from jazz_select.routing.tools.loading import load_tools
+from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
