@@ -26,23 +26,23 @@ AgentFactory: TypeAlias = Callable[..., Any]
 """Takes the opened selector, and where it has a parameter `model` that one, too; returns an `Agent`, or awaits one."""
 
 
-def load_factory(named: str, *, told_by: str) -> AgentFactory:
+def load_factory(named: str, *, named_by: str) -> AgentFactory:
     """The factory of an agent that `package.module:factory` names.
 
     Raises:
-        ConfigError: There is none; `told_by` says who named it.
+        ConfigError: There is none; `named_by` says who named it.
     """
     module, colon, name = named.partition(":")
     if not module or not colon or not name:
-        raise ConfigError(f"{told_by} {named!r:.80} is told as package.module:factory, such as shop.agents:make_agent")
+        raise ConfigError(f"{named_by} {named!r:.80} is told as package.module:factory, such as shop.agents:make_agent")
     try:
         found: Any = import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:
-        raise ConfigError(f"{told_by} {named}: {describe_error(error)}") from error
+        raise ConfigError(f"{named_by} {named}: {describe_error(error)}") from error
     if not callable(found):
-        raise ConfigError(f"{told_by} {named} is no function: it takes a selector, and returns an agent")
+        raise ConfigError(f"{named_by} {named} is no function: it takes a selector, and returns an agent")
     return cast("AgentFactory", found)
 
 

@@ -64,14 +64,14 @@ _BUSY: Final = 5
 class Found:
     """What one attack came to: what is told of it, what is too much, and what is too much on a quiet machine."""
 
-    told: list[str] = field(default_factory=list[str])
+    measures: list[str] = field(default_factory=list[str])
     faults: list[str] = field(default_factory=list[str])
 
     slow: list[str] = field(default_factory=list[str])
 
     def measured(self, what: str, value: float, most: float, unit: str) -> None:
         """A figure, and the most that it may be."""
-        self.told.append(f"{what} {value:.3g} {unit}")
+        self.measures.append(f"{what} {value:.3g} {unit}")
         if value > most:
             self.faults.append(f"{what}: {value:.3g} {unit}, and the bound is {most:.3g}")
 
@@ -294,7 +294,7 @@ async def _flooded(up: Process, kind: str) -> Found:
 
     alone, then, statuses = await repeated(up, kind, lambda alone, then: slowed(alone, then) <= _MOST_SLOWED)
     found.measured("memory grows by", memory_mb(up) - before, LARGEST_MB, "MB")
-    found.told.append(f"rate of key holders beside them {100 / (1 + slowed(alone, then)):.3g} %")
+    found.measures.append(f"rate of key holders beside them {100 / (1 + slowed(alone, then)):.3g} %")
     found.timed("their answers take longer by", 100 * slowed(alone, then), 100 * _MOST_SLOWED, "%")
     found.measured("key holders refused", statuses.total() - statuses[200], 0, f"of {statuses.total()}")
     return found
@@ -322,7 +322,7 @@ async def _shared(up: Process, kind: str) -> Found:
         return max(p95(alone), _ONE_PIECE_S)
 
     alone, then, statuses = await repeated(up, kind, lambda alone, then: p95(then) - p95(alone) <= longer(alone))
-    found.told.append(f"alone p95 {1000 * p95(alone):.1f} ms")
+    found.measures.append(f"alone p95 {1000 * p95(alone):.1f} ms")
     found.timed("beside it p95 is longer by", 1000 * (p95(then) - p95(alone)), 1000 * longer(alone), "ms")
     found.measured("refused", statuses.total() - statuses[200], 0, f"of {statuses.total()}")
     return found
@@ -420,7 +420,7 @@ async def _called(spec: ServerSpec) -> Found:
         await upstream.tried.wait()
         status = (await call_tool(upstream.tools[0], {}, door="executor", timeout_s=120)).status
         group.cancel_scope.cancel()
-    found.told.append(f"the call is {status}")
+    found.measures.append(f"the call is {status}")
     found.measured("memory grows by", own_peak_mb() - before, LARGEST_MB, "MB")
     return found
 
@@ -447,7 +447,7 @@ async def pattern() -> Found:
     began = time.perf_counter()
     result = await agent.turn("find it", context=known, schema={**schema, "required": ["order"]})
     found.timed("it took", 1000 * (time.perf_counter() - began), 1000 * LONGEST_HELD_S, "ms")
-    found.told.append(f"{result.status}, {str(result.error or result.value)[:80]}")
+    found.measures.append(f"{result.status}, {str(result.error or result.value)[:80]}")
     return found
 
 
@@ -478,7 +478,7 @@ async def context() -> Found:
         told = f"refused: {str(error)[:60]}"
     late = time.perf_counter() - began - timeout_s
     found.timed("it is late by", 1000 * late, 1000 * LONGEST_HELD_S, "ms")
-    found.told.append(told)
+    found.measures.append(told)
     return found
 
 
@@ -514,7 +514,7 @@ def alone(number: int) -> Found:
 
 def tell(name: str, attack: Callable[..., object], found: Found, *, strict: bool) -> list[str]:
     """A line of the report, and what is wrong; `strict`: on a quiet machine."""
-    sys.stdout.write(f"{name}: {attack.__doc__} {'; '.join(found.told)}\n")
+    sys.stdout.write(f"{name}: {attack.__doc__} {'; '.join(found.measures)}\n")
     sys.stdout.flush()
     return [f"{name}: {each}" for each in (*found.faults, *(found.slow if strict else ()))]
 

@@ -20,7 +20,7 @@ from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, throug
 from jazz_select.agent.graph.state import FINISH
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
 from jazz_select.agent.input_checks import unusable_checks
-from jazz_select.agent.part_checks import check_agent_parts, checked_facts, note_flows, told_facts, unconnected
+from jazz_select.agent.part_checks import check_agent_parts, checked_facts, note_flows, resolve_facts, unconnected
 from jazz_select.agent.turn import (
     SelectedFlows,
     TurnInput,
@@ -329,7 +329,7 @@ class Agent:
             time_budget(whole.left_s) as budget,
         ):
             if holds:
-                request = replace(request, facts=await told_facts(holds))
+                request = replace(request, facts=await resolve_facts(holds))
             if request.ledger is not None:
                 await forget_closed(request.ledger, self._titles.find, known)
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)

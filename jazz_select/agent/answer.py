@@ -204,7 +204,7 @@ def left_open(text: str) -> str:
     return say("left_open", text=json_line(beginning(text, _LONGEST_VALUE)))
 
 
-def told_of(pending: PendingCall, became: str) -> str:
+def too_late_text(pending: PendingCall, became: str) -> str:
     """What a user is told who says no to a call that another process has begun; empty where none has."""
     if not became:
         return ""

@@ -55,7 +55,7 @@ def checked_facts(facts: object) -> Facts:
     return dict(cast("Facts", given))
 
 
-async def told_facts(facts: Facts) -> dict[str, Any]:
+async def resolve_facts(facts: Facts) -> dict[str, Any]:
     """What holds now: of functions, async or plain, what they give; what one fails with is told in its place."""
     given = await asyncio.gather(*(_given(fact) for fact in facts.values()))
     return dict(zip(facts, given, strict=True))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from jazz_select.agent.answer import Titles, called_off, left_open, left_undone, shown_value, told_of
+from jazz_select.agent.answer import Titles, called_off, left_open, left_undone, shown_value, too_late_text
 from jazz_select.agent.conversation import OpenFlow, after_selection
 from jazz_select.agent.flows import which
 from jazz_select.agent.flows.decided import approval_heard
@@ -279,7 +279,7 @@ class TurnSelector:
     async def _refused(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
         """The call that waits is not made, and the flow that wants it is called off."""
         active = begun.stack.top
-        became = told_of(pending, await self._approval.withdraw(pending))
+        became = too_late_text(pending, await self._approval.withdraw(pending))
         if active is not None and pending.flow:
             return self._off(begun, [active], told=became)
         return replace(begun, way="ask", text=became or left_undone(pending))
@@ -586,7 +586,7 @@ class TurnSelector:
         active, others = begun.stack.top, [each for each in names if each != pending.flow]
         if active is None or pending.flow not in names or pending.door != "chain":
             return self._with_wishes(await self._refused(begun, pending), others)
-        became = told_of(pending, await self._approval.withdraw(pending))
+        became = too_late_text(pending, await self._approval.withdraw(pending))
         stack = begun.stack.with_top(active.model_copy(update={"status": "active"}))
         # Nothing waits for a yes any more: the model hears no old question, and a call made anew is another one.
         settled = begun.request.conversation.model_copy(update={"pending": None})
@@ -610,7 +610,7 @@ class TurnSelector:
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
         became = ""
         if pending is not None and any(each.name == pending.flow for each in off):
-            became = told_of(pending, await self._approval.withdraw(pending))
+            became = too_late_text(pending, await self._approval.withdraw(pending))
         return self._off(begun, off, told=became, meant=meant)
 
     async def _found(self, begun: SelectedFlows, answer: which.Heard, *, alone: bool) -> FlowSelectionResult:

@@ -145,7 +145,7 @@ class ConversationView:
                 UnderWay(flow_id=flow_id(each.name), state=each.state, wanted=each.wanted, waits_for=each.waits_for)
                 for each in self.flows
             ),
-            facts=self.told_facts(),
+            facts=self.render_facts(),
             confirms=self.waits_for,
             done=tuple(map(flow_id, self.done)),
             growing=growing,
@@ -178,7 +178,7 @@ class ConversationView:
         )
         return [(turn, message) for turn, message in said if turn >= start]
 
-    def told_heard(self) -> str:
+    def render_heard(self) -> str:
         """What the user has said, in turn, a line each, what is said now last; long texts are cut."""
         if self.ledger is not None:
             steady = self.steady(_MOST_HEARD * _LONGEST_EARLIER, each=_LONGEST_EARLIER)
@@ -186,7 +186,7 @@ class ConversationView:
             return "\n".join(f"- {json_line(each)}" for each in (*heard, cut(self.message, _LONGEST_EARLIER)))
         return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.heard[-_MOST_HEARD:])
 
-    def told_facts(self) -> str:
+    def render_facts(self) -> str:
         """What holds for every conversation, a line each."""
         return "\n".join(f"{name_shown(name)}: {_value(value)}" for name, value in self.facts.items())
 
@@ -201,7 +201,7 @@ class ConversationView:
         )
         return [(call, line) for call, line in lines if (call.turn or turn) >= start]
 
-    def told_calls(self) -> str:
+    def render_calls(self) -> str:
         """The calls that were made, as data, a line each; the earliest are left out where there are too many."""
         if self.ledger is not None:
             return "\n".join(line for _, line in self.call_lines())
@@ -216,7 +216,7 @@ class ConversationView:
         gone = len(self.calls) - len(lines)
         return "\n".join([*([f"[… {gone} earlier calls are left out …]"] if gone else []), *lines])
 
-    def told_flows(self, but: str = "") -> str:
+    def render_flows(self, but: str = "") -> str:
         """The other flows that are open, and what they wait for, a line each."""
         lines: list[str] = []
         for each in self.flows:

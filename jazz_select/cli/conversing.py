@@ -52,7 +52,7 @@ async def _played(settings: "Settings", given: "ConverseCommand") -> "Conversati
         registry = catalogue(settings, learned=settings.learned_by_now)
         if given.factory:
             look_here()
-            factory = load_factory(given.factory, told_by="--agent")
+            factory = load_factory(given.factory, named_by="--agent")
             cases = load_conversations(given.source, registry)
             agents = _made_of(settings, registry, factory)
         else:

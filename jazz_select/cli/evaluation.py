@@ -147,7 +147,7 @@ async def _evaluated(
 async def _selector_of(named: str, selector: FlowSelector, model: str | None) -> FlowSelector:
     """The selector of the agent that a factory makes: what the team serves is what is judged."""
     look_here()
-    agent = made_by(load_factory(named, told_by="--agent"), selector, model)
+    agent = made_by(load_factory(named, named_by="--agent"), selector, model)
     agent = await agent if inspect.isawaitable(agent) else agent
     if not isinstance(agent, Agent):
         raise ConfigError(f"--agent {named} gives an Agent, not {agent!r:.80}")
@@ -346,9 +346,9 @@ def _logged(log: Path, settings: "Settings") -> list[str]:
 def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterator[RenderableType]:
     yield line(filled("[bold]{base}[/] → [bold]{head}[/]", found))
     if found.flows.any:
-        told = found.flows.told
+        told = found.flows.in_words
         yield facts({f"flows {what}": styled(", ".join(told[what]), style, limit=1_000) for what, style in _FLOWS_ARE})
-    before, after = found.before.told, found.after.told
+    before, after = found.before.figures, found.after.figures
     sides = [{"what": what, "before": before[what], "after": after[what]} for what in before]
     yield table(sides, {"": "{what}", ">before": "{before}", ">after": "{after}"})
     yield line(found.summary, style="bold")

@@ -10,7 +10,7 @@ from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.events import event_of
-from jazz_select.agent.part_checks import checked_facts, told_facts
+from jazz_select.agent.part_checks import checked_facts, resolve_facts
 from jazz_select.agent.turn import checked_input
 from jazz_select.agent.turn_result import TurnResult
 from jazz_select.arguments import check_argument
@@ -327,7 +327,7 @@ class RemoteAgent:
         check = await output_schema(schema) if schema is not None else None
         limit_s = _limit(timeout_s)
         said, known_by = sent_history(history, conversation_id)
-        told = await told_facts(checked_facts(facts)) if facts is not None else None
+        told = await resolve_facts(checked_facts(facts)) if facts is not None else None
         body = {
             "message": message,
             "history": said,

@@ -119,11 +119,11 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         found: dict[str, ToolsetTool[AgentDepsT]] = {}
         for name, own in (self.now.tools if self.now else self.door.tools).items():
             schema = input_schema(own)
-            told_of = ToolDefinition(
+            described = ToolDefinition(
                 name=name, description=own.description, parameters_json_schema=schema, sequential=own.destructive
             )
             found[name] = ToolsetTool(
-                toolset=self, tool_def=told_of, max_retries=ctx.max_retries, args_validator=_ARGUMENTS
+                toolset=self, tool_def=described, max_retries=ctx.max_retries, args_validator=_ARGUMENTS
             )
         return found
 

@@ -383,7 +383,7 @@ class _Left:
     """What the decision model would choose, and P(that is right), where it is not sure enough."""
     said: DeciderAnswer | None = None
 
-    def told(self, record: StageRecord) -> "_Left":
+    def with_record(self, record: StageRecord) -> "_Left":
         return replace(self, records=(*self.records, record))
 
 
@@ -518,12 +518,16 @@ class Choosing:
         """What recall is sure enough of, or says that nothing fits."""
         request, narrowed = left.request, left.narrowed
         if narrowed.reread:
-            left = left.told(StageRecord(name="recall", outcome="passed", why=narrowed.recalled_by.partition(": ")[2]))
+            left = left.with_record(
+                StageRecord(name="recall", outcome="passed", why=narrowed.recalled_by.partition(": ")[2])
+            )
         name: StageName = "transformer" if narrowed.reread else "recall"
         confidence = self.budget.sureness(narrowed, scoped=left.scoped)
 
         def told(outcome: StageOutcome, why: str) -> _Left:
-            return left.told(StageRecord(name=name, outcome=outcome, why=why, confidence=confidence, took_s=took_s))
+            return left.with_record(
+                StageRecord(name=name, outcome=outcome, why=why, confidence=confidence, took_s=took_s)
+            )
 
         if request.goes_on and self.model is not None and not request.blank:
             return None, told("passed", "the conversation has flows under way, or a question that waits")
@@ -614,15 +618,15 @@ class Choosing:
         if request.goes_on or request.blank or not candidates or left.many:
             why = _MANY if left.many else "there is nothing to decide"
             why = "a conversation is gone on with" if request.goes_on else why
-            return None, left.told(StageRecord(name="decider", outcome="passed", why=why))
+            return None, left.with_record(StageRecord(name="decider", outcome="passed", why=why))
         if not any(request.may_begin(each.flow_id, None, narrowed.in_scope) for each in candidates):
-            return None, left.told(StageRecord(name="decider", outcome="passed", why=_NOT_ITS))
+            return None, left.with_record(StageRecord(name="decider", outcome="passed", why=_NOT_ITS))
         if self.model is not None and not self.ask_user and not self._may_decide(left, candidates):
             record = StageRecord(name="decider", outcome="passed", why="even a sure answer would not be enough")
-            return None, replace(left.told(record), in_vain=True)
+            return None, replace(left.with_record(record), in_vain=True)
         left, record = await self._heard(decider, left, deadline)
         if left.chances is None or left.said is None:
-            return None, left.told(record)
+            return None, left.with_record(record)
         return self._weighed(left, left.chances, left.said, record)
 
     async def _heard(self, decider: Deciding, left: _Left, deadline: Deadline) -> tuple[_Left, StageRecord]:
@@ -676,17 +680,19 @@ class Choosing:
         record = replace(record, confidence=confidence)
         sure = f"{confidence:.3f} sure{' that none fits' if best == NONE else ''}"
         if best != NONE and best not in self.flows:
-            return None, left.told(replace(record, why="what it would choose left the registry meanwhile"))
+            return None, left.with_record(replace(record, why="what it would choose left the registry meanwhile"))
         if confidence < wanted:
             left = replace(left, best=(best, confidence))
             of = "" if best == NONE else f" of {in_one_line(self.flows[best].name)}"
-            return None, left.told(replace(record, why=f"{named}; with recall {sure}{of}, and {wanted:.3f} is wanted"))
+            return None, left.with_record(
+                replace(record, why=f"{named}; with recall {sure}{of}, and {wanted:.3f} is wanted")
+            )
         if best != NONE and not left.request.may_begin(best, None, left.narrowed.in_scope):
-            return None, left.told(replace(record, why=f"{sure}, {_NOT_ITS}"))
+            return None, left.with_record(replace(record, why=f"{sure}, {_NOT_ITS}"))
         outcome: StageOutcome = "none" if best == NONE else "decided"
         against = "" if _vote(said)[0] == best else f"{named}; with recall "
         record = replace(record, outcome=outcome, why=f"{against}{sure}, and {wanted:.3f} is enough")
-        return self._decided(best, said), left.told(record)
+        return self._decided(best, said), left.with_record(record)
 
     @staticmethod
     def _decided(best: str, said: DeciderAnswer, *notes: str) -> Choice:
@@ -715,7 +721,7 @@ class Choosing:
             if likeliest.chosen_ids != choice.chosen_ids:
                 record = replace(record, why=f"{record.why}{'; ' if record.why else ''}{_LIKELIEST}")
             choice = likeliest
-        return choice, left.told(record)
+        return choice, left.with_record(record)
 
     def _likeliest(self, narrowed: CandidateSet, chances: Mapping[str, float], fallback: Choice) -> Choice:
         """The fallback, with what recall and decision model together find likeliest."""
@@ -761,7 +767,7 @@ class Choosing:
         notes = tuple(each for each in choice.notes if each not in {_OVER, _UNBOUND, _NOTHING})
         if self._is_last(choice, left) and not self._may_fit(left):
             why = _COURTESY if is_courtesy(left.request.query) else _NOT_ASKED
-            return _without_flows(choice, Tier.OPEN, Reason.NONE, notes=(*notes, why)), left.told(
+            return _without_flows(choice, Tier.OPEN, Reason.NONE, notes=(*notes, why)), left.with_record(
                 StageRecord(name="user", outcome="passed", why=why)
             )
         asked, more = self._in_question(choice, left)
@@ -771,7 +777,7 @@ class Choosing:
         beside = ", and it may be something else" if more else ""
         why = f"{len(question.options)} flows are left{beside}, and nobody else may decide"
         asking = _without_flows(choice, Tier.GUIDED, Reason.ASK, notes=notes)
-        return replace(asking, question=question), left.told(StageRecord(name="user", outcome="passed", why=why))
+        return replace(asking, question=question), left.with_record(StageRecord(name="user", outcome="passed", why=why))
 
     def _is_last(self, choice: Choice, left: _Left) -> bool:
         """Whether no stage decided, and there is no chat model that might have."""

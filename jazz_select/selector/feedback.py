@@ -55,7 +55,7 @@ class Outcomes:
         return replace(result, logged=entry)
 
     @checked
-    async def told(
+    async def keep_right(
         self,
         result: Annotated[FlowSelectionResult | str, Constraint("what was selected, or its `logged`")],
         right: Annotated[Collection[str], Constraint("names of flows, or [] where nothing fits")],

@@ -333,7 +333,7 @@ class FlowSelector:
         if self._outcomes is None:
             msg = "this selector keeps no log, so nothing is known of earlier selections: FlowSelector(…, log=PATH)"
             raise ConfigError(msg)
-        await self._outcomes.told(result, right, note)
+        await self._outcomes.keep_right(result, right, note)
 
     async def calibrate(self, cases: Sequence[tuple[str, str | None]]) -> Calibration:
         """Learn how sure the stages are from labelled requests, and go by it from now on.

@@ -90,7 +90,7 @@ class AgentSource:
         mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
         cases: Files of labelled requests that its panel judges by.
         factory: What makes the agent, as `package.module:factory`; one of the tools where None.
-        told_in: The file of agents that it is an entry of, if any.
+        agents_file: The file of agents that it is an entry of, if any.
     """
 
     settings: Settings
@@ -100,7 +100,7 @@ class AgentSource:
     mcp_servers: Path | None = None
     cases: tuple[Path, ...] = ()
     factory: str | None = None
-    told_in: Path | None = None
+    agents_file: Path | None = None
 
     @property
     def places(self) -> tuple[str | Path, ...]:
@@ -162,7 +162,7 @@ def load_agents(file: Path, base: Settings) -> list[AgentSource]:
     """The agents of a file; what an entry does not say is as in `base`."""
     told = _read(file)
     here = file.absolute().parent
-    return [replace(_source(agent_id, each, base, here), told_in=file) for agent_id, each in told.agents.items()]
+    return [replace(_source(agent_id, each, base, here), agents_file=file) for agent_id, each in told.agents.items()]
 
 
 def key_digest(key: str, where: str) -> str:

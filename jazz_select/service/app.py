@@ -119,7 +119,7 @@ def _operation(told: Operation) -> dict[str, Any]:
         responses["503"] = {"description": "Not now.", "content": content}
     problem = {"application/problem+json": {"schema": _ref(ProblemAnswer)}}
     responses |= {str(each): {"description": _PROBLEMS[each], "content": problem} for each in told.statuses}
-    made: dict[str, Any] = {"operationId": told.name, "summary": told.told, "responses": responses}
+    made: dict[str, Any] = {"operationId": told.name, "summary": told.summary, "responses": responses}
     if told.public:
         made["security"] = []
     if "{name" in told.path:
@@ -149,7 +149,7 @@ def _html() -> bytes:
 
 def _section(told: Operation) -> Iterator[str]:
     yield f'<section id="{told.name}"><h2><b>{told.method}</b> {escape(_path(told))}</h2>'
-    yield f"<p>{escape(told.told).replace('`', '')}</p>"
+    yield f"<p>{escape(told.summary).replace('`', '')}</p>"
     if told.body is not None:
         schema = told.body.model_json_schema()
         yield "<table><thead><tr><th>field</th><th>what</th></tr></thead><tbody>"

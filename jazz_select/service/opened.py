@@ -68,9 +68,9 @@ async def open_service(
                 running = await _running(stack, each, memory, claims, master)
             except JazzSelectError as error:
                 if len(agents) == 1:
-                    if each.told_in is None:
+                    if each.agents_file is None:
                         raise
-                    raise ConfigError(f"{each.told_in}: agent {each.settings.agent_id}: {error}") from error
+                    raise ConfigError(f"{each.agents_file}: agent {each.settings.agent_id}: {error}") from error
                 running = RunningCatalogue(each.settings, memory, _unusable(error))
             made[each.settings.agent_id] = running
         served = ServedAgents(made, keys, is_open=not keys)
@@ -82,17 +82,17 @@ async def open_service(
                     raise
                 said(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
                 continue
-            for note in _notes(catalogue.settings, live, each.told_in):
+            for note in _notes(catalogue.settings, live, each.agents_file):
                 said(f"agent {catalogue.agent_id}: {note}")
         if not any(each.is_ready for each in served.values()):
             raise ConfigError("none of the agents can be served: mend what is said of each")
         yield served
 
 
-def _notes(settings: Settings, live: Generation, told_in: Path | None) -> Iterator[str]:
+def _notes(settings: Settings, live: Generation, agents_file: Path | None) -> Iterator[str]:
     """What is to be said of a catalogue that was loaded: also what may be missing from it by mistake."""
     if not live.tools:
-        where = "--tools" if told_in is None else f"`tools:` of its entry in {told_in.name}"
+        where = "--tools" if agents_file is None else f"`tools:` of its entry in {agents_file.name}"
         yield no_tools(settings.flows, named_by=where)
     if settings.learned is not None and settings.learned_by_now is None:
         yield f"{settings.learned} is not there yet: nothing was learned so far"

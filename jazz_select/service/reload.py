@@ -42,12 +42,12 @@ class SeenFiles:
     """The places themselves and what leads to them, which may be put in another's place, go, or come back."""
 
     @property
-    def told_by(self) -> set[str]:
+    def watched_folders(self) -> set[str]:
         """The folders whose changes may be changes of this."""
         around = (os.path.dirname(each) for each in self.landmarks)  # noqa: PTH120 - also of what is not there
         return {*self.folders, *(each for each in around if os.path.isdir(each))}  # noqa: PTH112
 
-    def is_told_by(self, path: str) -> bool:
+    def concerns(self, path: str) -> bool:
         """Whether a change at this path is one that matters: editors and caches leave many beside it."""
         return path in self.landmarks or (os.path.dirname(path) in self.folders and not _is_passing(path))  # noqa: PTH120
 
@@ -330,8 +330,8 @@ class _Watch:
                 began = monotonic()
                 self._seen = seen = await self._look()
                 took_s = monotonic() - began
-                if seen.told_by != self._folders:
-                    self._folders = seen.told_by
+                if seen.watched_folders != self._folders:
+                    self._folders = seen.watched_folders
                     self._moved.set()
                 if seen != self._read.seen or self._catalogue.is_outdated:
                     await self._settle(seen)
@@ -396,7 +396,7 @@ class _Watch:
         """Be told of changes in these folders, and begin anew where they are others."""
 
         def matters(_: object, path: str) -> bool:
-            return self._seen.is_told_by(path)
+            return self._seen.concerns(path)
 
         while True:
             await self._moved.wait()

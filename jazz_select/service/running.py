@@ -237,7 +237,7 @@ class RunningCatalogue:
                 approval=Approval(claims=self._claims),
                 decider=self._decider,
             )
-        factory = await in_daemon_thread(partial(load_factory, self.factory, told_by="factory"), name=_READS)
+        factory = await in_daemon_thread(partial(load_factory, self.factory, named_by="factory"), name=_READS)
         limit = asyncio.timeout(self._patience_s)
         try:
             async with limit:

@@ -246,7 +246,7 @@ class Cassette:
             AssertionError: There is no model to ask.
         """
         if self._model is None:
-            raise AssertionError(self.told(question))
+            raise AssertionError(self.describe_missing(question))
         given = {"schema": question.schema} if getattr(self._model, "takes_schema", False) is True else {}
         reply = await self._model.complete(question.messages, **given)
         self.keep(question, reply.text or "")
@@ -264,7 +264,7 @@ class Cassette:
         place = (question.turn, question.kind)
         return next((each for each in self.left if (each.turn, each.kind) == place), None)
 
-    def told(self, question: Recorded) -> str:
+    def describe_missing(self, question: Recorded) -> str:
         """What is to be known of a prompt without a record: which one is stale and how, or the prompt itself."""
         number, stale = len(self.asked) + 1, self.stale(question)
         if stale is None:

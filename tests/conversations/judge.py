@@ -40,7 +40,7 @@ def problems(played: Played) -> list[Problem]:
     if played.crash:
         found.append(Problem("crash", len(played.turns) + 1, played.crash))
     if tape.stopped is not None:
-        return [*found, Problem("cassette", tape.turn, tape.told(tape.stopped))]
+        return [*found, Problem("cassette", tape.turn, tape.describe_missing(tape.stopped))]
     found += [Problem("cassette", each.turn, f"a record was never asked for: {each.title}") for each in tape.left]
     for turn in played.turns:
         found += _of_turn(played, turn)

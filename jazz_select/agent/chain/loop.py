@@ -16,8 +16,8 @@ from jazz_select.agent.chain.prompts import (
     exchange,
     native_results,
     opening,
+    replay_messages,
     results_message,
-    retold,
     with_system,
 )
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, Made, ToolRunner
@@ -405,7 +405,7 @@ class _Loop:
         self.notes += after.notes
         rounds = [each.round for each in after.entries if not isinstance(each, AssistantText)]
         self.first = max(rounds, default=0) + 2
-        return retold(self.entries, self.own_names)
+        return replay_messages(self.entries, self.own_names)
 
     async def run(self, messages: list[Message]) -> Chain:
         self.notes += self.ending.notes

@@ -235,7 +235,7 @@ def _told(result: ToolResult, limit: int) -> dict[str, Any]:
     return {"ok": True, **({"result_cut_short": cut(text, limit)} if len(text) > limit else {"result": result.output})}
 
 
-def retold(entries: Iterable[Entry], names: Mapping[str, str] | None = None) -> list[Message]:
+def replay_messages(entries: Iterable[Entry], names: Mapping[str, str] | None = None) -> list[Message]:
     """What was said and done in a chain, as its messages were.
 
     Args:
@@ -266,7 +266,7 @@ def retold(entries: Iterable[Entry], names: Mapping[str, str] | None = None) -> 
 def exchange(
     said: str, steps: Sequence[PlanStep], results: Sequence[ToolResult], names: Mapping[str, str] | None
 ) -> list[Message]:
-    """What a model said beside calls, the calls, and what became of them; `names` as for `retold`."""
+    """What a model said beside calls, the calls, and what became of them; `names` as for `replay_messages`."""
     if names is None:
         text = "\n".join(filter(None, (said, calls_text(steps))))
         return [Message(role="assistant", content=text), results_message(results, "")]

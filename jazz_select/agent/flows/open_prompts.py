@@ -135,7 +135,7 @@ def open_flow_messages(  # noqa: PLR0913 - options with a name
     )
     asks_itself = bool(view.waits_for) and view.waiting == within
     waits = next((each.waits_for for each in view.flows if each.name == within), "") or view.waits_for
-    facts, calls, others = view.told_facts(), view.told_calls(), view.told_flows(but=within)
+    facts, calls, others = view.render_facts(), view.render_calls(), view.render_flows(but=within)
     parts = [
         system,
         f"{_ABOUT.format(which=_BELOW)}\n\n{procedure}" if only_about else "",
@@ -230,7 +230,7 @@ def growing_messages(  # noqa: PLR0913 - options with a name
         only_about: Whether a question about it is to be answered.
         offers: The titles of what can be done: the same in every turn.
     """
-    facts = view.told_facts()
+    facts = view.render_facts()
     parts = [system, _IN_TURN, _CASES, INSTRUCTIONS, f"{_FACTS}\n{facts}" if facts else ""]
     parts.append(f"{_OFFERS}{'; '.join(map(json_line, offers))}." if offers else "")
     parts.append(f"TOOLS SHOWN:\n{tool_lines(always)}" if always else "")
@@ -282,7 +282,7 @@ def _to_do(  # noqa: PLR0913 - as above
     called = f"; before the user it is called {json_line(title)}" if title else ""
     asks_itself = bool(view.waits_for) and view.waiting == within
     waits = next((each.waits_for for each in view.flows if each.name == within), "") or view.waits_for
-    others = view.told_flows(but=within)
+    others = view.render_flows(but=within)
     calls = "\n".join(line for call, line in view.call_lines() if not call.turn)
     parts = [
         f"{case}: {name_shown(procedure)}{called}." if procedure else f"WITHOUT A PROCEDURE. {_NONE_FITS}",

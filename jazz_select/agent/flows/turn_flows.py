@@ -141,11 +141,11 @@ class _Deciding:
 def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
     """What a model is told that decides on the next tool of a flow: what for, how far, and what each would do. Pure."""
     parts = {
-        "said by the user, in turn": view.told_heard(),
+        "said by the user, in turn": view.render_heard(),
         "procedure": one_line(f"{flow.display_name}: {flow.description}"),
         "its steps": "\n".join(f"- {one_line(step)}" for step in flow.steps),
-        "calls made so far": view.told_calls(),
-        "known": view.told_facts(),
+        "calls made so far": view.render_calls(),
+        "known": view.render_facts(),
         "effects": "\n".join(f"{name_shown(each.name)} {each.effect}" for each in tools),
     }
     if view.ledger is not None:  # what stays the same comes first
@@ -432,7 +432,7 @@ class TurnFlows:
         if not answer:
             return ""
         view = ConversationView.of(selected.request, selected.stack, self._titles.flow)
-        told = (view.told_facts(), view.message, *(each.content for each in view.said))
+        told = (view.render_facts(), view.message, *(each.content for each in view.said))
         return answer if names_only_what_was_told(answer, told) else ""
 
     def _near(self, work: TurnWork) -> Iterator[str]:

@@ -109,7 +109,7 @@ async def _explained(
     questions = {id(before.routes[each.key]): each for each in asked if each.key in before.routes}
     keys = [questions[id(each.before)].key if id(each.before) in questions else "" for each in found.changes]
     moved = [(key, each.before.first, each.after.first) for key, each in zip(keys, found.changes, strict=True)]
-    both = hashlib.sha256(dumps([before.flows, after.flows, run.told.digest, moved])).hexdigest()
+    both = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
     told = book.reasons(both)
     if told is None:
 
@@ -181,15 +181,17 @@ async def _snapshots(
     if failed is not None:
         well = [run for run, each in zip(runs, opened, strict=True) if each is None]
         for run in well:  # what can be judged is judged, for the next time
-            asked = questions(cases, logged, run.told.flows)
+            asked = questions(cases, logged, run.catalogue.flows)
             await run.asked(asked, _counted(asked))
         raise failed
-    if not any(run.told.flows for run in runs):
+    if not any(run.catalogue.flows for run in runs):
         places = " and ".join(dict.fromkeys(f"{run.side.flows} of {run.side.label}" for run in runs))
         raise ConfigError(f"there are no flows at {places}: name them with --flows")
-    asked = questions(cases, logged, *(run.told.flows for run in runs))
+    asked = questions(cases, logged, *(run.catalogue.flows for run in runs))
     counted = _counted(asked)
-    if runs[0].told.digest and runs[0].told.digest == runs[1].told.digest:  # the same catalogue: once is enough
+    if (
+        runs[0].catalogue.digest and runs[0].catalogue.digest == runs[1].catalogue.digest
+    ):  # the same catalogue: once is enough
         older = await runs[0].asked(asked, counted)
         return older, replace(older, label=runs[1].side.label, notes=()), asked
     older, newer = await asyncio.gather(*(run.asked(asked, counted) for run in runs))

@@ -66,7 +66,7 @@ class FlowChanges:
         return bool(self.added or self.removed or self.renamed or self.changed)
 
     @property
-    def told(self) -> dict[str, tuple[str, ...]]:
+    def in_words(self) -> dict[str, tuple[str, ...]]:
         """What happened, and to which flows, in words."""
         return {
             "added": self.added,
@@ -248,7 +248,7 @@ class Totals:
         return self.asked / self.users if self.users else 0.0
 
     @property
-    def told(self) -> dict[str, str]:
+    def figures(self) -> dict[str, str]:
         """Each number by what it is called."""
         first = self.recall_at_1
         return {

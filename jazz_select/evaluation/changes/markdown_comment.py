@@ -59,12 +59,12 @@ def _why(found: Difference) -> list[str]:
 
 
 def _totals(found: Difference) -> str:
-    rows = [("before", *found.before.told.values()), ("after", *found.after.told.values())]
-    return markdown_table(("", *found.after.told), rows)
+    rows = [("before", *found.before.figures.values()), ("after", *found.after.figures.values())]
+    return markdown_table(("", *found.after.figures), rows)
 
 
 def _flows(found: Difference) -> list[str]:
-    return [f"**{what.capitalize()}:** {_some(names)}  " for what, names in found.flows.told.items() if names]
+    return [f"**{what.capitalize()}:** {_some(names)}  " for what, names in found.flows.in_words.items() if names]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from jazz_select.errors import FlowError, FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
-from jazz_select.evaluation.changes.snapshots import dumps, loads, prompt_tokens, snapshot_digest, told_by
+from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, loads, prompt_tokens, snapshot_digest
 from jazz_select.evaluation.changes.undoing import undone
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
@@ -121,7 +121,7 @@ async def _as_written(job: Job, answer: _Answer) -> None:
         registry, notes = made.registry, made.notes
     gc.freeze()  # what is there now stays until the end
     digest = snapshot_digest(registry, sources_digest(root, job.flows))
-    answer({"flows": told_by(registry), "digest": digest, "notes": notes})
+    answer({"flows": describe_flows(registry), "digest": digest, "notes": notes})
     cache, beside = (None if each is None else Path(each) for each in (job.cache, job.beside))
     how: dict[str, Any] = {"embedder": job.embedder, "language": job.language, "beside": beside}
     while line := sys.stdin.buffer.readline():
@@ -167,7 +167,7 @@ async def _deployed(job: Job, index: str, answer: _Answer) -> None:
                 registry=registry,
             )
         known = {"name", "description", "condition", "desired_effects", "priority"}
-        flows = {name: {each: fields[each] for each in known} for name, fields in told_by(registry).items()}
+        flows = {name: {each: fields[each] for each in known} for name, fields in describe_flows(registry).items()}
         answer({"flows": flows, "digest": ""})
         if line := sys.stdin.buffer.readline():
             answer(await _routed(job, registry, memory, job.agent_id, loads(line)))

@@ -78,7 +78,7 @@ class SideRun:
     def __init__(self, side: Side, book: RouteBook, job: Job, stack: AsyncExitStack) -> None:
         """Of this side, judged as the job says, wherever its files are; its process ends with the stack."""
         self.side = side
-        self.told = Catalogue(flows={}, digest="")
+        self.catalogue = Catalogue(flows={}, digest="")
         self._book = book
         self._job = job
         self._stack = stack
@@ -94,25 +94,25 @@ class SideRun:
             _, told = await self._started()
             if source and told.flows:
                 self._book.keep_flows(source, told)
-        self.told = told
+        self.catalogue = told
 
     async def asked(self, questions: Sequence[Probe], counted: Sequence[Probe]) -> SideState:
         """Where it leads these requests, and the tokens of the prompts for some of them."""
-        known = self._book.routes(self.told.digest)
+        known = self._book.routes(self.catalogue.digest)
         unknown = {each.key: each for each in questions if each.key not in known.routes}
         uncounted = {each.key: each for each in counted if each.key not in known.tokens and self.side.index is None}
-        notes = self.told.notes
+        notes = self.catalogue.notes
         if self.side.index is not None and counted:
             notes += (_UNCOUNTED,)
-        if self.told.flows and (unknown or uncounted):
+        if self.catalogue.flows and (unknown or uncounted):
             new = await self._routed(unknown | uncounted, tuple(uncounted))
-            self._book.keep_routes(self.told.digest, new)
+            self._book.keep_routes(self.catalogue.digest, new)
             known = Known(routes=known.routes | new.routes, tokens=known.tokens | new.tokens)
-        if not self.told.flows:
+        if not self.catalogue.flows:
             notes += (f"there are no flows at {self.side.flows or self.side.label} in {self.side.label}",)
         return SideState(
             label=self.side.label,
-            flows=self.told.flows,
+            flows=self.catalogue.flows,
             routes={each.key: known.routes[each.key] for each in questions if each.key in known.routes},
             tokens={each.key: known.tokens[each.key] for each in counted if each.key in known.tokens},
             notes=notes,

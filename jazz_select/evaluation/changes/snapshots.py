@@ -118,7 +118,7 @@ class SideState:
     notes: tuple[str, ...] = ()
 
 
-def told_by(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
+def describe_flows(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
     """What each flow says, by its name, as plain JSON types."""
     told: dict[str, dict[str, Any]] = {}
     for flow in sorted(registry.values(), key=lambda each: each.name):
@@ -167,7 +167,7 @@ async def snapshot(  # noqa: PLR0913 - options with a name
         requests = [each.asked for each in asked]
         found = await led(registry, requests, policy, embedder=embedder, language=language, cache=cache)
     by_key = {each.key: route for each, route in zip(asked, found, strict=False)}
-    return SideState(label=label, flows=told_by(registry), routes=by_key)
+    return SideState(label=label, flows=describe_flows(registry), routes=by_key)
 
 
 async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple[Query, Routed]]) -> list[int]:

@@ -58,7 +58,7 @@ def outputs(tool: Tool) -> tuple[Slot, ...]:
     if schema is None:
         return ()
     found = shape(schema)
-    if found is None or not found.told:
+    if found is None or not found.complete:
         every = fields(schema) if found is None else {}
         return tuple(Slot(name, part, schema, certain) for name, (part, certain) in every.items())
     others = [each for each in found.others if each.type != "null"]

@@ -423,19 +423,19 @@ class Shape:
         fields: Their properties, with whether each of these objects has it.
         needed: What an object must have at least, one set for each way to be one.
         others: What else the schema admits.
-        told: Whether the names of all of its fields are told.
+        complete: Whether the names of all of its fields are known.
     """
 
     fields: Mapping[str, tuple[object, bool]]
     needed: tuple[frozenset[str], ...] = (frozenset(),)
     others: tuple[Alternative, ...] = ()
-    told: bool = True
+    complete: bool = True
 
 
 def shape(schema: object) -> Shape | None:
     """The objects that a schema admits; None where it admits none."""
     if not isinstance(schema, Mapping):
-        return Shape({}, told=False)
+        return Shape({}, complete=False)
     found = alternatives(cast("Schema", schema), cast("Schema", schema))
     objects = [each.schema for each in found if each.type in ("object", "")]
     if not objects:

@@ -123,7 +123,7 @@ async def flows(request: Request) -> Response:
 async def flow(request: Request) -> Response:
     """One flow, with its prompt; by its name, or its id."""
     found = flow_named(catalogue_of(request).live, request.path_params["name"])
-    told = {**flow_data(found), "chain": chain_told(found), "reply": found.reply}
+    told = {**flow_data(found), "chain": chain_as_data(found), "reply": found.reply}
     own = {"flow_id": found.id, "flow_name": told.pop("name"), "prompt": await prompt_of(found)}
     return json_answer(plain({**own, **told}))
 
@@ -187,7 +187,7 @@ def state_of(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:
     }
 
 
-def chain_told(found: BaseFlow) -> list[Any]:
+def chain_as_data(found: BaseFlow) -> list[Any]:
     """Its steps, as a file says them: names of tools, points of decision with their fields, `CHOOSE`."""
     return [
         asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
@@ -231,7 +231,7 @@ class Operation:
         return self.endpoint.__name__
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What it does."""
         return " ".join((getdoc(self.endpoint) or "").split())
 

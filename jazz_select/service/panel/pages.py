@@ -22,7 +22,7 @@ from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
-from jazz_select.service.api.operations import chain_told
+from jazz_select.service.api.operations import chain_as_data
 from jazz_select.service.panel.runs import PanelFiles
 from jazz_select.service.reload import SeenFiles, look
 from jazz_select.service.running import Generation, RunningCatalogue
@@ -246,7 +246,7 @@ async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     whole = await run_unbounded(flow.build_prompt, name="jazz-select-build_prompt")
     place = await asyncio.to_thread(Places().of, flow)
     try:
-        chain = chain_told(flow)
+        chain = chain_as_data(flow)
     except FlowValidationError as error:
         chain = [{"problem": describe_error(error)}]
     return {

@@ -26,7 +26,7 @@ from jazz_select.evaluation import (
 )
 from jazz_select.evaluation.changes.difference import ChangeKind, confidence_class
 from jazz_select.evaluation.changes.markdown_comment import comment
-from jazz_select.evaluation.changes.snapshots import query_key, told_by
+from jazz_select.evaluation.changes.snapshots import describe_flows, query_key
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Query
 from jazz_select.testing import HashEmbedder, ScriptedModel
@@ -56,7 +56,7 @@ def catalogue(flows: Mapping[str, Sequence[str]], *, backwards: bool = False) ->
 
 def difference(base: FlowRegistry, head: FlowRegistry, cases: Sequence[Case] = ()) -> Difference:
     async def found() -> Difference:
-        asked = questions(cases, REQUESTS, told_by(base), told_by(head))
+        asked = questions(cases, REQUESTS, describe_flows(base), describe_flows(head))
         older = await snapshot(base, asked, label="base", embedder=HashEmbedder())
         newer = await snapshot(head, asked, label="head", embedder=HashEmbedder())
         return Difference.between(older, newer, asked)
@@ -353,7 +353,7 @@ def test_a_difference_as_plain_json_and_in_words() -> None:
         label="new", flows={name: told[name] for name in "abce"}, routes={asked.key: route("b", sure=0.6)}
     )
     found = Difference.between(older, newer, [asked])
-    assert found.flows.told == {"added": ("e",), "removed": ("d",), "renamed": (), "changed": ("b (condition)",)}
+    assert found.flows.in_words == {"added": ("e",), "removed": ("d",), "renamed": (), "changed": ("b (condition)",)}
     (change,) = found.changes
     assert change.details == ["candidates +b -a", "likely (0.90) → open (0.60)", "b changed (condition)"]
     assert replace(change, why="").details == change.details[:-1]
@@ -368,8 +368,8 @@ def test_a_difference_as_plain_json_and_in_words() -> None:
     totals = {"requests": 1, "labelled": 1, "asked": 1, "taken": 0, "none": 0, "counted": 0, "prompt_tokens": 0}
     assert data["before"] == {**totals, "flows": 4, "right": 1.0, "recall_at_1": 1.0, "asked_share": 1.0}
     told_of = {"requests": "1", "would ask a model": "1 of 1 (100.0%)", "decided without": "0", "lead nowhere": "0"}
-    assert found.before.told == {"flows": "4", "R@1": "100.0% of 1", **told_of, "tokens of prompts": "–"}
-    counted = replace(found.after, labelled=0, counted=2, prompt_tokens=1_500).told
+    assert found.before.figures == {"flows": "4", "R@1": "100.0% of 1", **told_of, "tokens of prompts": "–"}
+    counted = replace(found.after, labelled=0, counted=2, prompt_tokens=1_500).figures
     assert counted == {"flows": "4", "R@1": "–", **told_of, "tokens of prompts": "1,500 in 2"}
     assert data["after"] == {**totals, "flows": 4, "right": 0.0, "recall_at_1": 0.0, "asked_share": 1.0}
 
