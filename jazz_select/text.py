@@ -154,6 +154,11 @@ def in_words(name: str) -> str:
     return " ".join(_JOINING.sub(" ", name).split())
 
 
+def written(value: object) -> str:
+    """A value as people write it: 50.0 is "50"."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
 def titled(name: str) -> str:
     """The title of what has none but its name: `refund_order` is "Refund order"."""
     words = in_words(name) or name

@@ -23,7 +23,7 @@ from jazz_select.json_values import as_json, storable, storable_fields, storable
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, beginning, in_one_line, in_words, json_line, titled
+from jazz_select.text import as_text, beginning, in_one_line, in_words, json_line, titled, written
 from jazz_select.texts import say
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
@@ -282,7 +282,7 @@ def _replied(flow: BaseFlow | None, run: FlowRun) -> str:
 
 def shown_value(value: object) -> str:
     """A value as users are told it: a text as it is, cut where it is long."""
-    text = str(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
+    text = written(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
     return beginning(text, _LONGEST_VALUE)
 
 
@@ -384,7 +384,8 @@ class AnswerWriter:
             back = ""
             told = [worded(run, titles, contact) for run in work.runs if run.status in {"done", "failed"}]
             if not any(run.status == "done" and titles.hands_over(run.flow) for run in work.runs):
-                told += [say("handed_over", title=titles.flow(top.name) if top is not None else ""), _turn_to(contact)]
+                about = top.name if top is not None else work.runs[-1].flow if work.runs else ""
+                told += [say("handed_over", title=titles.flow(about)), _turn_to(contact)]
         elif back and top is not None and work.request.schema is None:
             if work.pending is not None:
                 back = f"{back} {work.pending.question()}"

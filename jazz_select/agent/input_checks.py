@@ -10,7 +10,7 @@ from jazz_select.flow.field_checks import Input
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error, in_one_line
+from jazz_select.text import beginning, describe_error, in_one_line, written
 from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout
 
@@ -60,7 +60,7 @@ class _Verdict:
 
 async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> _Verdict:
     """What a check says of one value."""
-    shown = beginning(in_one_line(str(value)), _LONGEST)
+    shown = beginning(in_one_line(written(value)), _LONGEST)
     unchecked = say("not_checked", input=declared.words, value=shown)
     try:
         if isinstance(declared.check, str):

@@ -169,9 +169,14 @@ def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], messag
     """What a message plainly says anew of what was answered, where nobody reads it.
 
     "5 days" for `days`, since it has the name of the input; the one word with a digit or an @ in it, where one answer
-    alone is such a word.
+    alone is such a word; "no, 50" where one answer alone can be that.
     """
     known = {name: want for name, want in wanted.items() if name in answers}
+    first, _, rest = message.strip().partition(" ")
+    if first.strip(EDGES).casefold() in phrases().no:
+        instead = [found for name, want in known.items() if (found := bare_answer({name: want}, rest))]
+        if len(instead) == 1:
+            return {name: value for name, value in instead[0].items() if not same(value, answers[name])}
     said = set(normalized(message).split())
     named = {name: want for name, want in known.items() if said & {*name_words(name)}}
     found = {name: value for each in named.items() for name, value in bare_answer(dict([each]), message).items()}
