@@ -100,7 +100,7 @@ def main(
     """
 
 
-@_command("sync", "catalogue:sync", "language")
+@_command("sync", "catalogue_commands:sync", "language")
 class SyncCommand(JsonOption, IndexOptions, LearnedOption, FlowOptions):
     """Bring the index to the flows: create, update and delete what changed, leave the rest.
 
@@ -118,7 +118,7 @@ class SyncCommand(JsonOption, IndexOptions, LearnedOption, FlowOptions):
     ] = False
 
 
-@_command("select", "catalogue:select", *SELECTING)
+@_command("select", "catalogue_commands:select", *SELECTING)
 class SelectCommand(JsonOption, IndexOptions, ChoiceOptions, FlowOptions):
     """Find the flows for a request, and show what there was to choose from and why it came out like this."""
 
@@ -136,12 +136,12 @@ class SelectCommand(JsonOption, IndexOptions, ChoiceOptions, FlowOptions):
     trace: Annotated[bool, flag("--trace", "Print every narrowing, decision and call as well.")] = False
 
 
-@_command("list", "catalogue:list_flows", "language")
+@_command("list", "catalogue_commands:list_flows", "language")
 class ListCommand(JsonOption, IndexOptions):
     """Show which flows of an agent are in the index."""
 
 
-@_command("graph", "catalogue:graph")
+@_command("graph", "catalogue_commands:graph")
 class GraphCommand(JsonOption):
     """Show which tool can follow which, as a mermaid flowchart."""
 
@@ -155,7 +155,7 @@ class GraphCommand(JsonOption):
     min_compatibility: Annotated[float, option("How well two tools must fit to be joined.", least=0, most=1)] = 0.5
 
 
-@_command("check", "checking:check_flows", "learned", "language")
+@_command("check", "check_commands:check_flows", "learned", "language")
 class CheckCommand(JsonOption, FlowOptions):
     """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
 
@@ -324,7 +324,7 @@ class DiffCommand(JsonOption, AgentOption, LearnedOption, RecallOptions, FlowOpt
     no_cache: Annotated[bool, flag("--no-cache", "Judge all anew, and keep nothing.")] = False
 
 
-@_command("suggest", "checking:suggest_texts", "learned", "language")
+@_command("suggest", "check_commands:suggest_texts", "learned", "language")
 class SuggestCommand(JsonOption, AgentOption, FlowOptions):
     """Suggest examples, negatives and sharper conditions for thin or colliding flows. No flow is changed."""
 
@@ -343,7 +343,7 @@ class SuggestCommand(JsonOption, AgentOption, FlowOptions):
     output: Annotated[Path | None, option("Write a YAML file for review, a new one.", "FILE")] = None
 
 
-@_command("learn", "learning:learn_from", *_POLICY)
+@_command("learn", "learn_commands:learn_from", *_POLICY)
 class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
     """Learn examples from the corrections in a log, as far as they lower nothing, into a file beside the flows.
 
@@ -369,7 +369,7 @@ class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
     dry_run: Annotated[bool, flag("--dry-run", "Write nothing.")] = False
 
 
-@_command("drift", "learning:watch", "learned")
+@_command("drift", "learn_commands:watch", "learned")
 class DriftCommand(JsonOption, AgentOption, FlowOptions):
     """Show how selection changes: how sure it is, who is asked, flows that nobody gets, requests without a flow."""
 
