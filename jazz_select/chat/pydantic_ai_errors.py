@@ -1,7 +1,7 @@
 """What pydantic-ai raises, as errors of ours. Pure; pydantic-ai is imported by then, since it raised something."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import isfinite
@@ -15,7 +15,6 @@ _ABOUT_THE_SCHEMA = re.compile(
     r"schema|response_format|output_config|output_format|text\.format|structured.output", re.IGNORECASE
 )
 """How a refusal of the schema is worded; the vendors have no code for it."""
-_ABOUT_A_TOOL = re.compile(r"schema|strict|tools?[\[.]|function.?declaration|parameters", re.IGNORECASE)
 _TIMEOUT_ERRORS = ("ModelTimeoutError", "ModelRequestTimeout")
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
 """What pydantic-ai's own translation fails with where it finds an answer of another shape."""
@@ -80,24 +79,31 @@ def to_config_error(error: Exception, *, model: str) -> ConfigError:
     return ConfigError(f"the model {model!r} cannot be used: {said}")
 
 
-def refuses_schema(error: BaseException, *, tools: bool = False) -> bool:
-    """Whether a provider that should know schemas objects to one: a server of its protocol may be older than it.
+def refuses_schema(error: BaseException) -> bool:
+    """Whether a provider that should know schemas objects to one: a server of its protocol may be older than it."""
+    return any(is_refused(each) and _ABOUT_THE_SCHEMA.search(str(each)) for each in _each_model(error))
 
-    Args:
-        error: What pydantic-ai raised.
-        tools: Whether tools were sent, whose schemas are named in other words.
-    """
-    from pydantic_ai.exceptions import FallbackExceptionGroup, ModelHTTPError, UserError
+
+def is_refused(error: BaseException) -> bool:
+    """Whether a request was refused for what it holds, by one of several models if there are several."""
+    from pydantic_ai.exceptions import ModelHTTPError, UserError
+
+    return any(
+        each.status_code in _REFUSED_STATUS
+        if isinstance(each, ModelHTTPError)
+        else (isinstance(each, UserError) or _is_a(each, "ModelRequestRejectedError"))
+        for each in _each_model(error)
+    )
+
+
+def _each_model(error: BaseException) -> Iterator[BaseException]:
+    from pydantic_ai.exceptions import FallbackExceptionGroup
 
     if isinstance(error, FallbackExceptionGroup):
-        return any(refuses_schema(each, tools=tools) for each in error.exceptions)
-    refused = (
-        error.status_code in _REFUSED_STATUS
-        if isinstance(error, ModelHTTPError)
-        else (isinstance(error, UserError) or _is_a(error, "ModelRequestRejectedError"))
-    )
-    about = _ABOUT_A_TOOL if tools else _ABOUT_THE_SCHEMA
-    return refused and about.search(str(error)) is not None
+        for each in error.exceptions:
+            yield from _each_model(each)
+    else:
+        yield error
 
 
 def _retryable(error: BaseException) -> bool:

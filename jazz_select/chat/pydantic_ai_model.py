@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
-from jazz_select.chat.pydantic_ai_errors import FORM, refuses_schema, to_config_error, to_model_error
+from jazz_select.chat.pydantic_ai_errors import FORM, is_refused, refuses_schema, to_config_error, to_model_error
 from jazz_select.errors import ConfigError, MissingExtraError, ModelTimeoutError
 from jazz_select.values import Message, NativeCall, OfferedTool, Reply, Usage
 
@@ -131,22 +131,33 @@ class PydanticAIModel:
     async def _requested(
         self, messages: "list[ModelMessage]", schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]
     ) -> "ModelResponse":
-        """One request; a second one where the provider refuses the schema of a tool."""
+        """One request; where one with tools is refused, it is made once more with plainer schemas of theirs.
+
+        Vendors have no code for a schema that they do not take: whether it was that shows by what comes of the second.
+        """
         from pydantic_ai.direct import model_request
 
-        async def once() -> "ModelResponse":
-            parameters = to_parameters(schema, tools, plain=self._plain_tools)
+        async def once(*, plain: bool) -> "ModelResponse":
             return await model_request(
-                self._homes.here(), messages, model_settings=self._settings, model_request_parameters=parameters
+                self._homes.here(),
+                messages,
+                model_settings=self._settings,
+                model_request_parameters=to_parameters(schema, tools, plain=plain),
             )
 
         try:
-            return await once()
+            return await once(plain=self._plain_tools)
         except Exception as error:
-            if not tools or self._plain_tools or not refuses_schema(error, tools=True):
+            if not tools or self._plain_tools or not is_refused(error):
+                raise
+            try:
+                response = await once(plain=True)
+            except Exception as again:
+                if is_refused(again):
+                    raise error from None
                 raise
             self._plain_tools = True
-            return await once()
+            return response
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, where the client is ours; a later call opens new ones."""

@@ -109,12 +109,17 @@ async def test_a_refused_schema_is_sent_plainer(protocol: Protocol, message: str
     assert protocol.tools(again) == protocol.tools(plain)
 
 
-async def test_what_is_no_refusal_of_a_schema_passes(provider: Provider) -> None:
-    provider.refuses_once = (400, CHAT.failure("context_length_exceeded", "the prompt is too long"))
+async def test_what_was_not_refused_for_a_schema_teaches_nothing(provider: Provider) -> None:
+    provider.fails(400)
     async with aclosing(PydanticAIModel(CHAT.model)) as model:
-        with pytest.raises(ModelError, match="too long"):
+        with pytest.raises(ModelError, match="as told"):
             await model.complete(ASK, tools=TOOLS)
-    assert len(provider.requests) == 1
+        provider.says("pong")
+        reply = await model.complete(ASK, tools=TOOLS)
+    assert not reply.notes
+    first, plainer, later = provider.requests
+    assert "pattern" not in json.dumps(CHAT.tools(plainer))
+    assert CHAT.tools(later) == CHAT.tools(first)
 
 
 async def test_a_schema_that_is_refused_plain_too_is_an_error(provider: Provider) -> None:
