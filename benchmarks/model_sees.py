@@ -18,7 +18,8 @@ from jazz_select.selector.candidates_stage import candidate_of
 from jazz_select.testing import ListMemory
 from jazz_select.text import estimate_tokens, json_line
 from jazz_select.values import Message, OfferedTool, Reply
-from tests.conversations.native import as_native, as_sent
+from tests.conversations.native import as_sent
+from tests.conversations.tape import as_native
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "inside" / "model-sees.md"

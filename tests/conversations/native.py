@@ -1,13 +1,11 @@
 """The recorded replies as a model would give them that calls tools in its provider's own form."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.text import json_line
-from jazz_select.values import Message, NativeCall, OfferedTool, Reply
+from jazz_select.values import Message, OfferedTool, Reply
 from tests.conversations.tape import Mode, NativeTape
 
 
@@ -32,21 +30,6 @@ class KeptPrompts(NativeTape):
         """The recorded reply, with its calls as calls."""
         self.prompts.append((tuple(messages), tuple(tools)))
         return await super().complete(messages, schema=schema, tools=tools)
-
-
-def as_native(reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
-    """The reply with what it calls as calls, where tools are offered.
-
-    Raises:
-        AssertionError: It calls another one.
-    """
-    read = read_tool_reply(reply.text) if tools else None
-    if read is None or not read.calls:
-        return reply
-    strange = {each.tool for each in read.calls} - {each.name for each in tools}
-    assert not strange, f"{strange} was written down, and is not offered"
-    calls = tuple(NativeCall(id=each.id, name=each.tool, arguments=each.arguments) for each in read.calls)
-    return replace(reply, text=read.text, tool_calls=calls)
 
 
 def as_sent(messages: Sequence[Message], tools: Sequence[OfferedTool]) -> Iterator[Message]:

@@ -167,12 +167,17 @@ class NativeTape(Tape):
         tools: Sequence[OfferedTool] = (),
     ) -> Reply:
         """The recorded reply, with its calls in the other form."""
-        reply = await super().complete(_in_text(messages, tools) if tools else messages, schema=schema)
-        read = read_tool_reply(reply.text) if tools else ToolReply()
-        if not read.calls:
-            return reply
-        calls = [NativeCall(name=each.tool, arguments=each.arguments, id=each.id) for each in Plan.of(read.calls).steps]
-        return replace(reply, text=read.text, tool_calls=tuple(calls), origin=reply.text)
+        asked = _in_text(messages, tools) if tools else messages
+        return as_native(await super().complete(asked, schema=schema), tools)
+
+
+def as_native(reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
+    """The reply with what it calls as calls, where tools are offered."""
+    read = read_tool_reply(reply.text) if tools else ToolReply()
+    if not read.calls:
+        return reply
+    calls = [NativeCall(name=each.tool, arguments=each.arguments, id=each.id) for each in Plan.of(read.calls).steps]
+    return replace(reply, text=read.text, tool_calls=tuple(calls), origin=reply.text)
 
 
 def _in_text(messages: Sequence[Message], tools: Sequence[OfferedTool]) -> list[Message]:

@@ -23,17 +23,25 @@ async def test_a_conversation_comes_out_as_it_should(script: Script, memory: Pro
     assert not found, "\n\n".join(map(str, found))
 
 
+OTHERWISE = {"hacked-account": (4, "+assistant: I would remove your old device from the account fay@example.org")}
+"""Conversations to turn and line that native calls make another: a call that destroys and stands in prose has to be
+made once more by itself, and what was said beside it is lost; of a native call, the question has it."""
+
+
 @NEEDS_STATIC
 @pytest.mark.programs  # as long as the same in the text form
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.spec("011.10")
 @pytest.mark.parametrize("script", [pytest.param(each, id=each.name) for each in ALL])
 async def test_it_comes_out_likewise_by_native_calls(script: Script, memory: ProceduralMemory) -> None:
-    if script.name == "hacked-account":
-        pytest.skip("a call in prose that destroys has to be made once more by itself; a native one has not")
     tape = NativeTape(script.cassette)
     found = problems(await play(script, tape, desk_for(script, tape, memory)))
-    assert not found, "\n\n".join(map(str, found))
+    otherwise = OTHERWISE.get(script.name)
+    if otherwise is None:
+        assert not found, "\n\n".join(map(str, found))
+    else:
+        assert [each.turn for each in found] == [otherwise[0]]
+        assert otherwise[1] in str(found[0])
 
 
 def test_there_are_conversations() -> None:
