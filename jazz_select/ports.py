@@ -83,8 +83,12 @@ def takes_tools(model: ChatModel) -> TypeGuard[ToolCallingModel]:
 class StreamingChatModel(ChatModel, Protocol):
     """A chat model whose reply can be had while it is written. Every `ChatModel` may be one; none has to be."""
 
-    def stream(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> AsyncIterator[str]:
+    def stream(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[str] | AsyncIterator[str | Reply]:
         """The text of the reply, piece by piece; the schema as for `complete`, and only where `takes_schema`.
+
+        After the last piece it may give the whole as a `Reply`, with what only that knows, such as tokens.
 
         Raises:
             ModelError: While it is read, as `complete` does.

@@ -10,7 +10,7 @@ from jazz_select.agent.answer import AnswerWriter, Titles, cut_short, titles_of
 from jazz_select.agent.chain.chain_options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
-from jazz_select.agent.chain.transcript import Finished, OnEvent, tell
+from jazz_select.agent.chain.transcript import Event, Finished, OnEvent, ToolCalled, tell
 from jazz_select.agent.conversation import Conversation, normalized_message
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
@@ -53,7 +53,7 @@ from jazz_select.selector.growing import Ledger
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import Trace, span
-from jazz_select.texts import Texts, speaking
+from jazz_select.texts import Texts, say, speaking
 from jazz_select.threads import Deadline, run_within_budget, spent_budget, time_budget
 from jazz_select.values import Message, flow_id
 
@@ -323,7 +323,7 @@ class Agent:
         users = (each.content for each in reversed(conversation.messages) if each.role == "user")
         with (
             speaking(self._texts.spoken(chain((said,), users))),
-            listening(on_event),
+            listening(self._in_words(on_event)),
             Trace(self._hooks, redact=self._redact) as trace,
             span(self.name, "turn") as traced,
             time_budget(whole.left_s) as budget,
@@ -343,6 +343,16 @@ class Agent:
             with time_budget(budget.deadline.left_s):  # of the same time: a listener holds up no turn for ever
                 await tell(on_event, Finished(answer=result))
         return result
+
+    def _in_words(self, on_event: OnEvent | None) -> OnEvent | None:
+        """Who listens, told of each call in words for the user, too."""
+
+        async def hear(event: Event) -> None:
+            if isinstance(event, ToolCalled) and event.call.tool in self._tools:
+                event = replace(event, text=say("at_work", tool=self._titles.tool(event.call.tool)))
+            await tell(on_event, event)
+
+        return hear if on_event is not None else None
 
     turn_sync = in_own_loop(turn, lambda agent: agent.own_loop)
     """`turn`, without async: in a loop that the agent keeps, and that ends with it."""

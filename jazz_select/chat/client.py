@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar, cast
 
 from jazz_select.chat.calls import BoundedCalls, Call
 from jazz_select.chat.models import ModelLike, as_chat_model
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema, takes_tools
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, cut, describe_error, in_one_line, name_shown
@@ -214,9 +214,10 @@ class ChatClient:
     async def stream(
         self, question: Inquiry, deadline: Deadline, on_text: Callable[[str], Awaitable[object]]
     ) -> ChatReply:
-        """What the model answers, each piece of it told while it writes; one call, since none can be taken back.
+        """What the model answers, each piece of it told while it writes.
 
-        What `on_text` raises ends the call.
+        One call, since no piece can be taken back. Where it fails before the first, the model is asked as `ask` does,
+        and its text told as one piece. What `on_text` raises ends the call.
 
         Raises:
             ConfigError: The model cannot be read while it writes.
@@ -226,14 +227,22 @@ class ChatClient:
         model = self._model
         if not streams(model):
             raise ConfigError(f"the model {self.name} has no method 'stream'")
-        async with self._calls.within(deadline) as call:
-            task = asyncio.ensure_future(self._read(model, call, question, on_text))
-            try:
-                await asyncio.wait({task})
-                return task.result()
-            finally:
-                call.left = True
-                await leave(task)
+        pieces: list[str] = []
+        try:
+            async with self._calls.within(deadline) as call:
+                task = asyncio.ensure_future(self._read(model, call, question, on_text, pieces))
+                try:
+                    await asyncio.wait({task})
+                    return task.result()
+                finally:
+                    call.left = True
+                    await leave(task)
+        except ModelError as error:
+            if pieces or not error.retryable or isinstance(error, ModelTimeoutError):
+                raise
+            answer = await self.ask(lambda: question, deadline)
+            await on_text(answer.text or "")
+            return replace(answer, attempts=answer.attempts + 1)
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
     async def _read(
@@ -242,8 +251,9 @@ class ChatClient:
         call: Call,
         question: Inquiry,
         on_text: Callable[[str], Awaitable[object]],
+        pieces: list[str],
     ) -> ChatReply:
-        pieces: list[str] = []
+        whole = Reply(text="", model=self.name)
         async with self._calls.admitted(call):
             with span(self.name, "chat") as chat:
                 deltas = model.stream(question.messages, schema=question.schema if self.takes_schema else None)
@@ -251,14 +261,16 @@ class ChatClient:
                     async for delta in deltas:
                         if call.left:
                             break
-                        if piece := as_text(delta):
+                        if isinstance(delta, Reply):
+                            whole = delta
+                        elif piece := as_text(delta):
                             pieces.append(piece)
                             await on_text(piece)
                 finally:
                     close = getattr(deltas, "aclose", None)
                     if close is not None:
                         await close()
-                reply = Reply(text="".join(pieces), model=self.name)
+                reply = replace(whole, text="".join(pieces))
                 _note(chat, question.messages, reply)
         return chat_reply_of(reply)
 

@@ -6,7 +6,7 @@ never with this module.
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import groupby
@@ -109,8 +109,6 @@ class PydanticAIModel:
         `tools` are what it may call. What fails is a `ModelError`, and a `ConfigError` where pydantic-ai says that it
         cannot work as configured.
         """
-        from pydantic_ai.exceptions import UserError
-
         theirs = to_model_messages(messages)
         sent = schema if self._takes_schema else None
         limit = asyncio.timeout(self._deadline_s)
@@ -120,13 +118,56 @@ class PydanticAIModel:
         except Exception as error:  # every provider has its own; all that is raised in there is the call's failure
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
-            refused = sent is not None and refuses_schema(error)
-            self._takes_schema = self._takes_schema and not refused
-            if isinstance(error, UserError) and not refused:
-                raise to_config_error(error, model=self.name) from error
-            raise to_model_error(error, model=self.name, timeout_s=self._read_timeout_s, mended=refused) from error
+            raise self._failed(error, sent) from error
         reply = to_reply(response, model=self.name)
         return replace(reply, notes=(_PLAINER,)) if tools and self._plain_tools else reply
+
+    async def stream(
+        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None
+    ) -> AsyncGenerator[str | Reply]:
+        """The text of the reply while it is written, and then the whole; where that cannot be had, the whole at once.
+
+        The time limit is one for each piece. What fails is as for `complete`.
+        """
+        from pydantic_ai.direct import model_request_stream
+
+        sent = schema if self._takes_schema else None
+        parameters = to_parameters(sent)
+        written = model_request_stream(
+            self._homes.here(),
+            to_model_messages(messages),
+            model_settings=self._settings,
+            model_request_parameters=parameters,
+        )
+        try:
+            async with written as response:
+                pieces = aiter(response)
+                while True:
+                    async with asyncio.timeout(self._deadline_s):
+                        event = await anext(pieces, None)
+                    if event is None:
+                        break
+                    if text := _text_of(event):
+                        yield text
+                reply = to_reply(response.get(), model=self.name)
+        except NotImplementedError:  # a model of one's own that only gives whole replies
+            reply = await self.complete(messages, schema=schema)
+            yield reply.text
+        except TimeoutError as error:
+            raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
+        except Exception as error:
+            raise self._failed(error, sent) from error
+        yield reply
+
+    def _failed(self, error: Exception, schema: Mapping[str, Any] | None) -> Exception:
+        """What a call failed with, as an error of ours; a schema that was refused is sent no more."""
+        from pydantic_ai.exceptions import UserError
+
+        refused = schema is not None and refuses_schema(error)
+        self._takes_schema = self._takes_schema and not refused
+        if isinstance(error, UserError) and not refused:
+            return to_config_error(error, model=self.name)
+        return to_model_error(error, model=self.name, timeout_s=self._read_timeout_s, mended=refused)
 
     async def _requested(
         self, messages: "list[ModelMessage]", schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]
@@ -343,6 +384,17 @@ def to_reply(response: "ModelResponse", *, model: str) -> Reply:
         ),
         origin=response if response.tool_calls else None,
     )
+
+
+def _text_of(event: object) -> str:
+    """The text that an event of a stream brings, if it brings any."""
+    from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
+
+    if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
+        return event.part.content
+    if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
+        return event.delta.content_delta
+    return ""
 
 
 def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:

@@ -215,9 +215,10 @@ class ChainText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalled:
-    """A tool is about to be run."""
+    """A tool is about to be run; `text` is what the user of an agent may be told meanwhile."""
 
     call: ToolRequest
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

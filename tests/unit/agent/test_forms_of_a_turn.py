@@ -105,6 +105,15 @@ async def test_a_turn_tells_what_happens_and_its_result_last(
     ]
 
 
+@pytest.mark.parametrize(
+    ("texts", "text"), [(None, "One moment: Find."), ({"at_work": "{tool} …"}, "Find …")], ids=["ours", "their own"]
+)
+@pytest.mark.spec("011.9")
+async def test_a_call_is_told_in_words_before_it_is_made(texts: Any, text: str) -> None:
+    events = await heard(an_agent("find", texts=texts), context=KNOWN)
+    assert [event.text for event in events if isinstance(event, ToolCalled)] == [text]
+
+
 async def test_what_a_model_says_without_flow_and_tools_comes_as_it_writes() -> None:
     agent = Agent(FlowSelector(None, shop_of(("do_it", ()))), [], StreamingModel("Hello!"))
     assert [shown(event) for event in await heard(agent, "hello")][1:-1] == ["output Hel", "output lo!"]

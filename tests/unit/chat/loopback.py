@@ -21,7 +21,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jazz_select.testing import ProviderCase
 from tests.unit.chat.decision_protocols import DECISION_PROTOCOLS, DecisionProtocol, Gives, first_likely
-from tests.unit.chat.protocols import CALLING, Protocol
+from tests.unit.chat.protocols import CALLING, GENERATE, Protocol
+from tests.unit.chat.streams import written
 
 PATIENCE_S = 10.0
 
@@ -81,13 +82,15 @@ class _Line(H11Protocol):
 
 
 def _app(loopback: Loopback) -> Starlette:
-    def route(protocol: Protocol | DecisionProtocol) -> Route:
+    def route(protocol: Protocol | DecisionProtocol, path: str = "") -> Route:
         async def endpoint(request: Request) -> Response:
             return await _answer(loopback.provider, protocol, request)
 
-        return Route(protocol.path, endpoint, methods=["POST"])
+        return Route(path or protocol.path, endpoint, methods=["POST"])
 
-    return Starlette(routes=[route(protocol) for protocol in (*CALLING, *DECISION_PROTOCOLS)])
+    routes = [route(protocol) for protocol in (*CALLING, *DECISION_PROTOCOLS)]
+    streamed = GENERATE.path.replace(":generate", ":streamGenerate")
+    return Starlette(routes=[*routes, route(GENERATE, streamed)])
 
 
 async def _answer(provider: Provider, protocol: Protocol | DecisionProtocol, request: Request) -> Response:
@@ -127,6 +130,13 @@ def _response(
         raw = json.dumps(protocol.answer(asked, provider.gives)).encode()
     else:
         raw = json.dumps(protocol.answer(case.text, case.finish_reason, provider.cached)).encode()
+    is_written = asked.get("stream") is True or ":stream" in request.url.path
+    if is_written and case.status == 200 and isinstance(protocol, Protocol) and provider.body is None:
+        pieces = list(written(protocol, case.text, case.finish_reason, provider.cached))
+        if case.act != "cut":
+            return StreamingResponse(iter(pieces), media_type="text/event-stream")
+        first = next(place for place, each in enumerate(pieces) if json.dumps(case.text[:4])[1:-1].encode() in each)
+        raw = 2 * b"".join(pieces[: first + 1])  # of which the first half is sent
     if case.act == "trickle":
         return StreamingResponse(_blanks(provider, request), media_type="application/json")
     if case.act == "cut":

@@ -232,9 +232,29 @@ async def test_a_stream_that_ignores_being_cancelled_is_left_and_nothing_more_is
     assert heard == ["a"]
 
 
-async def test_a_stream_is_not_made_again() -> None:
-    model = Writing(BUSY, "a")
-    with pytest.raises(ModelError, match="busy"):
+async def test_what_fails_before_the_first_piece_is_asked_for_whole() -> None:
+    heard: list[str] = []
+
+    async def hear(piece: str) -> None:
+        heard.append(piece)
+
+    model = Writing(BUSY, "ab")
+    answer = await ChatClient(model).stream(ASK, ever(), hear)
+    assert (heard, answer.text, answer.attempts) == (["ab"], "ab", 2)
+    assert len(model.calls) == 2
+
+
+class Halting(Writing):
+    """Fails after its first letter."""
+
+    async def stream(self, messages: Sequence[Message], *, schema: object = None) -> AsyncIterator[str]:
+        yield (await self.complete(messages)).text[0]
+        raise BUSY
+
+
+@pytest.mark.parametrize("model", [Writing(GONE, "a"), Halting("ab", "cd")], ids=["for good", "after a piece"])
+async def test_otherwise_a_stream_is_not_made_again(model: Writing) -> None:
+    with pytest.raises(ModelError, match=r"busy|gone"):
         await ChatClient(model).stream(ASK, ever(), ignore)
     assert len(model.calls) == 1
 
