@@ -194,27 +194,29 @@ class _KeptAlive(httpx.AsyncBaseTransport):
     """Connections that are used again. They belong to an event loop, and a memory may be used from several."""
 
     def __init__(self) -> None:
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[httpx.AsyncClient]]
-        self._clients, self._opened = WeakKeyDictionary(), WeakKeyDictionary[Any, httpx.AsyncClient]()
+        self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[httpx.AsyncBaseTransport, _Open]]
+        self._opened = WeakKeyDictionary()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         loop = asyncio.get_running_loop()
         if loop not in self._opened:
-            self._clients[loop] = _open_client()
-            self._opened[loop] = await anext(self._clients[loop])
-        return await self._opened[loop].send(request, stream=True)
+            opened = _open_connections()
+            self._opened[loop] = (await anext(opened), opened)
+        return await self._opened[loop][0].handle_async_request(request)
 
     async def aclose(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._opened.pop(loop, None)
-        if client := self._clients.pop(loop, None):
-            await client.aclose()
+        _, opened = self._opened.pop(asyncio.get_running_loop(), (None, None))
+        if opened is not None:
+            await opened.aclose()
 
 
-async def _open_client() -> AsyncGenerator[httpx.AsyncClient]:
-    """A client, closed with its generator: `asyncio.run` closes all generators before its loop ends."""
-    async with httpx.AsyncClient(limits=_LIMITS) as client:
-        yield client
+_Open = AsyncGenerator[httpx.AsyncBaseTransport]
+
+
+async def _open_connections() -> _Open:
+    """Connections, closed with their generator: `asyncio.run` closes all generators before its loop ends."""
+    async with httpx.AsyncHTTPTransport(limits=_LIMITS) as connections:
+        yield connections
 
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)

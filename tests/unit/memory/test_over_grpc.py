@@ -158,6 +158,15 @@ async def test_connections_over_rest_are_used_again(server: LoopbackQdrant) -> N
         assert memory.asked_over.startswith("REST")
 
 
+async def test_a_call_over_rest_is_logged_once(server: LoopbackQdrant, caplog: pytest.LogCaptureFixture) -> None:
+    async with await _opened(server, port=0) as memory:
+        await memory.sync("support", CARDS)
+        caplog.set_level("INFO", "httpx")
+        before = server.asked.copy()
+        await memory.recall(REQUEST, "support")
+    assert len([each for each in caplog.records if each.name == "httpx"]) == (server.asked - before).total()
+
+
 def _garbage(*_: object) -> bytes:
     return b"\xff\xff\xff"
 
