@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -15,6 +16,7 @@ from jazz_select.agent.chain.prompts import (
     as_messages,
     exchange,
     native_results,
+    offered_tool,
     opening,
     replay_messages,
     results_message,
@@ -44,7 +46,7 @@ from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
 from jazz_select.routing.plans.replies import ToolReply, folded_key, read_tool_reply, step_of
 from jazz_select.routing.records import ToolCall
-from jazz_select.routing.tools.showing import input_schema, shown_names
+from jazz_select.routing.tools.showing import shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.telemetry import span
@@ -272,7 +274,7 @@ def _by(options: ChainOptions, after: Chain, answer: Answer | None) -> Approve |
 
 async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins and ends
     model: ModelLike | ChatClient,
-    messages: str | Sequence[Message],
+    messages: str | Sequence[Message] | Callable[[bool], Sequence[Message]],
     tools: ToolsLike,
     schema: SchemaLike | None,
     options: ChainOptions,
@@ -290,7 +292,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
 
     Args:
         model: Whom to ask.
-        messages: What it is asked.
+        messages: What it is asked; what gives them is told whether tools are called in the provider's own form.
         tools: What it may call.
         schema: What the answer is to have.
         options: How.
@@ -305,9 +307,9 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         ends_with: Tools whose call ends the chain; whether only where the model has said its answer beside it.
         tools_told: Whether the messages tell of the tools, and how they are called, already.
     """
-    given = as_messages(messages)
     toolbox = toolbox_of(tools)
     asker = options.asker(model)
+    given = messages if callable(messages) else partial(_always, as_messages(messages))
     output = await output_schema(schema) if schema is not None else None
     ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
     runner = ToolRunner(
@@ -326,7 +328,6 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         asker,
         runner,
         ending,
-        given,
         options.chain_limit,
         begin_with=tuple(begin_with),
         until_asked=until_asked,
@@ -335,23 +336,34 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     )
     async with asker:
         with span("chain", "node") as traced:
-            more = f" {ending.last}" if options.chain_limit == 1 else ""
-            more = f"{ending.instructions}{more}"
-            chain: Chain | None = None
-            if asker.client.takes_tools and ending.offered and ending.wire is None and not tools_told:
+            last = f" {ending.last}" if options.chain_limit == 1 else ""
+            more = f"{ending.instructions}{last}"
+
+            async def begun(*, native: bool = False) -> Chain:
+                loop.given = tuple(given(native))
+                if tools_told:
+                    asked = with_system(loop.given, more) if more else list(loop.given)
+                else:
+                    asked = opening(loop.given, ending.offered, more, native=native)
+                return await loop.run([*asked, *loop.resumed(after)] if after is not None else asked)
+
+            native = asker.client.takes_tools and bool(ending.offered) and ending.wire is None
+            if native:
                 loop.names = {name: tool.name for name, tool in shown_names(ending.offered).items()}
-                try:
-                    chain = await loop.begun(opening(given, ending.offered, more, native=True), after)
-                except ChainError:
-                    if asker.client.takes_tools or loop.records:
-                        raise
-                    loop.anew("the provider refuses these tools: they are told of in the text")
-            if chain is None:
-                begun = list(given) if tools_told else opening(given, ending.offered, more)
-                chain = await loop.begun(with_system(begun, more) if tools_told and more else begun, after)
+            try:
+                chain = await begun(native=native)
+            except ChainError:
+                if not native or asker.client.takes_tools or loop.records:
+                    raise
+                loop.anew("the provider refuses these tools: they are told of in the text")
+                chain = await begun()
             if traced is not None:
                 traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": options.strategy})
     return chain
+
+
+def _always(messages: tuple[Message, ...], _native: bool) -> tuple[Message, ...]:  # noqa: FBT001 - as `run_loop` calls it
+    return messages
 
 
 @dataclass(slots=True)
@@ -361,13 +373,14 @@ class _Loop:
     asker: Asker
     runner: ToolRunner
     ending: SchemaInLoop
-    given: tuple[Message, ...]
     limit: int
     """How often the model may be asked."""
     begin_with: tuple[PlanStep, ...] = ()
     until_asked: bool = False
     in_pieces: bool = False
     ends_with: Mapping[str, bool] = field(default_factory=dict[str, bool])
+    given: tuple[Message, ...] = ()
+    """What it began with."""
     entries: list[Entry] = field(default_factory=list[Entry])
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
@@ -386,10 +399,6 @@ class _Loop:
     def own_names(self) -> Mapping[str, str] | None:
         """The names in the provider's own form, by the tools' own; None where they are called in text."""
         return {own: name for name, own in self.names.items()} if self.names else None
-
-    async def begun(self, messages: list[Message], after: Chain | None) -> Chain:
-        """Run it, from these messages on and what was done in a chain before."""
-        return await self.run([*messages, *self.resumed(after)] if after is not None else messages)
 
     def anew(self, note: str) -> None:
         """Nothing was said yet: begin in the text form."""
@@ -443,11 +452,7 @@ class _Loop:
     def _offers(self) -> list[OfferedTool]:
         """The tools in the provider's own form; none where they are told of in the text."""
         tools = {each.name: each for each in self.ending.offered}
-        named = {name: tools[own] for name, own in self.names.items()}
-        return [
-            OfferedTool(name=name, description=f"{each.description} ({each.effect})", schema=input_schema(each))
-            for name, each in named.items()
-        ]
+        return [offered_tool(name, tools[own]) for name, own in self.names.items()]
 
     async def _piece(self, piece: str) -> None:
         """A piece of the answer, as the model writes it."""

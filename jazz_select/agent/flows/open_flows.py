@@ -1,6 +1,7 @@
 """A model that goes on where a flow is open: with the flow's prompt, its tools, and what is known."""
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
@@ -13,9 +14,8 @@ from jazz_select.agent.flows.open_prompts import (
     ANOTHER_WISH,
     BLOCKED,
     FINISHED,
-    growing_messages,
+    OpenFlowQuestion,
     is_too_much,
-    open_flow_messages,
     shown_texts,
 )
 from jazz_select.agent.gate import TurnApproval
@@ -30,7 +30,7 @@ from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import ToolCall
-from jazz_select.routing.tools.showing import OpenTools
+from jazz_select.routing.tools.showing import OpenTools, shown_names
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.growing import Ledger, shown_with
 from jazz_select.selector.prompt import FirstShown
@@ -127,41 +127,14 @@ class OpenFlows:
         tools = self._usable(flow, near, view.look_ups)
         if only_about:
             tools = [each for each in tools if each.reads]
-        shown: list[tuple[int, str]] = []
-        not_now: frozenset[str] = frozenset()
-        if view.ledger is not None:
-            shown = await self._shown(view.ledger, flow, tools)
-            not_now = frozenset(each.name for each in view.ledger.rest if each.what == "tool")
-            not_now -= {each.name for each in tools}
-        if flow is not None and not only_about:
-            tools += [*_endings(ended), *([_handing_back(back)] if hears_first else [])]
-        missing = [name for name in tools_named(flow) if name not in self._tools] if flow is not None else ()
-        if view.ledger is None:
-            messages = open_flow_messages(
-                view,
-                system=self._system,
-                procedure=await prompt_of(flow, chosen=True) if flow is not None else "",
-                missing=missing,
-                lost=run.lost,
-                within=within,
-                only_about=only_about,
-                offers=self._offers() if flow is None else (),
-                native=self._model.takes_tools,
-            )
-        else:
-            messages = growing_messages(
-                view,
-                shown,
-                system=self._system,
-                always=[*_endings([]), _handing_back([])],
-                usable=[each.name for each in tools],
-                procedure=flow.name if flow is not None else "",
-                missing=missing,
-                lost=run.lost,
-                within=within,
-                only_about=only_about,
-                offers=self._offers(),
-            )
+        own = [*_endings(ended), _handing_back(back)]
+        following = flow is not None and not only_about
+        question, offered = await self._asked(
+            OpenFlowQuestion(view=view, system=self._system, lost=run.lost, within=within, only_about=only_about),
+            flow,
+            tools,
+            own if following and hears_first else own[:-1] if following else [],
+        )
         place = "" if only_about else within  # what an answer looks up is no call of the flow
         granted = approval.granted_to(place, run.path)
         begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
@@ -171,12 +144,13 @@ class OpenFlows:
         async def but_for_its_end(call: ToolCall) -> Verdict:
             return Allow() if call.tool in _ENDS_WITH else await approve(call)
 
-        options = replace(self._options_for(run, not_now), approve=but_for_its_end, on_event=listener())
+        options = self._options_for(run, {each.name for each in offered} - {*question.usable})
+        options = replace(options, approve=but_for_its_end, on_event=listener())
         try:
             chain = await run_loop(
                 self._model,
-                messages,
-                tools,
+                question.messages,
+                offered,
                 None,
                 options,
                 begin_with=begin_with,
@@ -191,14 +165,13 @@ class OpenFlows:
             return OpenFlowReply(
                 chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
             )
-        if not tools and chain.final is None:
+        if not offered and chain.final is None:
             chain = replace(chain, answer=_without_calls(chain.answer))
         asked = chain.status == "asked"
-        last = ended[-1] if ended and not asked else None
         return OpenFlowReply(
             chain=chain,
-            finished=last == "",
-            blocked=last or "",
+            finished=ended[-1:] == [""] and not asked,
+            blocked=ended[-1] if ended and not asked else "",
             ran=self._ran(chain),
             final=self._final(chain),
             asked=asked,
@@ -206,8 +179,40 @@ class OpenFlows:
             handed_back=None if asked or not back else back[-1],
         )
 
-    async def _shown(self, ledger: Ledger, flow: BaseFlow | None, tools: Sequence[Tool]) -> list[tuple[int, str]]:
-        """What was shown in the conversation and what is new of the flow and these tools, as texts, kept as shown."""
+    async def _asked(
+        self, asked: OpenFlowQuestion, flow: BaseFlow | None, tools: Sequence[Tool], ends: Sequence[Tool]
+    ) -> tuple[OpenFlowQuestion, list[Tool]]:
+        """The question with what is told of a flow and of these tools; and all tools that the model is offered.
+
+        Where prompts only grow these are the ones that were shown: those that may not be called now are refused.
+        """
+        ledger = asked.view.ledger
+        shown, procedures = await self._shown(ledger, flow, tools)
+        offered = [*tools, *ends]
+        usable = [each.name for each in offered]
+        always = [*_endings([]), _handing_back([])]
+        if ledger is not None and offered:
+            own = {each.name: each for each in (*always, *ends)}
+            offered = [*own.values(), *(self._tools[each.name] for each in shown if each.what == "tool")]
+        names = {each.name: name for name, each in shown_names(offered).items()}
+        told = replace(
+            asked,
+            flow=flow.name if flow is not None else "",
+            procedure=procedures[flow.name] if flow is not None else "",
+            missing=[each for each in tools_named(flow) if each not in self._tools] if flow is not None else (),
+            offers=self._offers(),
+            shown=None if ledger is None else shown_texts(shown, self._tools, procedures),
+            always=always,
+            usable={each: names[each] for each in usable},
+        )
+        return told, offered
+
+    async def _shown(
+        self, ledger: Ledger | None, flow: BaseFlow | None, tools: Sequence[Tool]
+    ) -> tuple[tuple[FirstShown, ...], Mapping[str, str]]:
+        """What was shown in the conversation and what is new of the flow and these tools, kept; and the procedures."""
+        if ledger is None:
+            return (), await self._procedures((), flow)
         now: list[tuple[Literal["procedure", "tool"], str]] = [("tool", each.name) for each in tools]
         if flow is not None:
             now.insert(0, ("procedure", flow.name))
@@ -216,15 +221,13 @@ class OpenFlows:
             before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
         gone = [each.name for each in before if each.name not in (procedures if each.what != "tool" else self._tools)]
         shown = shown_with(() if gone else before, now, ledger.turn)
-        texts = shown_texts(shown, self._tools, procedures)
         if gone:
             ledger.notes.append(f"what was shown is gone, so tools are shown afresh: {', '.join(gone[:3])}")
-        elif is_too_much(texts) and len(shown) > len(now):
+        elif len(shown) > len(now) and is_too_much(shown_texts(shown, self._tools, procedures)):
             shown = shown_with((), now, ledger.turn)
-            texts = shown_texts(shown, self._tools, procedures)
             ledger.notes.append("tools are shown afresh, since all that were shown would take too many tokens")
         ledger.keep_rest(shown)
-        return texts
+        return shown, procedures
 
     async def _procedures(self, shown: Sequence[FirstShown], flow: BaseFlow | None) -> dict[str, str]:
         """The prompts of the flows whose procedures were shown, as far as they are live, and of this one."""
@@ -232,11 +235,10 @@ class OpenFlows:
         flows |= {flow.name: flow} if flow is not None else {}
         return {name: await prompt_of(each, chosen=True) for name, each in flows.items() if each is not None}
 
-    def _options_for(self, run: FlowRun, not_now: frozenset[str]) -> ChainOptions:
+    def _options_for(self, run: FlowRun, not_now: AbstractSet[str]) -> ChainOptions:
         """The options; where something could not be kept, no call that destroys may leave it out.
 
-        A tool that was shown before and may not be called now is none of those that may: what a name is resolved to
-        is not what was meant where it is its very name.
+        A tool that was shown before and may not be called now is refused.
         """
         if not run.lost and not not_now:
             return self._options
@@ -244,8 +246,8 @@ class OpenFlows:
 
         @self_bounded
         async def check(call: ToolRequest) -> bool | str | None:
-            if call.requested in not_now:
-                return f"{call.requested} cannot be called now"
+            if call.tool in not_now:
+                return f"{call.tool} cannot be called now"
             tool = self._tools.get(call.tool)
             refusal = inputs_lost(tool, run.lost, call.arguments) if tool is not None else ""
             if refusal:
@@ -341,10 +343,10 @@ def _endings(ended: list[str]) -> list[Tool]:
 
     wanted = {"type": "object", "properties": {"reason": {"type": "string"}}, "required": ["reason"]}
     return [
-        Tool(name=FINISHED, description="Say that the procedure is complete.", function=finish, read_only=True),
+        Tool(name=FINISHED, description="The procedure is complete.", function=finish, read_only=True),
         Tool(
             name=BLOCKED,
-            description="Say that the procedure cannot be completed here, and why.",
+            description="The procedure cannot be completed here.",
             input_schema=wanted,
             function=give_up,
             read_only=True,

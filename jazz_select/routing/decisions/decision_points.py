@@ -141,8 +141,6 @@ def _takes_three(function: Callable[..., object]) -> bool:
 
 _LONGEST: Final = 300
 _MOST_FIELDS: Final = 30
-_DEEPEST: Final = 20
-_NAMED: Final = frozenset({"properties", "$defs", "definitions", "patternProperties", "dependentSchemas"})
 """Keywords whose values are schemas by name: there "title" may be a name."""
 _LONGEST_SCHEMA: Final = 4_000
 
@@ -180,24 +178,6 @@ def schema_shown(schema: Schema) -> dict[str, Any]:
         "required": [name[:_LONGEST] for name, (_, required) in first.items() if required],
         "left_out": len(wanted) - len(first),
     }
-
-
-def untitled(schema: object, depth: int = 0) -> Any:
-    """A schema without the titles that generators put into it: they say nothing that names do not."""
-    if depth > _DEEPEST:
-        return schema
-    if isinstance(schema, Mapping):
-        parts = cast("Mapping[str, object]", schema)
-        return {
-            name: {each: untitled(part, depth + 1) for each, part in cast("Mapping[str, object]", inner).items()}
-            if name in _NAMED and isinstance(inner, Mapping)
-            else untitled(inner, depth + 1)
-            for name, inner in parts.items()
-            if name != "title" or not isinstance(inner, str)
-        }
-    if isinstance(schema, list):
-        return [untitled(each, depth + 1) for each in cast("list[object]", schema)]
-    return schema
 
 
 def _listed(texts: Iterable[str]) -> str:

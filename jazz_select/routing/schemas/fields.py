@@ -34,6 +34,9 @@ ANNOTATIONS: Final = frozenset(
         *("deprecated", "readOnly", "writeOnly", "$anchor"),
     )
 )
+_NAMED: Final = frozenset(("properties", "$defs", "definitions", "patternProperties", "dependentSchemas"))
+_VALUES: Final = frozenset(("const", "default", "enum", "examples"))
+_DEEPEST_TOLD: Final = 20
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
 _MOST_SEARCHED: Final = 5_000
 _LONGEST_PLACE: Final = 6
@@ -467,6 +470,36 @@ def fields(schema: object) -> dict[str, tuple[object, bool]]:
 
 RESULT: Final = "result"
 """What a value that is no object is called among the fields of a context."""
+
+
+def told_schema(schema: object, depth: int = 0) -> Any:
+    """A schema as a model is told it, without what says nothing to a caller.
+
+    That is titles, which generators make of names, empty defaults, and that nothing else is taken: a call is checked
+    against the whole schema.
+    """
+    if depth > _DEEPEST_TOLD:
+        return schema
+    if isinstance(schema, list):
+        return [told_schema(each, depth + 1) for each in cast("list[object]", schema)]
+    if not isinstance(schema, Mapping):
+        return schema
+    told: dict[str, Any] = {}
+    for key, part in cast("Mapping[str, object]", schema).items():
+        if key in _NAMED and isinstance(part, Mapping):
+            parts = cast("Mapping[str, object]", part)
+            told[key] = {name: told_schema(each, depth + 1) for name, each in parts.items()}
+        elif not _says_nothing(key, part):
+            told[key] = part if key in _VALUES else told_schema(part, depth + 1)
+    return told
+
+
+def _says_nothing(key: str, part: object) -> bool:
+    return (
+        (key == "title" and isinstance(part, str))
+        or (key == "default" and part in (None, "", [], {}))
+        or (key == "additionalProperties" and part is False)
+    )
 
 
 def type_text(schema: object, root: Schema, reading: Cursor | None = None) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
 from jazz_select.agent.conversation import Ran, Said
-from jazz_select.agent.flows.open_prompts import growing_messages, open_flow_messages, shown_texts
+from jazz_select.agent.flows.open_prompts import OpenFlowQuestion, shown_texts
 from jazz_select.agent.flows.turn_flows import decision_situation
 from jazz_select.agent.reading.grounding import Wanted, shown_inputs
 from jazz_select.agent.view import ConversationView, FlowInView
@@ -85,8 +85,11 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
         return shown_inputs({f"the {text}" if text else "order_number": number})
 
     names = [f"the {text}" if text else "weigh_it"]  # of two words: it is shown in quotes, whatever the text
-    own = open_flow_messages(view, procedure="PROCEDURE", missing=names, lost=names, within="refund_order")
+    own = OpenFlowQuestion(
+        view=view, flow="refund_order", procedure="PROCEDURE", missing=names, lost=names, within="refund_order"
+    )
     grown = growing_view(view)
+    usable = {"look_up": "look_up"}
     texts = shown_texts(SHOWN[2:], {tool.name: tool for tool in TOOLS}, {"refund_order": "PROCEDURE"})
     decision = decision_prompt("look_up", ["state"], [card])
     return {
@@ -96,8 +99,8 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
         "decide": decision_messages(
             {"state": text or "shipped"}, decision, situation=decision_situation(view, refund, TOOLS)
         ),
-        "call": tuple(opening(own, TOOLS)),
-        "talk": tuple(opening(open_flow_messages(view), TOOLS[:1])),
+        "call": tuple(opening(own.messages(), TOOLS)),
+        "talk": tuple(opening(OpenFlowQuestion(view=view).messages(), TOOLS[:1])),
         "choose_growing": growing_prompt(
             view.message, candidates(), replace(grown.situation(), inputs=inputs), flows=shop()
         ).messages,
@@ -105,17 +108,17 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
             {"state": text or "shipped"}, decision, situation=decision_situation(grown, refund, TOOLS)
         ),
         "call_growing": tuple(
-            growing_messages(
-                grown,
-                texts,
-                usable=["look_up"],
-                procedure="refund_order",
+            OpenFlowQuestion(
+                view=grown,
+                shown=texts,
+                usable=usable,
+                flow="refund_order",
                 missing=names,
                 lost=names,
                 within="refund_order",
-            )
+            ).messages()
         ),
-        "talk_growing": tuple(growing_messages(grown, texts, usable=["look_up"])),
+        "talk_growing": tuple(OpenFlowQuestion(view=grown, shown=texts, usable=usable).messages()),
     }
 
 

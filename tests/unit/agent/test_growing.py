@@ -197,7 +197,9 @@ async def test_what_is_gone_or_never_was_is_shown_no_more(what: str, name: str) 
     assert [each for each in (*result.notes, *decision) if "afresh" in each]
 
 
-def two_flows(log: list[str], *replies: str, second: str = "look_up") -> tuple[Agent, ScriptedModel]:
+def two_flows(
+    log: list[str], *replies: str, second: str = "look_up", native: bool = False
+) -> tuple[Agent, ScriptedModel]:
     """An agent of two open flows with a tool each; the model hears of the first one's in the first turn."""
     registry = shop_of(("first", ()), ("second", ()))
     for flow, named in zip(registry.values(), ("lookUp", second), strict=True):
@@ -206,16 +208,17 @@ def two_flows(log: list[str], *replies: str, second: str = "look_up") -> tuple[A
     def tool(name: str) -> Tool:
         return Tool(name=name, function=lambda: log.append(name), input_schema=takes(), read_only=True)
 
-    model = ScriptedModel(*replies)
+    model = ScriptedModel(*replies, takes_tools=native)
     selector = FlowSelector(model, registry, ListMemory(metadata("first", "second")), "support")
     return make_agent(selector, [tool("lookUp"), tool(second)], model, narrowing="growing"), model
 
 
-@pytest.mark.spec("009.3")
-async def test_a_tool_that_was_shown_and_may_not_be_called_now_is_not_run_nor_one_of_a_like_name() -> None:
+@pytest.mark.spec("009.3", "011.10")
+@pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
+async def test_a_tool_that_was_shown_and_may_not_be_called_now_is_not_run_nor_one_of_a_like_name(native: bool) -> None:
     log: list[str] = []
     choose = ('["first"]', calls("lookUp"), "Found.", calls("another_wish", wish="the second"), '["second"]')
-    agent, model = two_flows(log, *choose, calls("lookUp"), calls("look_up"), "Found that, too.")
+    agent, model = two_flows(log, *choose, calls("lookUp"), calls("look_up"), "Found that, too.", native=native)
     await talk(agent, "the first", "the second")
     assert log == ["lookUp", "look_up"]
     refused = model.calls[6][-1].content
@@ -223,7 +226,11 @@ async def test_a_tool_that_was_shown_and_may_not_be_called_now_is_not_run_nor_on
     assert "lookUp cannot be called now" in refused
     asked = model.calls[5][-1].content
     assert "Tools that may be called now: look_up, finish_procedure, cannot_finish." in asked
-    assert "\nlookUp {" in "".join(each.content for each in model.calls[5])
+    told = "".join(each.content for each in model.calls[5])
+    assert [f"\n{name} {{" in told for name in ("lookUp", "look_up", "another_wish")] == [not native] * 3
+    first, later = ([each.name for each in model.tools[number]] for number in (1, 5))
+    ends = ["finish_procedure", "cannot_finish", "another_wish"]
+    assert (first, later) == (([*ends, "lookUp"], [*ends, "lookUp", "look_up"]) if native else ([], []))
 
 
 @pytest.mark.spec("009.3")

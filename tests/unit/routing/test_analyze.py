@@ -14,10 +14,10 @@ from jazz_select.routing.decisions.decision_points import (
     ToolCandidate,
     as_callback,
     schema_shown,
-    untitled,
 )
 from jazz_select.routing.schemas.assignability import Effort
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, compatibility_score, outputs
+from jazz_select.routing.schemas.fields import told_schema
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from tests.depth import examples
 from tests.unit.routing.shop import INTEGER, STRING, obj, tools
@@ -214,13 +214,17 @@ def test_a_long_schema_is_shown_by_its_first_fields() -> None:
     assert len(shown["properties"]) + shown["left_out"] == 100
 
 
-def test_titles_are_left_out_wherever_they_are_titles() -> None:
+def test_what_says_nothing_to_a_caller_is_left_out_wherever_it_is_that() -> None:
     whole = {"title": "T", "anyOf": [{"title": "A", "type": "string"}], **obj({"title": {"title": "U", **STRING}})}
-    assert untitled(whole) == {"anyOf": [{"type": "string"}], **obj({"title": STRING})}
+    assert told_schema(whole) == {"anyOf": [{"type": "string"}], **obj({"title": STRING})}
+    defaults = {"a": {"default": "", **STRING}, "default": {"default": "b", **STRING}, "c": {"const": {"title": "C"}}}
+    told = {"a": STRING, "default": {"default": "b", **STRING}, "c": {"const": {"title": "C"}}}
+    assert told_schema({**obj(defaults), "additionalProperties": False}) == obj(told)
+    assert told_schema({"additionalProperties": {"title": "D", **STRING}}) == {"additionalProperties": STRING}
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep]
-    assert isinstance(untitled(deep), list)
+    assert isinstance(told_schema(deep), list)
 
 
 def test_a_class_is_nobody_who_chooses() -> None:
