@@ -215,9 +215,18 @@ def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
                 "head": run.get("head", ""),
                 **{name: run[name] for name in _SUMMARIES if name in run},
                 "changes": len(run["changes"]) if run["kind"] == "diff" else None,
+                "by_tag": _by_tag(run),
             }
         )
     return told
+
+
+def _by_tag(run: Mapping[str, Any]) -> dict[str, float]:
+    """Tag to the R@1 of the cases that have it."""
+    measures: Mapping[str, Any] = run.get("measures", {})
+    tagged = {name[4:-4]: each for name, each in measures.items() if name.startswith("tag:") and name.endswith(":R@1")}
+    values = {tag: cast("dict[str, Any]", each).get("value") for tag, each in tagged.items() if isinstance(each, dict)}
+    return {tag: value for tag, value in values.items() if isinstance(value, int | float)}
 
 
 def one(files: PanelFiles, run: str) -> dict[str, Any] | None:

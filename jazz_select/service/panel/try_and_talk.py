@@ -9,8 +9,9 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.events import event_data
 from jazz_select.agent.turn import TurnResult
 from jazz_select.json_values import Secret, plain
+from jazz_select.memory.requests import is_several
 from jazz_select.selector.calibration import Cascade
-from jazz_select.selector.candidates_stage import SelectRequest
+from jazz_select.selector.candidates_stage import Availability, SelectRequest
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
@@ -18,12 +19,13 @@ from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Span, Trace
 from jazz_select.text import describe_error, estimate_tokens
-from jazz_select.threads import run_unbounded
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
 
 _OPTIONS: Final = ("top_k", "coverage")
 _THRESHOLDS: Final = ("skip_llm_above", "abstain_below")
 _ONCE: Final = ModelOptions(max_reasks=0)
+_AMONG: Final = 3
+"""Places of recall among which a flow that its guard withholds is named."""
 LONGEST_REQUEST: Final = 8_000
 """Characters of a request, and of what was said before it."""
 Seen = Literal["sent", "unsent", ""]
@@ -83,7 +85,8 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
             for flow, prompt in zip(result.chosen_flows, result.chosen_prompts, strict=True)
         ],
         "unresolved": result.unresolved_ids,
-        "withheld": await run_unbounded(_withheld, live, body.context, name="jazz-select-guards"),
+        "withheld": await _withheld(catalogue, live, body.request, body.context),
+        "several": is_several(body.request),
         "prompt": {
             "seen": seen,
             "messages": messages,
@@ -94,16 +97,16 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
     }
 
 
-def _withheld(live: Generation, context: Mapping[str, Any]) -> list[str]:
-    """The flows whose guard does not let them be offered in this context; one that fails withholds its flow."""
-    found: list[str] = []
-    for flow in live.registry.values():
-        try:
-            if flow.has_guard and not flow.available(context):
-                found.append(flow.name)
-        except Exception as error:  # noqa: BLE001 - an author's code, which says why under Findings
-            found.append(f"{flow.name} ({describe_error(error)})")
-    return found
+async def _withheld(
+    catalogue: RunningCatalogue, live: Generation, request: str, context: Mapping[str, Any]
+) -> list[str]:
+    """The flows that would be among the first for this request, but that their guards withhold in this context."""
+    closed = (await Availability(live.registry).closed(context)).shut
+    if not closed:
+        return []
+    found = await catalogue.memory.recall(request, catalogue.agent_id, top_k=_AMONG)
+    names = (closed.get(each.flow_id) for each in found.read)
+    return [f"{name} ({problem})" if problem else name for name, problem in filter(None, names)]
 
 
 def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) -> Mapping[str, Any]:
@@ -184,6 +187,7 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
             "names": selection.names,
             "explained": selection.explain(),
             "logged": selection.logged,
+            "notes": selection.decision.notes,
         },
         "model_calls": result.model_calls,
         "input_tokens": result.usage.input_tokens,

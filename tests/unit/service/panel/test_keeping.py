@@ -14,7 +14,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import load_cases
 from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, replaced
 from tests.browser.serving import MARKUP, Service, served
-from tests.unit.service.panel.test_answers import data
+from tests.unit.service.panel.test_answers import data, events
 
 pytestmark = pytest.mark.spec("008.4")
 BLUE = "Could I have the lamp in blue instead?"
@@ -349,5 +349,49 @@ def test_the_catalogue_tells_folder_traffic_and_recall_of_each_flow(service: Ser
 
 def test_a_guard_that_withholds_a_flow_is_named(service: Service) -> None:
     request = {"request": "I want to close my account", "context": {"authenticated": False}}
-    assert data(service, "try", request)["withheld"]
+    withheld = data(service, "try", request)["withheld"]
+    assert withheld[0] == data(service, "try", {"request": request["request"]})["candidates"][0]["name"]
     assert data(service, "try", {"request": request["request"], "context": {}})["withheld"] == []
+    elsewhere = {"request": "Where is my parcel?", "context": {"authenticated": False}}
+    assert data(service, "try", elsewhere)["withheld"] == [], "what is not near is not named"
+
+
+def test_a_turn_names_the_flows_that_guards_withheld(service: Service) -> None:
+    told = events(service, {"message": "I want to close my account", "context": {"authenticated": False}})
+    (notes,) = [each["selection"]["notes"] for name, each in told if name == "finished"]
+    assert [note for note in notes if note.startswith("not available in this context: ")]
+
+
+@pytest.mark.parametrize(
+    ("request_", "several"),
+    [("Cancel my order. Where is my other parcel?", True), ("Where is my parcel?", False)],
+    ids=["two wishes", "one wish"],
+)
+def test_a_second_wish_is_hinted_at(untouched: Service, request_: str, several: bool) -> None:
+    assert data(untouched, "try", {"request": request_})["several"] is several
+
+
+def test_runs_tell_how_the_cases_of_each_tag_are_found(service: Service) -> None:
+    service.files.runs.mkdir()
+    measures: dict[str, Any] = {
+        "R@1": {"value": 0.9},
+        "tag:vip:R@1": {"value": 0.5},
+        "tag:vip:R@3": {"value": 0.8},
+        "tag:a:b:R@1": {"value": 1.0},
+        "tag:empty:R@1": {"value": None},
+        "tag:odd:R@1": 7,
+        "one:R@1": {"value": 0.7},
+    }
+    run: dict[str, Any] = {"measures": measures, "misses": [], "by_flow": [], "recall_at_1": 0.9}
+    (service.files.runs / "eval-1.json").write_bytes(orjson.dumps(run))
+    (told,) = data(service, "runs")["runs"]
+    assert told["by_tag"] == {"vip": 0.5, "a:b": 1.0}
+
+
+def test_a_reload_is_seen_by_whoever_asks_how_it_stands(service: Service) -> None:
+    """The shell asks again and again, and has the page drawn anew where this number has changed."""
+    before = data(service, "state")["generation"]
+    service.reload()
+    after = data(service, "state")["generation"]
+    assert after > before
+    assert data(service, "flows")["generation"] == data(service, "map")["generation"] == after

@@ -82,7 +82,7 @@ async function stand() {
     if (stand.last !== mine) return;
     fill(document.getElementById("standing"), h("strong", {}, now.agent_id), h("span", {}, `${counted(now.flows, "flow")}, ${counted(now.tools, "tool")}`), h("span", {}, now.has_model ? "with a model" : "without a model"), h("span", { title: `generation ${now.generation}` }, `read ${moment(now.loaded_at)}`));
     fill(banner, now.problem ? h("div", { class: "banner" }, h("strong", {}, "The newest files are not live."), h("span", {}, now.problem)) : null);
-    if (generation && generation !== now.generation) { forgetNames(); say("The catalogue was reloaded"); }
+    if (generation && generation !== now.generation) { forgetNames(); say("The catalogue was reloaded"); mounted?.renew?.(); }
     generation = now.generation;
   } catch (error) {
     if (stand.last !== mine) return;

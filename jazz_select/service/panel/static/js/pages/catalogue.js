@@ -1,7 +1,7 @@
 // Catalogue: every flow, the map, who is taken for whom, and what a check finds.
 import { fill, h, say } from "../dom.js";
 import { get } from "../api.js";
-import { go, to } from "../url.js";
+import { route, to } from "../url.js";
 import { counted } from "../words.js";
 import { empty, failed, waiting } from "../parts/states.js";
 import { linked } from "../parts/tabs.js";
@@ -27,12 +27,13 @@ export async function mount(outlet, first) {
     body);
   const abort = new AbortController();
   let drawn = null;
+  const kept = { order: "name", group: "*" };
   async function load() {
-    fill(body, h("div", { class: "card" }, waiting(view === "flows" ? "Reading the flows" : "Comparing every example with every flow", true)));
+    if (!drawn) fill(body, h("div", { class: "card" }, waiting(view === "flows" ? "Reading the flows" : "Comparing every example with every flow", true)));
     try {
-      if (view === "flows") drawn = await list(body, first, abort.signal);
-      else if (view === "findings") drawn = drawFindings(body, await get("findings", abort.signal), first);
-      else drawn = (view === "map" ? drawMap : drawMatrix)(body, await get("map", abort.signal), first);
+      if (view === "flows") drawn = await list(body, route(), kept, abort.signal);
+      else if (view === "findings") drawn = drawFindings(body, await get("findings", abort.signal), route());
+      else drawn = (view === "map" ? drawMap : drawMatrix)(body, await get("map", abort.signal), route());
     } catch (error) {
       if (error.name !== "AbortError") fill(body, h("div", { class: "card" }, failed(error, load)));
     }
@@ -44,19 +45,20 @@ export async function mount(outlet, first) {
       drawn?.(next);
       return true;
     },
+    renew: load,
     leave() { abort.abort(); },
   };
 }
 
-async function list(body, first, signal) {
+async function list(body, first, kept, signal) {
   const { flows } = await get("flows", signal);
   let found = null;
   let recalled = {};
   const bad = (flow) => Object.entries(found?.[flow.name] ?? {}).reduce((sum, [kind, count]) => sum + count * ({ error: 1e6, warning: 1e3 }[kind] ?? 1), 0);
   const ORDERS = { name: ["Name", () => 0], chosen: ["Chosen most often", (flow) => -flow.chosen], recalled: ["Worst R@1", (flow) => recalled[flow.name] ?? 2], findings: ["Worst findings", (flow) => -bad(flow)] };
   const groups = [...new Set(flows.map((flow) => flow.group))].sort();
-  const order = h("select", { id: "order", onchange: () => show() }, Object.entries(ORDERS).map(([name, [label]]) => h("option", { value: name }, label)));
-  const group = h("select", { id: "group", onchange: () => show() }, h("option", { value: "*" }, "All folders"), groups.map((name) => h("option", { value: name }, name || "no file")));
+  const order = h("select", { id: "order", onchange: () => { kept.order = order.value; show(); } }, Object.entries(ORDERS).map(([name, [label]]) => h("option", { value: name, selected: name === kept.order }, label)));
+  const group = h("select", { id: "group", onchange: () => { kept.group = group.value; show(); } }, h("option", { value: "*" }, "All folders"), groups.map((name) => h("option", { value: name, selected: name === kept.group }, name || "no file")));
   let most = 100;
   const rows = h("tbody");
   const count = h("p", { class: "note", role: "status" });

@@ -71,5 +71,5 @@ export async function mount(outlet, first) {
     }).catch((error) => { if (error.name !== "AbortError") fill(wrong, h("h2", {}, "Findings"), failed(error)); });
   }
   load();
-  return { leave() { abort.abort(); } };
+  return { renew: load, leave() { abort.abort(); } };
 }

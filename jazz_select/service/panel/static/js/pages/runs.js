@@ -6,6 +6,7 @@ import { counted, moment, percent, whole } from "../words.js";
 import { empty, failed, told, waiting } from "../parts/states.js";
 import { linked } from "../parts/tabs.js";
 import { drawDrift } from "../parts/drift.js";
+import { drawTrend } from "../parts/trend.js";
 
 export const title = "Runs";
 
@@ -46,6 +47,7 @@ export async function mount(outlet, first) {
           data.commits.length ? h("div", { class: "run-form" }, h("div", { class: "field" }, h("label", { for: "base" }, "The files now against"), base), h("button", { type: "submit", disabled: busy }, "Compare")) : h("p", { class: "note" }, "The flows are in no git repository here, so there is no earlier version."))),
       wrong,
       data.under_way ? h("div", { class: "card" }, h("p", {}, h("a", { href: to(["runs", data.under_way.id]) }, data.under_way.id), " is being made.")) : null,
+      drawTrend(data.runs),
       data.runs.length ? h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Kept"), h("p", {}, "In ", h("code", {}, data.folder), ". What ", h("code", {}, "eval --json"), " and ", h("code", {}, "diff --json"), " write there is shown as well.")),
         h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Runs" }, h("table", { class: "tight" },
           h("thead", {}, h("tr", {}, ["Run", "When", "What", "Result"].map((name) => h("th", { scope: "col" }, name)))),

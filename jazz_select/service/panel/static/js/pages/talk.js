@@ -115,10 +115,16 @@ export async function mount(outlet, first) {
       h("div", { class: "card-head" }, h("h2", {}, "Trace"), h("nav", { class: "turns", "aria-label": "Turns" }, talk.turns.map((_, place) => h("a", { href: to(["talk", id], { turn: place + 1 }), "aria-current": place + 1 === at ? "true" : null, "aria-label": `Turn ${place + 1}` }, place + 1)))),
       h("p", { class: "note" }, [time(took), counted(result.model_calls, "model call"), result.model_calls ? `${result.input_tokens} → ${result.output_tokens} tokens` : null, result.reason].filter(Boolean).join(" · ")),
       trace(result.trace, result.left_out),
-      result.notes.length ? h("ul", { class: "notes" }, result.notes.map((note) => h("li", {}, note))) : null,
+      noted(result),
       result.selection ? h("details", {}, h("summary", {}, "How the flow was found"), h("pre", { class: "text", tabindex: "0", "aria-label": "How the flow was found" }, result.selection.explained)) : null,
       result.prompt ? h("details", {}, h("summary", {}, "Prompt to go on with"), h("pre", { class: "text", tabindex: "0", "aria-label": "The prompt" }, result.prompt)) : null,
       result.selection ? correct(each, result) : null);
+  }
+
+  /** Notes of the turn, and of how its flow was found: a guard that withheld one, a second wish. */
+  function noted(result) {
+    const notes = [...new Set([...result.notes, ...(result.selection?.notes ?? [])])];
+    return notes.length ? h("ul", { class: "notes" }, notes.map((note) => h("li", {}, note))) : null;
   }
 
   function correct(each, result) {

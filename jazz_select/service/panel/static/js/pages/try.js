@@ -143,7 +143,7 @@ export async function mount(outlet, first) {
         scale("P(the first is right, if any is)", decision.confidence, skip, skip === null ? "No threshold: a model is asked, where there is one." : `From ${share(skip)} on, the model is skipped.`),
         scale("P(some flow is right)", decision.in_scope, below, below === null ? "No threshold: something may always be chosen." : `Below ${share(below)}, nothing is chosen.`)),
       h("dl", { class: "figures" }, figures.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
-      decision.notes.length || found.unresolved.length || found.withheld.length ? h("ul", { class: "notes" }, decision.notes.map((note) => h("li", {}, note)), found.withheld.length ? h("li", {}, `Withheld by guards: ${found.withheld.join(", ")}`) : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
+      decision.notes.length || found.unresolved.length || found.withheld.length || found.several ? h("ul", { class: "notes" }, decision.notes.map((note) => h("li", {}, note)), found.withheld.length ? h("li", {}, `Near, but withheld by guards: ${found.withheld.join(", ")}`) : null, found.several ? h("li", {}, "It reads like several wishes: try each by itself, too.") : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
   }
 
   function candidates(found) {
