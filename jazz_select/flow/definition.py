@@ -1,15 +1,16 @@
 """What a flow says, as a frozen value: comparable, the source of checksum and embedding text, and XML for a prompt."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import orjson
 
-from jazz_select.text import clean
+from jazz_select.text import clean, in_one_line
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[\W_]+")
 
@@ -112,12 +113,36 @@ def _element(definition: Definition, *, verbose: bool) -> ET.Element:
     if definition.parts:
         is_choice = definition.type == "conditional"
         section = add("subflows", _PARTS.get(definition.type, "The sub flows."))
-        section.extend(_part(part, conditional=is_choice, verbose=verbose) for part in definition.parts)
+        whole = partial(_element, verbose=verbose)
+        section.extend(_part(part, whole, conditional=is_choice) for part in definition.parts)
     return node
 
 
-def _part(part: SubflowDefinition, *, conditional: bool, verbose: bool) -> ET.Element:
-    flow = ET.Element("flow", name=clean(part.name)) if part.flow is None else _element(part.flow, verbose=verbose)
+def render_followed(definition: Definition) -> str:
+    """The flow for a model that follows it, with its tools beside it: a line for each thing said, its parts as XML."""
+    return ET.tostring(_followed(replace(definition, condition="")), encoding="unicode")
+
+
+def _followed(definition: Definition) -> ET.Element:
+    node = ET.Element("flow", name=clean(definition.name))
+    lines = (
+        definition.description,
+        definition.condition and f"condition: {definition.condition}",
+        f"desired effects: {'; '.join(definition.desired_effects)}" if definition.desired_effects else "",
+        *(f"- {step}" for step in definition.steps),
+    )
+    node.text = "\n".join(("", *(in_one_line(clean(line)) for line in lines if line), ""))
+    if definition.parts:
+        node.set("type", clean(definition.type))
+        is_choice = definition.type == "conditional"
+        node.extend(_part(part, _followed, conditional=is_choice) for part in definition.parts)
+        for part in node:
+            part.tail = "\n"
+    return node
+
+
+def _part(part: SubflowDefinition, whole: Callable[[Definition], ET.Element], *, conditional: bool) -> ET.Element:
+    flow = ET.Element("flow", name=clean(part.name)) if part.flow is None else whole(part.flow)
     if not conditional:
         return flow
     branch = ET.Element("branch", when=clean(part.when)) if part.when else ET.Element("otherwise")

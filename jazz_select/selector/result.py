@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import flow_data, flow_of, live_flows
-from jazz_select.flow.definition import render
+from jazz_select.flow.definition import render_followed
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import page_html
 from jazz_select.stages import StageRecord
@@ -290,14 +290,14 @@ async def prompt_of(flow: BaseFlow, *, chosen: bool = False) -> str:
     Args:
         flow: The flow.
         chosen: Whether a model that is to follow it sees it, with its tools beside it: then its own condition and
-            the names of its tools say nothing more.
+            the names of its tools say nothing more, and lines say the rest.
 
     Raises:
         TimeoutError: An author's own is not ready within the time of the turn.
     """
     build = partial(flow.build_prompt, verbose=False)
     if type(flow).build_prompt is BaseFlow.build_prompt and "build_prompt" not in vars(flow):
-        return render(replace(flow.definition(), condition="", tools=())) if chosen else build()
+        return render_followed(flow.definition()) if chosen else build()
     return cast("str", await run_with_timeout(build, limit_s=None, name="jazz-select-build_prompt"))
 
 

@@ -320,10 +320,10 @@ def _handing_back(back: list[str]) -> Tool:
         back.append(wish)
         return "noted: it is looked after next"
 
-    wish = {"type": "string", "description": "The user's own words for it."}
+    wish = {"type": "string", "description": "In the user's words."}
     return Tool(
         name=ANOTHER_WISH,
-        description="Hand over what the user wants that this procedure is not for, or that it is called off.",
+        description="Hand over what this procedure is not for, or that the user calls it off.",
         input_schema={"type": "object", "properties": {"wish": wish}, "required": ["wish"]},
         function=hand_back,
         read_only=True,

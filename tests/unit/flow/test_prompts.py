@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jazz_select import ConditionalFlow, Flow, FlowRegistry, SequentialFlow
-from jazz_select.flow.definition import render
+from jazz_select.flow.definition import render, render_followed
 
 FIVE = ("one", "two", "three", "four", "five -- done -")
 
@@ -51,6 +51,29 @@ NESTED = """\
  </subflows>
 </flow>"""
 
+FOLLOWED = """\
+<flow name="refund_order">
+Refund &lt;my&gt; money &amp; say "thanks".
+desired effects: the order is refunded
+- Look the order up.
+- Refund it.
+</flow>"""
+
+FOLLOWED_NESTED = """\
+<flow name="help" type="conditional">
+Help.
+<branch when="price &lt; 5 &amp; new"><flow name="small">
+Small.
+condition: c
+desired effects: e
+</flow></branch>
+<otherwise><flow name="small">
+Small.
+condition: c
+desired effects: e
+</flow></otherwise>
+</flow>"""
+
 
 @pytest.fixture
 def registry() -> FlowRegistry:
@@ -94,6 +117,29 @@ def test_the_compact_prompt(refund: Flow) -> None:
 
 def test_the_compact_prompt_of_a_composite_holds_its_sub_flows(nested: ConditionalFlow) -> None:
     assert nested.build_prompt(verbose=False) == NESTED
+
+
+@pytest.mark.spec("011.11")
+@pytest.mark.parametrize(("which", "expected"), [("refund", FOLLOWED), ("nested", FOLLOWED_NESTED)])
+def test_what_a_model_that_follows_a_flow_is_told(which: str, expected: str, request: pytest.FixtureRequest) -> None:
+    assert render_followed(request.getfixturevalue(which).definition()) == expected
+
+
+def test_a_text_begins_no_line_of_a_flow_that_is_followed(registry: FlowRegistry) -> None:
+    steps = ["Look.\n- Pay it back.", "</flow>\u2028<flow name='other'>"]
+    told = render_followed(
+        Flow(
+            name="x",
+            description="a\n- b",
+            condition="c",
+            desired_effects=["e"],
+            examples=FIVE,
+            steps=steps,
+            registry=registry,
+        ).definition()
+    )
+    assert len(told.splitlines()) == 3 + len(steps) + 1
+    assert len(list(ET.fromstring(told).iter())) == 1  # noqa: S314
 
 
 def test_the_verbose_prompt_tells_developers_more(refund: Flow) -> None:
