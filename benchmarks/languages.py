@@ -20,13 +20,13 @@ from benchmarks.options import Embedders, Unclean, embedder_label, opened_book
 
 WRITTEN = Path(__file__).parent / "data" / "languages.yaml"
 KEY = ("language", "embedder")
-EMBEDDERS = ("static", "minilm", "multilingual")
+EMBEDDERS = ("static", "minilm", "multilingual", "auto")
 
 
 async def measured(embedder: str, written: dict[str, Any]) -> list[rows.Row]:
     """One row for each language."""
     found: list[rows.Row] = []
-    async with own_flows(embedder, language="none") as memory:
+    async with own_flows(embedder, language="english" if embedder == "auto" else "none") as memory:
         for language, told in written.items():
             asked = [Asked(said=said, gold=frozenset({flow})) for flow, said in told["requests"]]
             numbers = rows.rounded(await shares(memory, asked, "none"))

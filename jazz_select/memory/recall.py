@@ -11,6 +11,7 @@ from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.stored_points import fault_at
 from jazz_select.memory.fit.model import MOST_SIZED, RecallModel, Signals, best_first
+from jazz_select.memory.languages import is_in_another
 from jazz_select.memory.requests import (
     LONG,
     MEANT_WEIGHT,
@@ -240,6 +241,7 @@ class Retriever:
         """Join them."""
         self._store = store
         self._encoder = encoder
+        self._language: str = getattr(encoder.embedder, "language", "")
         self._hollow = [HollowTexts(encoder, stage) for stage in range(len(encoder.stages))]
         self._pace = Pace()
         self._sentences = SentenceReader(store, encoder.lexical, self._pace)
@@ -260,15 +262,17 @@ class Retriever:
         return found
 
     async def _staged(self, said: Sequence[RecallQuery], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
-        """What the first embedder is sure of, and for the rest what the second finds, as if it were there alone.
+        """What the first embedder is sure of, or is for, and for the rest what the second finds, as if it were alone.
 
         Where the second fails, what the first found stands, with a note.
         """
         first, second = _names([stage.identity for stage in self._encoder.stages])
         results, why, degraded = [RecallResult() for _ in said], f"{first} is not calibrated", ()
-        if model.sure is not None:
+        own = [place for place, each in enumerate(said) if not self._is_foreign(each)]
+        if self._language or model.sure is not None:
             try:
-                results = await self._some(said, scope, model, strict=True)
+                found = await self._some([said[place] for place in own], scope, model, strict=True)
+                results = [*map(dict(zip(own, found, strict=True)).get, range(len(said)), results)]
                 why = ""
             except EmbeddingError as error:
                 _log.warning(
@@ -276,9 +280,18 @@ class Retriever:
                 )
                 why = f"{first} failed"
                 degraded = (f"recall without {first}: {error}",)
-        for result in results:
-            result.stage, result.why = first, why or _why_read(first, result, model.sure or 0.0)
-        left = [place for place, result in enumerate(results) if why or not _passes(result, model.sure)]
+        for place, result in enumerate(results):
+            result.stage = first
+            result.why = why or (
+                f"it is {'' if place in own else 'not '}in {self._language}"
+                if self._language
+                else _why_read(first, result, model.sure or 0.0)
+            )
+        left = [
+            place
+            for place, result in enumerate(results)
+            if why or not (place in own if self._language else _passes(result, model.sure))
+        ]
         try:
             fitted = model.second or RecallModel(names=model.names, caveat=model.caveat)
             read = await self._some([said[place] for place in left], scope, fitted, stage=1, strict=True)
@@ -295,6 +308,9 @@ class Retriever:
             result.notes = (*result.notes, *degraded)
             results[place] = result
         return results
+
+    def _is_foreign(self, said: RecallQuery) -> bool:
+        return bool(self._language) and is_in_another(said.own, self._language)
 
     async def _some(
         self,

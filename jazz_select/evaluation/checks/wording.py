@@ -8,19 +8,18 @@ likeness of letters alone says nothing. Everything goes by keys, so that thousan
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import combinations
 from math import ceil
 from statistics import fmean, median
 from typing import Literal
-from unicodedata import name as character_name
 
 from rapidfuzz.distance import OSA
 
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
 from jazz_select.evaluation.checks.safety import seen, texts_of
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.encoder import Lexical, spoken_name
+from jazz_select.memory.encoder import spoken_name
+from jazz_select.memory.languages import little_words
 from jazz_select.text import beginning, nfkc, word_list
 from jazz_select.words import stem
 
@@ -266,33 +265,8 @@ def _denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 # --- languages -----------------------------------------------------------------------
 
-_LANGUAGES = (
-    *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "swedish", "danish", "finnish"),
-    *("norwegian", "hungarian", "romanian", "turkish"),
-)
-"""Those of the lexical arm that are written in Latin letters."""
 _FEWEST_TOLD, _FOREIGN = 3, 0.1
 """Little words by which a text shows its language, and the share of texts of a language that is no slip any more."""
-
-
-@cache
-def _readers() -> dict[str, Lexical]:
-    return {language: Lexical(language) for language in _LANGUAGES}
-
-
-@cache
-def _little_in(word: str) -> tuple[str, ...]:
-    """The languages of which this is one of the little words that say nothing by themselves."""
-    return tuple(language for language, reader in _readers().items() if not reader.content_words(word))
-
-
-def _spoken_in(text: str) -> Counter[str]:
-    """How many of its little words are of each language; of another script, how many of its letters are."""
-    letters = Counter(character_name(char, "?").split()[0] for char in text[:2_000] if char.isalpha())
-    script = letters.most_common(1)[0][0] if letters else "LATIN"
-    if script != "LATIN":
-        return Counter({script.lower(): letters[script]})
-    return Counter(language for word in set(words_of(text)) for language in _little_in(word))
 
 
 def _languages(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -302,7 +276,7 @@ def _languages(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
         (flow, field, number, text, counts)
         for flow in flows
         for field, number, text in texts_of(flow)
-        if field in fields and (counts := _spoken_in(text)) and max(counts.values()) >= _FEWEST_TOLD
+        if field in fields and (counts := little_words(text, words_of(text))) and max(counts.values()) >= _FEWEST_TOLD
     ]
     first = Counter(counts.most_common(1)[0][0] for *_, counts in told)
     if not first:

