@@ -88,7 +88,8 @@ class StreamingChatModel(ChatModel, Protocol):
     ) -> AsyncIterator[str] | AsyncIterator[str | Reply]:
         """The text of the reply, piece by piece; the schema as for `complete`, and only where `takes_schema`.
 
-        After the last piece it may give the whole as a `Reply`, with what only that knows, such as tokens.
+        After the last piece it may give the whole as a `Reply`, with what only that knows, such as tokens. One of a
+        model that `takes_tools` is given `tools`, too, as `complete` is: calls are in the whole.
 
         Raises:
             ModelError: While it is read, as `complete` does.

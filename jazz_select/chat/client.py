@@ -241,7 +241,8 @@ class ChatClient:
             if pieces or not error.retryable or isinstance(error, ModelTimeoutError):
                 raise
             answer = await self.ask(lambda: question, deadline)
-            await on_text(answer.text or "")
+            if answer.text:
+                await on_text(answer.text)
             return replace(answer, attempts=answer.attempts + 1)
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
@@ -256,7 +257,10 @@ class ChatClient:
         whole = Reply(text="", model=self.name)
         async with self._calls.admitted(call):
             with span(self.name, "chat") as chat:
-                deltas = model.stream(question.messages, schema=question.schema if self.takes_schema else None)
+                given: dict[str, Any] = {"schema": question.schema if self.takes_schema else None}
+                if question.tools and self.takes_tools:
+                    given["tools"] = question.tools
+                deltas = model.stream(question.messages, **given)
                 try:
                     async for delta in deltas:
                         if call.left:

@@ -119,11 +119,17 @@ class PydanticAIModel:
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise self._failed(error, sent) from error
-        reply = to_reply(response, model=self.name)
+        return self._noted(to_reply(response, model=self.name), tools)
+
+    def _noted(self, reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
         return replace(reply, notes=(_PLAINER,)) if tools and self._plain_tools else reply
 
     async def stream(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[OfferedTool] = (),
     ) -> AsyncGenerator[str | Reply]:
         """The text of the reply while it is written, and then the whole; where that cannot be had, the whole at once.
 
@@ -132,7 +138,7 @@ class PydanticAIModel:
         from pydantic_ai.direct import model_request_stream
 
         sent = schema if self._takes_schema else None
-        parameters = to_parameters(sent)
+        parameters = to_parameters(sent, tools, plain=self._plain_tools)
         written = model_request_stream(
             self._homes.here(),
             to_model_messages(messages),
@@ -149,14 +155,15 @@ class PydanticAIModel:
                         break
                     if text := _text_of(event):
                         yield text
-                reply = to_reply(response.get(), model=self.name)
-        except NotImplementedError:  # a model of one's own that only gives whole replies
-            reply = await self.complete(messages, schema=schema)
-            yield reply.text
+                reply = self._noted(to_reply(response.get(), model=self.name), tools)
         except TimeoutError as error:
             raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
         except Exception as error:
-            raise self._failed(error, sent) from error
+            # A model of one's own may give whole replies alone; whether the tools were refused, `complete` finds out.
+            if not isinstance(error, NotImplementedError) and not (tools and is_refused(error)):
+                raise self._failed(error, sent) from error
+            reply = await self.complete(messages, schema=schema, tools=tools)
+            yield reply.text
         yield reply
 
     def _failed(self, error: Exception, schema: Mapping[str, Any] | None) -> Exception:

@@ -30,6 +30,7 @@ from jazz_select.agent.chain.transcript import (
     ChainStatus,
     ChainText,
     Entry,
+    FormatRestarted,
     ModelCalled,
     OnEvent,
     OutputText,
@@ -303,7 +304,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         call_id: Names the next call of a tool with these arguments, where the chain may be run once more; else each is
             new.
         in_pieces: Whether the answer is told piece by piece, as `OutputText`, where the model may be read while it
-            writes and has nothing to call: then all that it says is the answer.
+            writes and has nothing to call, or calls in its provider's own form. Where a call follows after all,
+            `FormatRestarted` says that the text was no answer.
         ends_with: Tools whose call ends the chain; whether only where the model has said its answer beside it.
         tools_told: Whether the messages tell of the tools, and how they are called, already.
     """
@@ -323,7 +325,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         claims=claims,
         call_id=call_id,
     )
-    in_pieces = in_pieces and options.on_event is not None and asker.client.streams and not ending.offered
+    in_pieces = in_pieces and options.on_event is not None and asker.client.streams and ending.output is None
     loop = _Loop(
         asker,
         runner,
@@ -387,6 +389,8 @@ class _Loop:
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where tools are called in the provider's own form: by the names that they have there, their own."""
     was_unreadable: bool = False
+    was_told: bool = False
+    """Whether the last reply was told in pieces."""
     first: int = 1
     """The number of the first reply; the calls that are made before it have the one before."""
 
@@ -428,6 +432,7 @@ class _Loop:
             ended, following = await self._step(said, number)
             if ended is not None:
                 return ended
+            await self._void()
             if self._waits(number):
                 return self._chain("asked")
             messages += following
@@ -437,8 +442,8 @@ class _Loop:
     async def _asked(self, messages: list[Message], number: int) -> RecordedReply:
         await tell(self.runner.on_event, ModelCalled(purpose="chain", number=number))
         try:
-            if self.in_pieces:
-                said = await self.asker.stream(messages, "chain", None, self._piece)
+            if self.in_pieces and (self.names or not self.ending.offered):
+                said = await self.asker.stream(messages, "chain", None, self._piece, self._offers())
             else:
                 said = await self.asker.ask(messages, "chain", self.ending.wire, self._offers())
         except Exception as error:
@@ -455,8 +460,15 @@ class _Loop:
         return [offered_tool(name, tools[own]) for name, own in self.names.items()]
 
     async def _piece(self, piece: str) -> None:
-        """A piece of the answer, as the model writes it."""
+        """A piece of what may be the answer, as the model writes it."""
+        self.was_told = True
         await tell(self.runner.on_event, OutputText(delta=piece))
+
+    async def _void(self) -> None:
+        """What was told in pieces is not the answer."""
+        if self.was_told:
+            self.was_told = False
+            await tell(self.runner.on_event, FormatRestarted(problem="what was said is not the answer"))
 
     async def _step(self, said: RecordedReply, number: int) -> tuple[Chain | None, list[Message]]:  # noqa: PLR0911 - one for each reply
         """The finished chain, or what was said and what the model is told next."""
@@ -479,6 +491,8 @@ class _Loop:
             return await self._answered(ended.final, final=ended.final), []
         results = self._kept(await self._made(read.calls, ended, number))
         if self._ends(results, read.text):
+            if not self.ends_with[results[-1].tool]:
+                await self._void()
             return self._chain("answered", answer=as_text(read.text)), []
         more = self.ending.last if number + 1 >= self.last else ""
         if said.calls and self.names:
@@ -580,7 +594,7 @@ class _Loop:
         answer = as_text(text)
         if final is None:
             self.entries.append(AssistantText(text=answer))
-            if not self.in_pieces:
+            if not self.was_told:
                 await tell(self.runner.on_event, ChainText(text=answer, closing=True))
         return self._chain("answered", answer=answer, final=final)
 

@@ -106,6 +106,7 @@ class Asker:
         purpose: Purpose,
         schema: Mapping[str, Any] | None,
         on_text: Callable[[str], Awaitable[object]],
+        tools: Sequence[OfferedTool] = (),
     ) -> RecordedReply:
         """Ask once and tell the text as it comes; what a model raises passes as it is."""
         length = 0
@@ -117,7 +118,7 @@ class Asker:
                 raise ModelError(self.client.name, f"the reply is longer than {LONGEST} characters", retryable=False)
             await on_text(piece)
 
-        question = Inquiry(tuple(messages), schema)
+        question = Inquiry(tuple(messages), schema, tools=tuple(tools))
         return self.said(await self.client.stream(question, Deadline.after(self.timeout_s), hear), purpose)
 
     def said(self, answer: ChatReply, purpose: Purpose) -> RecordedReply:

@@ -361,10 +361,10 @@ respond_sync = in_a_loop(respond)
 stream_respond = in_events(respond, "stream_respond")
 """What `respond` does, event by event; the last one, `Finished`, holds its `Answer`.
 
-Output text comes as `OutputText` and as nothing else: from the last call alone, each piece once. A model with a
-`stream` method is read while it writes, but for the answer that ends a chain of calls, without a schema: until its end
-a reply may turn out to be a call. If what it wrote turns out not to be valid, `FormatRestarted` says so before the next
-attempt. From any other model the text comes in one piece, once it is known to be valid.
+Output text comes as `OutputText` and as nothing else, each piece once. A model with a `stream` method is read while it
+writes, but for one that calls tools in its text: until its end a reply may turn out to be a call. If what it wrote
+turns out not to be valid, or a call follows it, `FormatRestarted` says so before what replaces it. From any other model
+the text comes in one piece, once it is known to be valid.
 
 Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the work ends with it. Arguments and
 errors are those of `respond`.

@@ -244,7 +244,7 @@ class OutputText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRestarted:
-    """The output text so far is void, since it was not valid; what follows replaces it."""
+    """The output text so far is void, since it was not valid, or a call followed; what follows replaces it."""
 
     problem: str
 

@@ -10,7 +10,7 @@ from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.testing.doubles import ScriptedReply
-from jazz_select.values import Message, Reply, Usage
+from jazz_select.values import Message, OfferedTool, Reply, Usage
 from tests.unit.routing import shop
 
 ASK = (Message(role="system", content="You work in a shop."), Message(role="user", content="What did A1 cost?"))
@@ -64,22 +64,34 @@ def results(chain: Chain) -> list[ToolResult]:
 class StreamingModel(ScriptedModel):
     """A scripted model that can be read while it writes, three characters at a time; it fails where told to."""
 
-    def __init__(self, *replies: ScriptedReply, fail_after: int | None = None, delay_s: float = 0.0) -> None:
-        super().__init__(*replies, delay_s=delay_s)
+    def __init__(
+        self,
+        *replies: ScriptedReply,
+        fail_after: int | None = None,
+        delay_s: float = 0.0,
+        takes_tools: bool = False,
+    ) -> None:
+        super().__init__(*replies, delay_s=delay_s, takes_tools=takes_tools)
         self.streamed = self.closed = 0
         self._fail_after = fail_after
 
     async def stream(
-        self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None
-    ) -> AsyncIterator[str]:
-        """The next reply in pieces."""
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[OfferedTool] = (),
+    ) -> AsyncIterator[str | Reply]:
+        """The next reply in pieces, and whole."""
         self.streamed += 1
         try:
-            text = (await self.complete(messages, schema=schema)).text
+            reply = await self.complete(messages, schema=schema, tools=tools)
+            text = reply.text
             for number, start in enumerate(range(0, len(text), 3)):
                 if number == self._fail_after:
                     msg = "the line went dead"
                     raise ConnectionError(msg)
                 yield text[start : start + 3]
+            yield reply
         finally:
             self.closed += 1

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import Agent, Conversation, respond, run_chain
-from jazz_select.agent.chain.transcript import Chain, ToolResult
+from jazz_select.agent.chain.transcript import Chain, ChainText, Event, FormatRestarted, OutputText, ToolResult
 from jazz_select.errors import ChainError, ModelError
 from jazz_select.routing import Tool
 from jazz_select.routing.plans.plan import MOST_STEPS
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message, NativeCall, Reply
+from tests.unit.agent.support import StreamingModel
 from tests.unit.agent.turns import obj, selector_of, shop_of
 
 pytestmark = pytest.mark.spec("011.10")
@@ -177,3 +178,49 @@ async def test_an_answer_in_a_schema_may_be_a_tool() -> None:
     given = await respond(model, "Where is A-7?", desk.tools(), schema=schema, strategy="tool")
     assert given.value == {"state": "sent"}
     assert [each.name for each in model.tools[0]] == ["shop_find", "pay_back", "final_answer"]
+
+
+def told(events: Sequence[Event]) -> list[str]:
+    """What a reader of the answer sees: the pieces, and when all of it is void."""
+    seen: list[str] = []
+    for each in events:
+        if isinstance(each, OutputText):
+            seen.append(each.delta)
+        elif isinstance(each, FormatRestarted):
+            seen.append("VOID")
+    return seen
+
+
+async def test_an_answer_is_told_as_it_is_written_and_what_stands_beside_a_call_is_void() -> None:
+    events: list[Event] = []
+    model = StreamingModel(calls(FIND, text="I look."), "It went.", takes_tools=True)
+    given = await respond(model, "Where is A-7?", Desk().tools(), approval="never", on_event=events.append)
+    assert (given.text, model.streamed) == ("It went.", 2)
+    assert told(events) == ["I l", "ook", ".", "VOID", "It ", "wen", "t."]
+    assert [each.text for each in events if isinstance(each, ChainText)] == ["I look."]
+
+
+SPOKEN: list[Any] = [
+    pytest.param(["It is sent."], ["It ", "is ", "sen", "t."], id="an answer"),
+    pytest.param([calls(("finish_procedure", {}, "c1"), text="Done.")], ["Don", "e."], id="beside its end"),
+    pytest.param(
+        [calls(FIND, ("finish_procedure", {}, "c2"), text="Sent.")],
+        ["Sen", "t."],
+        id="beside the last call and its end",
+    ),
+    pytest.param(
+        [calls(PAY, text="I pay."), calls(("finish_procedure", {}, "c2"), text="Paid.")],
+        ["I p", "ay.", "VOID"],
+        id="beside a call that waits for a yes",
+    ),
+]
+
+
+@pytest.mark.parametrize(("replies", "expected"), SPOKEN)
+async def test_an_agent_says_what_it_writes_where_no_tool_follows(replies: list[Any], expected: list[str]) -> None:
+    registry = shop_of(("refund", ()))
+    (flow,) = registry.values()
+    vars(flow).update(tools=("shop.find", "pay_back"))
+    model = StreamingModel(*replies, takes_tools=True)
+    events = [each async for each in Agent(selector_of(registry, "refund"), Desk().tools(), model).stream("refund")]
+    assert told(events) == expected

@@ -1,11 +1,12 @@
 """Replies that are read while they are written, over HTTP, by the vendors' own clients."""
 
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import pytest
-from pydantic_ai.messages import ModelResponse, TextPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models import Model
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from jazz_select.chat.client import ChatClient, Inquiry
 from jazz_select.chat.pydantic_ai_model import PydanticAIModel
@@ -15,6 +16,7 @@ from jazz_select.threads import Deadline
 from jazz_select.values import Message, Reply
 from tests.unit.chat.loopback import Provider
 from tests.unit.chat.protocols import CALLING, INPUT_TOKENS, OUTPUT_TOKENS, Protocol
+from tests.unit.chat.test_tools_over_http import TOOLS
 
 ASK = [Message(role="user", content="Say ping.")]
 each_protocol = pytest.mark.parametrize("protocol", CALLING, ids=str)
@@ -75,3 +77,32 @@ async def test_a_model_of_ones_own_that_gives_whole_replies_gives_one_piece() ->
     assert piece == "pong"
     assert isinstance(whole, Reply)
     assert whole.text == "pong"
+
+
+@each_protocol
+@pytest.mark.spec("011.10")
+async def test_tools_go_along_and_plainer_where_they_are_refused(protocol: Protocol, provider: Provider) -> None:
+    """The second request is the call without a stream, the third one of it with plainer schemas."""
+    provider.says("ping and pong")
+    async with aclosing(PydanticAIModel(protocol.model)) as model:
+        *pieces, whole = [each async for each in model.stream(ASK, tools=TOOLS)]
+        (sent,) = provider.requests
+        assert [each["name"] for each in protocol.tools(sent)] == ["look_up", "cancel"]
+        assert pieces == ["ping a", "nd pong"]
+        provider.refuses_once = (400, protocol.failure("", "look_up: no pattern"))
+        *pieces, whole = [each async for each in model.stream(ASK, tools=TOOLS)]
+    assert pieces == ["ping and pong"]
+    assert isinstance(whole, Reply)
+    assert whole.text == "ping and pong"
+
+
+async def test_calls_come_in_the_whole() -> None:
+    async def write(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | DeltaToolCalls]:
+        yield "I look."
+        yield {0: DeltaToolCall(name="look_up", json_args='{"order": "7"}', tool_call_id="c1")}
+
+    model = PydanticAIModel(FunctionModel(stream_function=write))
+    piece, whole = [each async for each in model.stream(ASK, tools=TOOLS)]
+    assert piece == "I look."
+    assert isinstance(whole, Reply)
+    assert (whole.text, [each.name for each in whole.tool_calls]) == ("I look.", ["look_up"])
