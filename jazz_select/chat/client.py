@@ -257,10 +257,7 @@ class ChatClient:
         whole = Reply(text="", model=self.name)
         async with self._calls.admitted(call):
             with span(self.name, "chat") as chat:
-                given: dict[str, Any] = {"schema": question.schema if self.takes_schema else None}
-                if question.tools and self.takes_tools:
-                    given["tools"] = question.tools
-                deltas = model.stream(question.messages, **given)
+                deltas = model.stream(question.messages, **self._beside(question))
                 try:
                     async for delta in deltas:
                         if call.left:
@@ -284,16 +281,16 @@ class ChatClient:
         if self._owned and close is not None:
             await close()
 
+    def _beside(self, question: Inquiry) -> dict[str, Any]:
+        """What goes along with the messages: tools and a schema, each where there is one and the model takes it."""
+        tools = {"tools": question.tools} if question.tools and self.takes_tools else {}
+        return {**tools, "schema": question.schema} if question.schema is not None and self.takes_schema else tools
+
     async def _once(self, question: Inquiry) -> ChatReply:
-        """One call. Tools go along where there are any; else the schema, where the model takes one."""
-        model, messages, schema = self._model, question.messages, question.schema
+        """One call."""
+        messages = question.messages
         with span(self.name, "chat") as chat:
-            if question.tools and takes_tools(model):
-                reply = await model.complete(messages, tools=question.tools)
-            elif schema is not None and takes_schema(model):
-                reply = await model.complete(messages, schema=schema)
-            else:
-                reply = await model.complete(messages)
+            reply = await self._model.complete(messages, **self._beside(question))
             _note(chat, messages, reply)
         return chat_reply_of(reply)
 

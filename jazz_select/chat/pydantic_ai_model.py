@@ -84,6 +84,7 @@ class PydanticAIModel:
         self._settings: ModelSettings = {**plain_settings(built, given, max_retries), **(settings or {})}
         self._takes_schema = _supports(built, "supports_json_schema_output", otherwise=False)
         self._takes_tools = _supports(built, "supports_tools", otherwise=True)
+        self._takes_both = _supports(built, "google_supports_tool_combination", otherwise=True)
         self._plain_tools = False
         self.name = self._homes.name
 
@@ -110,7 +111,7 @@ class PydanticAIModel:
         cannot work as configured.
         """
         theirs = to_model_messages(messages)
-        sent = schema if self._takes_schema else None
+        sent = self._sent(schema, tools)
         limit = asyncio.timeout(self._deadline_s)
         try:
             async with limit:
@@ -120,6 +121,10 @@ class PydanticAIModel:
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise self._failed(error, sent) from error
         return self._noted(to_reply(response, model=self.name), tools)
+
+    def _sent(self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]) -> Mapping[str, Any] | None:
+        """The schema, where the provider takes one, and beside tools at that."""
+        return schema if self._takes_schema and (self._takes_both or not tools) else None
 
     def _noted(self, reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
         return replace(reply, notes=(_PLAINER,)) if tools and self._plain_tools else reply
@@ -137,7 +142,7 @@ class PydanticAIModel:
         """
         from pydantic_ai.direct import model_request_stream
 
-        sent = schema if self._takes_schema else None
+        sent = self._sent(schema, tools)
         parameters = to_parameters(sent, tools, plain=self._plain_tools)
         written = model_request_stream(
             self._homes.here(),

@@ -62,6 +62,7 @@ _NATIVE: Final = (
     ' Answer every time with one JSON object: {{"tool_calls": [...]}}, or, when you know the answer, '
     '{{"' + FINAL + '": ...}} where the answer has this JSON Schema: {schema}'
 )
+_BESIDE_TOOLS: Final = " When you know the answer, give it as JSON that is valid against this JSON Schema: {schema}"
 _CALLS: Final[Mapping[str, Any]] = {
     "type": "array",
     "items": {
@@ -88,6 +89,7 @@ class SchemaInLoop:
         offered: The tools that the model is shown.
         output: The schema, where it takes part.
         wire: What is sent along on every turn.
+        beside_tools: Whether that is the schema of the answer alone, beside tools in the provider's own form.
         instructions: What the model is told of it.
         notes: What was degraded.
     """
@@ -95,13 +97,14 @@ class SchemaInLoop:
     offered: tuple[Tool, ...]
     output: OutputSchema | None = None
     wire: Mapping[str, Any] | None = None
+    beside_tools: bool = False
     instructions: str = ""
     notes: tuple[str, ...] = field(default=())
 
     @property
     def last(self) -> str:
         """What the model is told before its last turn."""
-        how = "in plain text" if self.output is None else f"by {FINAL}"
+        how = "in plain text" if self.output is None else "in the schema" if self.beside_tools else f"by {FINAL}"
         return _LAST.format(how)
 
     def is_final(self, text: str) -> bool:
@@ -113,6 +116,8 @@ class SchemaInLoop:
         """The answer in a reply to a turn that carried the schema."""
         if self.output is None or self.wire is None:
             return None
+        if self.beside_tools:
+            return text.strip() if self.is_final(text) else None
         for value in reversed(embedded(text)):
             said = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
             if FINAL in said and not said.get("tool_calls") and not self.output.check(said[FINAL]).problem:
@@ -145,6 +150,9 @@ def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: st
         return SchemaInLoop(
             offered=offered, notes=("the schema is no object, so it cannot be a tool and is left to the end",)
         )
+    if strategy == "native" and client.takes_tools and output.has_object:
+        told = _BESIDE_TOOLS.format(schema=output.text)
+        return SchemaInLoop(offered=offered, output=output, wire=output.json, beside_tools=True, instructions=told)
     if strategy == "native":
         told = _NATIVE.format(schema=output.text)
         return SchemaInLoop(offered=offered, output=output, wire=wire_schema(output.json), instructions=told)
@@ -349,7 +357,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
                     asked = opening(loop.given, ending.offered, more, native=native)
                 return await loop.run([*asked, *loop.resumed(after)] if after is not None else asked)
 
-            native = asker.client.takes_tools and bool(ending.offered) and ending.wire is None
+            native = asker.client.takes_tools and bool(ending.offered) and (ending.wire is None or ending.beside_tools)
             if native:
                 loop.names = {name: tool.name for name, tool in shown_names(ending.offered).items()}
             try:
@@ -358,6 +366,8 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
                 if not native or asker.client.takes_tools or loop.records:
                     raise
                 loop.anew("the provider refuses these tools: they are told of in the text")
+                loop.ending = ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
+                more = f"{ending.instructions}{last}"
                 chain = await begun()
             if traced is not None:
                 traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": options.strategy})
@@ -475,7 +485,7 @@ class _Loop:
         text = said.text or ""
         if not self.ending.offered:
             return await self._answered(text), []
-        final = self.ending.final_of(text)
+        final = None if said.calls else self.ending.final_of(text)
         if final is not None:
             return await self._answered(final, final=final), []
         read = self._native(said) if said.calls and self.names else self._read(text)

@@ -180,6 +180,17 @@ async def test_an_answer_in_a_schema_may_be_a_tool() -> None:
     assert [each.name for each in model.tools[0]] == ["shop_find", "pay_back", "final_answer"]
 
 
+async def test_the_last_text_may_be_the_answer_in_the_schema() -> None:
+    """The provider holds it to the schema in the calls that carry the tools, and no call is made for it alone."""
+    schema = {"type": "object", "properties": {"state": {"type": "string"}}, "required": ["state"]}
+    for last, more in (('{"state": "sent"}', ()), ("It was sent.", ('{"state": "sent"}',))):
+        model = ScriptedModel(calls(FIND), last, *more, takes_tools=True, takes_schema=True)
+        given = await respond(model, "Where is A-7?", Desk().tools(), schema=schema, strategy="native")
+        assert given.value == {"state": "sent"}
+        assert model.schemas == [schema] * (2 + len(more))
+        assert [len(each) for each in model.tools] == [2, 2, *[0] * len(more)]
+
+
 def told(events: Sequence[Event]) -> list[str]:
     """What a reader of the answer sees: the pieces, and when all of it is void."""
     seen: list[str] = []

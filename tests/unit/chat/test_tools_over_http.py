@@ -129,3 +129,18 @@ async def test_a_schema_that_is_refused_plain_too_is_an_error(provider: Provider
         with pytest.raises(ModelError, match="look_up"):
             await model.complete(ASK, tools=TOOLS)
     assert len(provider.requests) == 2
+
+
+@pytest.mark.spec("011.10")
+@each_protocol
+async def test_a_schema_goes_along_with_tools_where_the_provider_takes_both(
+    protocol: Protocol, provider: Provider
+) -> None:
+    schema = {"type": "object", "properties": {"state": {"type": "string"}}, "required": ["state"]}
+    async with aclosing(PydanticAIModel(protocol.model)) as model:
+        await model.complete(ASK, tools=TOOLS, schema=schema)
+        await model.complete(ASK, schema=schema)
+    both, alone = provider.requests
+    assert [each["name"] for each in protocol.tools(both)] == ["look_up", "cancel"]
+    assert protocol.schema(alone) is not None
+    assert protocol.schema(both) == (None if protocol is GENERATE else protocol.schema(alone))  # an older Gemini
