@@ -21,6 +21,7 @@ from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
 from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_broad, related, request_key, words_of
 from jazz_select.evaluation.corrections import to_the_nearest
 from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import Encoder, indexable, spoken_name
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
@@ -127,7 +128,9 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Neighbours | None:
         numbers=numbers,
         cosines=dense,
         scores=together(standing_out(dense), standing_out(words)),
-        texts=_unit(np.stack([examples[judged[each.flow].name][at] for each, at in zip(heard, numbers, strict=True)])),
+        texts=unit_rows(
+            np.stack([examples[judged[each.flow].name][at] for each, at in zip(heard, numbers, strict=True)])
+        ),
         prototypes=catalogue.prototypes,
         described=_described(judged, examples, encoder),
         related=links,
@@ -144,14 +147,10 @@ def _embedded(flows: Sequence[BaseFlow], encoder: Encoder) -> tuple[dict[str, Ve
 
 
 def _described(flows: Sequence[BaseFlow], examples: Mapping[str, Vectors], encoder: Encoder) -> Floats:
-    means = _unit(np.stack([examples[flow.name].mean(axis=0) for flow in flows]))
+    means = unit_rows(np.stack([examples[flow.name].mean(axis=0) for flow in flows]))
     said = [indexable(flow.description or flow.condition or flow.name) for flow in flows]
     rows = encoder.of_stage(0, encoder.embed([text[:_MOST_SAID] for text in said]))
     return standing_out(rows @ means.T)
-
-
-def _unit(rows: Vectors) -> Vectors:
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
 
 
 def nearness(asked: Neighbours, places: Places) -> Iterator[Finding]:
@@ -460,7 +459,7 @@ class Field:
         vectors, found = self._vectors(texts), dict[int, str]()
         scores, places = self._scores(texts, vectors), {flow.name: place for place, flow in enumerate(self._flows)}
         least = max(_LEAST_BEHIND, _BEHIND * len(self._flows))
-        for place, (row, vector) in enumerate(zip(scores, _unit(vectors), strict=True)):
+        for place, (row, vector) in enumerate(zip(scores, unit_rows(vectors), strict=True)):
             own = float(row[[places[name] for name in labels[place]]].max())
             best = self._flows[int(row.argmax())].name
             if row.max() - own <= _FAR or (row > own).sum() < least or not self.holds(best):

@@ -17,6 +17,7 @@ from jazz_select.evaluation.checks.nearness import Neighbours, ask
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import flow_data
+from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import Encoder
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
@@ -114,8 +115,7 @@ def _prototypes(flows: Sequence[BaseFlow], encoder: Encoder) -> Vectors:
     cards = [flow.card() for flow in flows]
     rows = encoder.rows(cards)
     own = {card.id: encoder.of_stage(0, rows[card.id]) for card in cards}
-    found = LeaveOneOut(cards, own, encoder.lexical).prototypes
-    return found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
+    return unit_rows(LeaveOneOut(cards, own, encoder.lexical).prototypes)
 
 
 def _first(asked: Neighbours) -> npt.NDArray[np.int_]:
