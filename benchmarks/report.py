@@ -236,6 +236,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "prefix": ("prefix", report_prefix.prefix_table),
     "prefix-cost": ("prefix", report_prefix.prefix_cost_table),
     "prefix-provenance": ("prefix", provenance),
+    "dialects": ("dialects", report_prefix.dialects_table),
+    "dialects-provenance": ("dialects", provenance),
     "bounds": ("bounds", report_bounds.bounds_table),
     "bounds-provenance": ("bounds", provenance),
     "recall-provenance": ("recall", provenance),

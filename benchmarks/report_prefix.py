@@ -58,6 +58,24 @@ def prefix_cost_table(found: Sequence[rows.Row]) -> str:
     return markdown(header, body, words=(0, 1))
 
 
+def dialects_table(found: Sequence[rows.Row]) -> str:
+    """One line for each kind of prompt, form of calls and way to make prompts."""
+    header = ("prompt", "calls of tools", "narrowing", "prompts", "tokens, mean", "in common")
+    body = [
+        (
+            CALLED.get(kind, kind),
+            row["form"],
+            row["narrowing"],
+            f"{row['calls']:,}",
+            f"{row['tokens'] / row['calls']:,.0f}",
+            f"{percent(row['prefix'])} %",
+        )
+        for (kind,), its in sorted(by(found, "kind"), key=lambda group: -group[1][0]["calls"])
+        for row in sorted(its, key=lambda row: (row["narrowing"], row["form"]))
+    ]
+    return markdown(header, body, words=(0, 1, 2))
+
+
 def cost(row: rows.Row, price: float) -> float:
     """What a prompt costs on average, in tokens that are read anew, where one from the cache costs so much of one."""
     return (row["tokens"] - (1 - price) * row["served"]) / row["prompts"]
