@@ -27,6 +27,18 @@ def test_a_planted_fault_is_found(tmp_path: Path, clean: Clean, kind: str) -> No
 
 
 @pytest.mark.spec("007.1")
+@pytest.mark.parametrize("seed", [2, 3, 4])
+@pytest.mark.parametrize("clean", CATALOGUES.values(), ids=CATALOGUES)
+def test_a_flow_whose_examples_all_lie_with_others_is_told_by_all_of_them_together(
+    tmp_path: Path, clean: Clean, seed: int
+) -> None:
+    """Each of them alone is near enough to its flow to be one of its own, where those of a flow vary as here."""
+    fault = planted(clean, "thief", seed)
+    found = found_in(clean, fault.flows, fault.cases, tmp_path, tools=False)
+    assert {"greedy-flow", "unreachable-flow"} & {each.code for each in found if fault.flow in each.flows}
+
+
+@pytest.mark.spec("007.1")
 @pytest.mark.parametrize("clean", CATALOGUES.values(), ids=CATALOGUES)
 def test_catalogues_that_are_in_order_raise_hardly_an_alarm(tmp_path: Path, clean: Clean) -> None:
     assert len(alarms(clean, tmp_path)) <= 0.05 * len(clean.flows)
