@@ -327,7 +327,8 @@ def _declares(schema: Any) -> bool:
     """Whether an object that is one of this schema's has properties that are told."""
     if not is_dict(schema):
         return False
-    below = [*schema.get("allOf", []), *schema.get("oneOf", []), *schema.get("dependentSchemas", {}).values()]
+    below = [each for keyword in ("allOf", "anyOf", "oneOf") for each in schema.get(keyword, [])]
+    below += schema.get("dependentSchemas", {}).values()
     below += [schema[each] for each in ("if", "then", "else") if each in schema]
     return bool(schema.get("properties")) or any(map(_declares, below))
 
