@@ -26,6 +26,8 @@ _PLAIN: Final = ("type", "description")
 """What every provider takes in the schema of an input."""
 DECISION_PROVIDERS: Final = frozenset({"google-decisions", "openai-decisions", "system-one", "typesafe"})
 """The providers of pydantic-ai that serve decision models alone."""
+_CANNOT_STREAM: Final = (NotImplementedError, AssertionError)
+"""What is raised where a model of one's own gives whole replies alone: in general, and of a `FunctionModel`."""
 _PLAINER = "the provider refuses the schema of a tool, so tools are told plainer"
 _UNSTREAMED_TOKENS = 16_384
 """What pydantic-ai asks for where it does not know a model's limit; it lowers this to the limit of those it knows."""
@@ -165,7 +167,7 @@ class PydanticAIModel:
             raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
         except Exception as error:
             # A model of one's own may give whole replies alone; whether the tools were refused, `complete` finds out.
-            if not isinstance(error, NotImplementedError) and not (tools and is_refused(error)):
+            if not isinstance(error, _CANNOT_STREAM) and not (tools and is_refused(error)):
                 raise self._failed(error, sent) from error
             reply = await self.complete(messages, schema=schema, tools=tools)
             yield reply.text

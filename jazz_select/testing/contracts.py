@@ -15,7 +15,7 @@ def test_my_embedder_keeps_the_contract() -> None:
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from copy import deepcopy
 from typing import Any, TypeVar, cast
 
@@ -26,9 +26,11 @@ from jazz_select.ports import (
     ChatModel,
     ClaimStore,
     Embedder,
+    StreamingChatModel,
     StructuredChatModel,
     ToolCallingModel,
     Vectors,
+    streams,
     takes_schema,
     takes_tools,
 )
@@ -165,12 +167,13 @@ async def check_cancellation(
 
 
 async def check_chat_model(model: ChatModel) -> None:
-    """Check a chat model that works; it is called five to ten times, so a scripted one needs `repeat=True`.
+    """Check a chat model that works; it is called five to thirteen times, so a scripted one needs `repeat=True`.
 
     It answers a conversation with a `Reply`, leaves the messages alone, can be called
     concurrently, and lets `asyncio.CancelledError` through. Where it `takes_schema`, it
     answers with and without one, and leaves the schema alone. Where it `takes_tools`, it answers
-    with and without them, and hears of calls and their results. What it says does not matter.
+    with and without them, and hears of calls and their results. Where it streams, it gives pieces of
+    text, and at most one `Reply`, last. What it says does not matter.
     """
     messages = list(_CONVERSATION)
     as_reply(await _complete(model, messages))
@@ -185,6 +188,8 @@ async def check_chat_model(model: ChatModel) -> None:
     require_kind(getattr(model, "takes_tools", False), bool, "takes_tools must be a bool")
     if takes_tools(model):
         await _check_tools(model)
+    if streams(model):
+        await _check_stream(model)
 
 
 def check_embedder(embedder: Embedder) -> None:
@@ -250,6 +255,19 @@ async def _check_tools(model: ToolCallingModel) -> None:
     as_reply(await model.complete(_CALLED, tools=tools))
     require(tools == _TOOLS, "complete() must leave the tools as they are")
     require(not as_reply(await model.complete(_CONVERSATION, tools=())).tool_calls, "without tools nothing is called")
+
+
+async def _check_stream(model: StreamingChatModel) -> None:
+    stream = cast("Callable[..., AsyncIterator[object]]", model.stream)
+    given: list[dict[str, Any]] = [{}]
+    given += [{"schema": deepcopy(_SCHEMA)}] * (getattr(model, "takes_schema", False) is True)
+    given += [{"tools": deepcopy(_TOOLS)}] * (getattr(model, "takes_tools", False) is True)
+    for options in given:
+        pieces = [piece async for piece in stream(_CONVERSATION, **options)]
+        if pieces and isinstance(pieces[-1], Reply):
+            as_reply(pieces.pop())
+        for piece in pieces:
+            require_kind(piece, str, "stream() must give pieces of text, and a Reply only as the last")
 
 
 async def _complete(model: ChatModel, messages: Sequence[Message]) -> object:

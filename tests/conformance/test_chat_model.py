@@ -1,7 +1,7 @@
 """Every chat model this library makes keeps the port's contract; models that break it are found out."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -93,6 +93,20 @@ def strip(schema: dict[str, Any]) -> Reply:
     return Reply(text="x")
 
 
+class Streaming(Structured):
+    """Writes this."""
+
+    takes_schema = False
+
+    def __init__(self, *pieces: object) -> None:
+        super().__init__(strip)
+        self._pieces = pieces
+
+    async def stream(self, messages: Sequence[Message], *, schema: object = None) -> AsyncIterator[Any]:
+        for piece in self._pieces:
+            yield piece
+
+
 async def meddle(messages: Sequence[Message]) -> Reply:
     cast("list[Message]", messages).pop()
     return Reply(text="x")
@@ -125,6 +139,8 @@ async def translate_cancelling(_: Sequence[Message]) -> Reply:
         pytest.param(Structured(strip), "leave the schema", id="changes the schema"),
         pytest.param(Undecided(strip), "takes_schema must be a bool", id="a schema perhaps"),
         pytest.param(Broken(meddle), "leave the messages", id="changes the messages"),
+        pytest.param(Streaming("a", 1), "pieces of text", id="writes a number"),
+        pytest.param(Streaming(Reply(text="a"), "a"), "pieces of text", id="writes on after the whole"),
         pytest.param(Broken(translate_cancelling), "cancelled, complete", id="translates cancelling"),
     ],
 )

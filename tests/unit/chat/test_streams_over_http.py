@@ -68,11 +68,13 @@ async def test_what_fails_later_is_an_error_and_no_piece_is_told_twice(protocol:
     assert heard == ["ping a"]
 
 
-async def test_a_model_of_ones_own_that_gives_whole_replies_gives_one_piece() -> None:
-    class Whole(FunctionModel):
-        request_stream = Model.request_stream  # as every model has it that says nothing of its own
+class Whole(FunctionModel):
+    request_stream = Model.request_stream  # as every model has it that says nothing of its own
 
-    model = PydanticAIModel(Whole(lambda messages, info: ModelResponse(parts=[TextPart("pong")])))
+
+@pytest.mark.parametrize("kind", [Whole, FunctionModel])
+async def test_a_model_of_ones_own_that_gives_whole_replies_gives_one_piece(kind: type[FunctionModel]) -> None:
+    model = PydanticAIModel(kind(lambda messages, info: ModelResponse(parts=[TextPart("pong")])))
     piece, whole = [each async for each in model.stream(ASK)]
     assert piece == "pong"
     assert isinstance(whole, Reply)
