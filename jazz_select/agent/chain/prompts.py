@@ -188,7 +188,7 @@ def _tool_line(tool: Tool, *, is_brief: bool) -> str:
 def offered_tool(name: str, tool: Tool) -> OfferedTool:
     """A tool in the provider's own form: with what it does to the world behind its description."""
     told = " ".join((tool.description, *(f"({each})" for each in told_effect(tool))))
-    return OfferedTool(name=name, description=told, schema=input_schema(tool))
+    return OfferedTool(name=name, description=told, schema=told_schema(input_schema(tool)))
 
 
 def told_effect(tool: Tool) -> tuple[str, ...]:

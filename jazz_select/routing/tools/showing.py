@@ -11,7 +11,6 @@ from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError, ToolError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import as_json
-from jazz_select.routing.schemas.fields import told_schema
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 
@@ -107,7 +106,7 @@ def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = 
 def input_schema(tool: Tool) -> dict[str, Any]:
     """What a tool takes, as a schema of an object, which is all that providers take."""
     try:
-        own: dict[str, Any] = told_schema(as_json(dict(tool.input_schema)))
+        own: dict[str, Any] = as_json(dict(tool.input_schema))
     except TypeError as error:
         problem = "its input_schema cannot be written as JSON; correct it, or leave the tool out"
         raise ToolError(tool.name, problem) from error
