@@ -261,8 +261,8 @@ class Lexical:
         """
         self.language = language.strip().lower()
         try:
-            self._all = _bm25(self.language, stop_words=False)
-            self._content = _bm25(self.language, stop_words=True)
+            self._all = bm25(self.language, stop_words=False)
+            self._content = bm25(self.language, stop_words=True)
         except ValueError as error:
             msg = f"no such language for the lexical arm: {language!r}. Use english, german, french … or none."
             raise ConfigError(msg) from error
@@ -330,7 +330,12 @@ class Lexical:
         return tuple(self._all.embed_query(word).indices), bool(self._content.embed_query(word).indices)
 
 
-def _bm25(language: str, *, stop_words: bool) -> "qe.Bm25":
+def bm25(language: str, *, stop_words: bool) -> "qe.Bm25":
+    """What weighs the words of a language; `stop_words`: those are left out.
+
+    Raises:
+        ValueError: The engine has no such language.
+    """
     import qdrant_edge as qe
 
     tokenizer = qe.TokenizerType.Multilingual

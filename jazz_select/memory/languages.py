@@ -1,19 +1,25 @@
 """Which language a text shows itself to be in: by its script, and by the little words that the lexical arm knows."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import cache
-from typing import Final
+from functools import cache, lru_cache
+from itertools import islice
+from typing import Any, Final
 from unicodedata import name as character_name
 
-from jazz_select.memory.encoder import Lexical
+from jazz_select.memory.encoder import bm25
 
 _LANGUAGES: Final = (
     *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "swedish", "danish", "finnish"),
     *("norwegian", "hungarian", "romanian", "turkish"),
 )
 """Those of the lexical arm that are written in Latin letters."""
-_READ: Final = 2_000
+_READ, _MOST_WORDS, _LONGEST_WORD = 2_000, 48, 12
+"""Characters of a text, different words of a request, and letters of a little word: a request is read at once, on the
+event loop."""
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_REMEMBERED: Final = 1 << 14
 
 
 def little_words(text: str, words: Iterable[str]) -> Counter[str]:
@@ -32,16 +38,17 @@ def little_words(text: str, words: Iterable[str]) -> Counter[str]:
 
 def is_in_another(text: str, language: str) -> bool:
     """Whether a text shows itself to be in another language than this one; False where its words do not tell."""
-    counts = little_words(text, text[:_READ].casefold().split())
+    words = dict.fromkeys(word for word in _WORD.findall(text[:_READ].casefold()) if len(word) <= _LONGEST_WORD)
+    counts = little_words(text, islice(words, _MOST_WORDS))
     return bool(counts) and counts[language] < max(counts.values())
 
 
 @cache
-def _readers() -> dict[str, Lexical]:
-    return {language: Lexical(language) for language in _LANGUAGES}
+def _readers() -> dict[str, Any]:
+    return {language: bm25(language, stop_words=True) for language in _LANGUAGES}
 
 
-@cache
+@lru_cache(_REMEMBERED)
 def _little_in(word: str) -> tuple[str, ...]:
     """The languages of which this is one of the little words that say nothing by themselves."""
-    return tuple(language for language, reader in _readers().items() if not reader.content_words(word))
+    return tuple(language for language, reader in _readers().items() if not reader.embed_query(word).indices)
