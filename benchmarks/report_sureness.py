@@ -129,8 +129,10 @@ def scale_table(found: Sequence[rows.Row]) -> str:
     """What size costs."""
     header = (
         "flows",
+        "embedder",
         "sync cold",
         "unchanged",
+        "one flow changed, next process",
         "recall p50 / p99",
         "bare embedding + engine p50",
         "ratio",
@@ -140,17 +142,19 @@ def scale_table(found: Sequence[rows.Row]) -> str:
     body = [
         (
             f"{row['flows']:,}",
+            row["embedder"],
             f"{row['cold_s']:.2f} s",
             f"{row['unchanged_s']:.2f} s",
+            f"{row['changed_s']:.2f} s" if "changed_s" in row else "–",
             f"{row['recall_ms']['p50']:.3f} / {row['recall_ms']['p99']:.3f} ms",
-            f"{row['bare_ms']['p50']:.3f} ms",
-            f"{row['recall_ms']['p50'] / row['bare_ms']['p50']:.2f}",
+            f"{row['bare_ms']['p50']:.3f} ms" if row["bare_ms"] else "–",
+            f"{row['recall_ms']['p50'] / row['bare_ms']['p50']:.2f}" if row["bare_ms"] else "–",
             f"{row['memory_mb']} MB",
             f"{row['disk_mb']} MB",
         )
-        for row in sorted(found, key=lambda row: row["flows"])
+        for row in sorted(found, key=lambda row: (row["flows"], row["embedder"]))
     ]
-    return markdown(header, body, words=())
+    return markdown(header, body, words=(1,))
 
 
 def intents_table(found: Sequence[rows.Row]) -> str:

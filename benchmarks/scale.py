@@ -27,8 +27,8 @@ from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.memory.recall import ARM_DEPTH
 
 KEY = ("flows", "embedder")
-SIZES = (100, 1_000, 10_000)
-LARGE = 100_000
+SIZES = ((100, "static"), (1_000, "static"), (1_000, "minilm"), (10_000, "static"))
+LARGE = (100_000, "static")
 _ASKED = 500
 
 
@@ -46,13 +46,14 @@ def catalogue(data: Path, size: int) -> tuple[list[Entry], list[str], str]:
     return entries, [request.text for request in pieces.requests[:_ASKED]], pieces.sha256
 
 
-async def measured(data: Path, size: int) -> rows.Row:
+async def measured(data: Path, size: int, embedder: str) -> rows.Row:
     """One size, in this process: `main` gives each a fresh one."""
     entries, requests, sha256 = catalogue(data, size)
     registry = registry_of(entries)
     before = _resident()
     with TemporaryDirectory(prefix="jazz-bench-") as folder:
-        async with await ProceduralMemory.open(Path(folder) / "index", embedder="static") as memory:
+        index = Path(folder) / "index"
+        async with await ProceduralMemory.open(index, embedder=embedder) as memory:
             cold = await _seconds(memory, registry)
             unchanged = await _seconds(memory, registry)
             recall: list[float] = []
@@ -62,20 +63,36 @@ async def measured(data: Path, size: int) -> rows.Row:
                 recall.append(perf_counter() - start)
             used = _resident() - before
             disk = _on_disk(folder)
-    bare = _bare(entries, requests)
+        changed = _in_a_process(data, size, embedder, "--index", str(index))
+    bare = _bare(entries, requests) if embedder == "static" else []
     return {
         "flows": size,
-        "embedder": "static",
+        "embedder": embedder,
         "dataset": "clinc150 pieces",
         "data": sha256,
         "requests": len(requests),
         "cold_s": round(cold, 2),
         "unchanged_s": round(unchanged, 3),
+        "changed_s": changed["changed_s"],
         "recall_ms": rows.rounded({f"p{share}": 1e3 * percentile(recall, share / 100) for share in (50, 99)}, 3),
-        "bare_ms": rows.rounded({"p50": 1e3 * percentile(bare, 0.5)}, 3),
+        "bare_ms": rows.rounded({"p50": 1e3 * percentile(bare, 0.5)}, 3) if bare else None,
         "memory_mb": round(used / 1e6),
         "disk_mb": round(disk / 1e6),
     }
+
+
+async def changed(data: Path, size: int, embedder: str, index: Path) -> rows.Row:
+    """What the sync of a process that begins with it takes, where one flow of this index has changed."""
+    first, *others = catalogue(data, size)[0]
+    registry = registry_of([replace(first, examples=(*first.examples, "something else")), *others])
+    async with await ProceduralMemory.open(index, embedder=embedder) as memory:
+        return {"changed_s": round(await _seconds(memory, registry), 3)}
+
+
+def _in_a_process(data: Path, size: int, embedder: str, *more: str) -> rows.Row:
+    given = ["--data", str(data), "--one", str(size), "--embedder", embedder, *more]
+    command = [sys.executable, "-m", "benchmarks.scale", *given]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
 
 
 async def _seconds(memory: ProceduralMemory, registry: object) -> float:
@@ -117,17 +134,19 @@ def main(
     *,
     large: Annotated[bool, typer.Option("--large", help="100,000 flows as well.")] = False,
     one: Annotated[int, typer.Option(hidden=True)] = 0,
+    embedder: Annotated[str, typer.Option(hidden=True)] = "static",
+    index: Annotated[Path | None, typer.Option(hidden=True)] = None,
     unclean: Unclean = False,
 ) -> None:
     """Measure each size in a process of its own, and store the rows."""
     folder = data_folder(data)
     if one:
-        typer.echo(json.dumps(asyncio.run(measured(folder, one))))
+        run = measured(folder, one, embedder) if index is None else changed(folder, one, embedder, index)
+        typer.echo(json.dumps(asyncio.run(run)))
         return
     console, book = Console(), opened_book("scale", KEY, look=unclean)
-    for size in (*SIZES, *((LARGE,) if large else ())):
-        command = [sys.executable, "-m", "benchmarks.scale", "--data", str(folder), "--one", str(size)]
-        row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)  # noqa: S603
+    for size, each in (*SIZES, *((LARGE,) if large else ())):
+        row = _in_a_process(folder, size, each)
         book.store(row)
         console.print(row)
 

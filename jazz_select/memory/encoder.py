@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from jazz_select.errors import ConfigError, EmbeddingError
 from jazz_select.memory.engines.stored_points import SYNCED, Layout
+from jazz_select.memory.text_vectors import VectorFile, embedded
 from jazz_select.ports import BatchEmbedder, Embedder, FlowPoint, SparseVector, Vectors, stages_of
 from jazz_select.values import FlowCard
 
@@ -350,9 +351,10 @@ def bm25(language: str, *, stop_words: bool) -> "qe.Bm25":
 class Encoder:
     """An embedder and the lexical settings: together they make the layout of an index."""
 
-    def __init__(self, embedder: Embedder, lexical: Lexical) -> None:
-        """Join them."""
+    def __init__(self, embedder: Embedder, lexical: Lexical, vectors: VectorFile | None = None) -> None:
+        """Join them; `vectors` keeps those of a catalogue's texts from one process to the next."""
         self.embedder = embedder
+        self._vectors = vectors
         self.stages = stages_of(embedder)
         """The embedders that it is made of: each has a vector of its own in every flow."""
         self.dims = tuple(stage.dim for stage in self.stages)
@@ -367,16 +369,11 @@ class Encoder:
         return hashlib.sha256("\x1f".join(parts).encode(errors="replace")).hexdigest()[:32]
 
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
-        """Flow id to the vectors of its texts, those of several stages side by side.
-
-        Each stage is called once for all distinct texts.
-        """
+        """Flow id to the vectors of its texts, those of several stages side by side."""
         texts = {card.id: dense_texts(card) for card in cards}
-        places = {
-            text: place for place, text in enumerate(dict.fromkeys(each for all_ in texts.values() for each in all_))
-        }
-        vectors = self.embed(list(places))
-        return {flow: vectors[[places[text] for text in group]] for flow, group in texts.items()}
+        vectors = self._embedded([text for group in texts.values() for text in group], self._vectors)
+        ends = np.cumsum([len(group) for group in texts.values()])
+        return dict(zip(texts, np.split(vectors, ends[:-1]), strict=True)) if texts else {}
 
     def points(
         self, agent_id: str, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], *, synced: bool = False
@@ -420,12 +417,18 @@ class Encoder:
         return [row if row.any() else None for row in rows]
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row per text: the vectors of all stages side by side.
+        """One row per text: the vectors of all stages side by side. No text is embedded twice by a process.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
-        return np.hstack([_called(each, partial(each.embed, texts), (len(texts), each.dim)) for each in self.stages])
+        return self._embedded(texts, None)
+
+    def _embedded(self, texts: Sequence[str], file: VectorFile | None) -> Vectors:
+        def embed(stage: Embedder, new: Sequence[str]) -> Vectors:
+            return _called(stage, partial(stage.embed, new), (len(new), stage.dim))
+
+        return np.hstack([embedded(stage, partial(embed, stage), texts, file) for stage in self.stages])
 
 
 def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, ...]) -> Vectors:

@@ -19,6 +19,7 @@ from jazz_select.memory.fit.model import UNREAD, RecallModel
 from jazz_select.memory.recall import Retriever, nothing_indexed
 from jazz_select.memory.requests import RecallScope, check_texts
 from jazz_select.memory.sync import IndexWriter, SyncReport
+from jazz_select.memory.text_vectors import VectorFile
 from jazz_select.ports import Capability, Embedder, FlowStore
 from jazz_select.threads import in_thread
 from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult
@@ -250,8 +251,10 @@ class ProceduralMemory:
             raise ConfigError(msg)
         from jazz_select.memory.embedders.known_embedders import open_embedder
 
-        encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language)))
-        if not path_or_memory or str(path_or_memory) == ":memory:":
+        folder = Path(path_or_memory) if path_or_memory and str(path_or_memory) != ":memory:" else None
+        vectors = None if folder is None else VectorFile(folder)
+        encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language), vectors))
+        if folder is None:
             from jazz_select.memory.engines.qdrant_server import IN_MEMORY, RemoteStore, connect, wired
 
             client = connect(url or None, api_key)
@@ -262,7 +265,7 @@ class ProceduralMemory:
         else:
             from jazz_select.memory.engines.edge import open_edge_store
 
-            store = await open_edge_store(Path(path_or_memory), encoder.layout)
+            store = await open_edge_store(folder, encoder.layout)
         return cls(store, encoder)
 
     async def __aenter__(self) -> Self:

@@ -1,6 +1,5 @@
 """A sync: the plan of what is created, updated and deleted, and the writer that carries it out and fits recall."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +17,8 @@ from jazz_select.text import one_line
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
-BATCH = 256
+BATCH, SLOW_BATCH = 256, 32
+"""Flows that are written together; of a transformer fewer, so that the progress of a sync is seen."""
 SAMPLE, SLOW_SAMPLE = 2_000, 600
 """Flows that recall is fitted to, where there are more; fewer where each text takes a transformer."""
 ProgressCallback = Callable[[int, int], None]
@@ -26,8 +26,6 @@ Cases = Sequence[tuple[str, str]]
 _MANY_DELETED = 5
 """Up to so many flows a sync deletes without being told that it may."""
 _KINDS_TOLD = 3
-_MOST_BYTES = 16 << 20
-"""Of vectors that are kept from one sync to the next: of some thousand flows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +137,6 @@ class IndexWriter:
         """Write to this store with this encoder."""
         self._store = store
         self._encoder = encoder
-        self._last = _LastRead()
 
     async def write_one(self, agent_id: str, card: FlowCard) -> None:
         """Write a flow, and let its names be known."""
@@ -202,11 +199,9 @@ class IndexWriter:
             broken = [key for key in indexed.broken if key not in overwritten]
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
-            known = self._last.of(agent_id, {card.id: wanted[card.id] for card in chosen})
-            rows = known | await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
+            made = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
             await self._store.discard(agent_id, broken)
-            rows = await self._fit(agent_id, chosen, rows, catalogue_digest(wanted, cases), cases, cards)
-            self._last.keep(agent_id, {wanted[each]: vectors for each, vectors in rows.items()})
+            await self._fit(agent_id, chosen, made, catalogue_digest(wanted, cases), cases, cards)
             await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
         return _report(replace(plan, delete=gone), names, dry_run=dry_run, notes=notes)
@@ -249,10 +244,10 @@ class IndexWriter:
         kept: set[str],
     ) -> dict[str, Vectors]:
         """Write, then delete; returns the vectors of those flows to be kept, as far as they were made."""
-        total = len(plan.write)
         made: dict[str, Vectors] = {}
-        for start in range(0, total, BATCH):
-            batch = [cards[each] for each in plan.write[start : start + BATCH]]
+        total, size = len(plan.write), SLOW_BATCH if self._encoder.embedder.offload else BATCH
+        for start in range(0, total, size):
+            batch = [cards[each] for each in plan.write[start : start + size]]
             rows = await in_thread(self._encoder.rows, batch)
             points = partial(self._encoder.points, agent_id, batch, rows, synced=True)
             await self._store.upsert(await in_thread(points))
@@ -270,24 +265,23 @@ class IndexWriter:
         digest: str,
         cases: Cases,
         cards: Mapping[str, FlowCard],
-    ) -> Mapping[str, Vectors]:
-        """Fit recall where it is not fitted to this; returns the vectors of those flows, as far as they were made."""
+    ) -> None:
+        """Fit recall where it is not fitted to this."""
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
         flows = frozenset(cards)
         answers = noted.answers
         whole = noted.terms is not None and (noted.confidence is None or bool(answers and answers.errors))
         if note is not None and whole and (noted.digest, noted.flows) == (digest, flows):
-            return made
+            return
         if not chosen and note is None:
-            return made
+            return
         read = self._encoder.lexical.counted_in
         terms = await in_thread(lambda: TermCounts.of(read(card) for card in cards.values()))
         rows = {**made, **await in_thread(self._encoder.rows, [card for card in chosen if card.id not in made])}
         model = await in_thread(self._fitted, chosen, rows, digest, cases, terms)
         fitted = replace(model, flows=flows, terms=terms, labelled=len(cases))
         await self._store.write_note(agent_id, fitted.as_note())
-        return rows
 
     def _fitted(
         self,
@@ -309,26 +303,6 @@ class IndexWriter:
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):
             return fit_stages(chosen, stages, encoder.lexical, digest=digest, terms=terms)
-
-
-class _LastRead:
-    """The vectors of the flows of each agent at its last sync: what did not change since is not embedded again."""
-
-    def __init__(self) -> None:
-        self._of: OrderedDict[str, Mapping[str, Vectors]] = OrderedDict()
-
-    def of(self, agent_id: str, wanted: Mapping[str, str]) -> dict[str, Vectors]:
-        """By flow id, those of these fingerprints."""
-        known = self._of.get(agent_id, {})
-        return {flow: known[mark] for flow, mark in wanted.items() if mark in known}
-
-    def keep(self, agent_id: str, rows: Mapping[str, Vectors]) -> None:
-        """These instead of what there was, by fingerprint; agents synced longest ago are let go of."""
-        self._of.pop(agent_id, None)
-        self._of[agent_id] = dict(rows)
-        held = sum(vectors.nbytes for each in self._of.values() for vectors in each.values())
-        while held > _MOST_BYTES:
-            held -= sum(vectors.nbytes for vectors in self._of.popitem(last=False)[1].values())
 
 
 def _check(cards: Iterable[FlowCard], agent_id: str) -> None:

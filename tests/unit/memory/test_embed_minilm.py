@@ -25,7 +25,8 @@ ASKED = [
     "hi",
     "12.50",
 ]
-TEXTS = ["refund my order", "I want my money back", "the weather in Lima", "", "🙂", "a " * 5_000]
+OF_ONE_LENGTH = [f"{verb} {thing}" for verb in ("cancel", "change", "return", "find") for thing in "abcdefg"]
+TEXTS = ["refund my order", "I want my money back", "the weather in Lima", "", "🙂", "a " * 5_000, *OF_ONE_LENGTH]
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +63,6 @@ def test_its_vectors_are_those_of_the_model_as_it_was_published(minilm: Embedder
 
 def test_many_texts_are_what_each_is_by_itself(minilm: Embedder) -> None:
     np.testing.assert_array_equal(minilm.embed(ASKED), [minilm.embed_query(text) for text in ASKED])
-
-
-def test_a_document_that_is_remembered_is_what_it_was(minilm: Embedder) -> None:
-    first = minilm.embed(ASKED)
-    kept = first.copy()
-    first[:] = 0  # whoever asked may do with it what they like
-    np.testing.assert_array_equal(open_embedder("minilm").embed(ASKED), kept)
 
 
 def test_it_keeps_the_contract(minilm: Embedder) -> None:

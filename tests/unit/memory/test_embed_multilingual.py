@@ -12,7 +12,7 @@ from benchmarks.followups import own_flows
 from benchmarks.index import AGENT
 from benchmarks.languages import WRITTEN
 from jazz_select.errors import EmbeddingError, MissingExtraError
-from jazz_select.memory.embedders import multilingual
+from jazz_select.memory.embedders import known_embedders, multilingual
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.languages import is_in_another
 from jazz_select.testing import check_embedder
@@ -91,7 +91,7 @@ def test_a_vector_does_not_depend_on_the_texts_beside_it() -> None:
 
 @pytest.mark.spec("006.3")
 def test_without_its_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(multilingual, "find_spec", _nothing)
+    monkeypatch.setattr(known_embedders, "find_spec", _nothing)
     with pytest.raises(MissingExtraError, match=r"pip install .*\[multilingual\]'"):
         open_embedder("multilingual")
 
@@ -108,7 +108,7 @@ def test_a_file_that_is_not_the_one_it_was_written_for_is_refused(
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, multilingual.PACKAGE, raising=False)
     with pytest.raises(EmbeddingError, match=r"has SHA-256 [0-9a-f]{64}, not 0db566fd"):
-        open_embedder("multilingual")
+        multilingual.MultilingualEmbedder()
 
 
 def _nothing(_: str) -> None:

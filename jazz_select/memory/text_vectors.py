@@ -1,0 +1,153 @@
+"""The vectors of texts that were embedded before: of this process in memory, of a catalogue beside its index."""
+
+import hashlib
+import logging
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+from threading import Lock
+from typing import Final
+from weakref import WeakKeyDictionary
+from zlib import crc32
+
+import numpy as np
+
+from jazz_select.ports import Embedder, Vectors
+
+_log = logging.getLogger(__name__)
+
+FILE_NAME: Final = "vectors.sqlite"
+"""Of the file, in the folder of its index."""
+_MOST_IN_MEMORY: Final = 32 << 20
+"""Bytes of vectors that are kept of an embedder: of some 20,000 texts."""
+_MOST_ON_DISK: Final = 200_000
+"""Vectors in one file, about 300 MB; beyond them those that were written first are deleted."""
+_TABLE: Final = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, row BLOB NOT NULL)"
+Embed = Callable[[Sequence[str]], Vectors]
+
+
+class _Recent:
+    """The vectors of the texts that an embedder was asked for last."""
+
+    def __init__(self) -> None:
+        self._rows: OrderedDict[str, Vectors] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def known(self, texts: Sequence[str]) -> dict[str, Vectors]:
+        with self._lock:
+            found = {text: row for text in texts if (row := self._rows.get(text)) is not None}
+            for text in found:
+                self._rows.move_to_end(text)
+            return found
+
+    def keep(self, rows: Mapping[str, Vectors]) -> None:
+        with self._lock:
+            for text, row in rows.items():
+                self._bytes += 0 if text in self._rows else row.nbytes
+                self._rows[text] = row.copy()
+            while self._bytes > _MOST_IN_MEMORY:
+                self._bytes -= self._rows.popitem(last=False)[1].nbytes
+
+
+_RECENT: Final[WeakKeyDictionary[Embedder, _Recent]] = WeakKeyDictionary()
+
+
+def _recent(embedder: Embedder) -> _Recent:
+    try:
+        return _RECENT.setdefault(embedder, _Recent())
+    except TypeError:  # one that cannot be a key
+        return _Recent()
+
+
+class VectorFile:
+    """The vectors of a catalogue's texts in an SQLite file, by digest of embedder and text.
+
+    It spares work and holds nothing else: a file that is damaged, full or locked is the same as none. Each row has a
+    checksum of its own, since SQLite does not notice a changed byte in one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Keep them in this folder, whose index makes it; the file is made when the first vector is."""
+        self._path = folder / FILE_NAME
+
+    def known(self, embedder: Embedder, texts: Sequence[str]) -> dict[str, Vectors]:
+        """The vectors of those texts that it holds."""
+        found: dict[str, Vectors] = {}
+
+        def read(file: sqlite3.Connection) -> None:
+            for text in texts:
+                held = file.execute("SELECT row FROM vectors WHERE key = ?", (_digest(embedder.identity, text),))
+                row = next(held, (b"",))[0]
+                if (vector := _read(row)) is not None and len(vector) == embedder.dim:
+                    found[text] = vector
+
+        if self._path.exists():
+            self._use(read)
+        return found
+
+    def keep(self, embedder: Embedder, rows: Mapping[str, Vectors]) -> None:
+        """Write these vectors, in one transaction."""
+        written = [(_digest(embedder.identity, text), _written(row)) for text, row in rows.items()]
+
+        def write(file: sqlite3.Connection) -> None:
+            file.execute("PRAGMA synchronous = OFF")  # what a loss of power takes is embedded again
+            file.execute(_TABLE)
+            file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", written)
+            last = file.execute("SELECT max(rowid) FROM vectors").fetchone()[0] or 0
+            file.execute("DELETE FROM vectors WHERE rowid <= ?", (last - _MOST_ON_DISK,))
+            file.commit()
+
+        self._use(write)
+
+    def _use(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        try:
+            with closing(sqlite3.connect(self._path, timeout=0.1)) as file:
+                work(file)
+        except sqlite3.OperationalError as error:  # no room, or locked
+            _log.info("the vectors in %s are not used: %s", self._path.name, error)
+        except (sqlite3.DatabaseError, UnicodeError) as error:
+            _log.warning("the vectors in %s cannot be read (%s): they are made again", self._path.name, error)
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+
+def embedded(embedder: Embedder, embed: Embed, texts: Sequence[str], file: VectorFile | None = None) -> Vectors:
+    """One row per text; each distinct text that is not known from before is embedded once.
+
+    `file` is asked, and told, where the embedder takes long (`offload`): a fast one is quicker than a disk.
+    """
+    if not texts:
+        return np.zeros((0, embedder.dim), dtype=np.float32)
+    distinct = list(dict.fromkeys(texts))
+    recent = _recent(embedder)
+    known = recent.known(distinct)
+    slow = file if embedder.offload else None
+    if slow and len(known) < len(distinct):
+        stored = slow.known(embedder, [text for text in distinct if text not in known])
+        recent.keep(stored)
+        known |= stored
+    new = [text for text in distinct if text not in known]
+    if new:
+        made = dict(zip(new, embed(new), strict=True))
+        recent.keep(made)
+        if slow:
+            slow.keep(embedder, made)
+        known |= made
+    return np.stack([known[text] for text in texts])
+
+
+def _digest(identity: str, text: str) -> bytes:
+    return hashlib.sha256(f"{identity}\0{text}".encode(errors="surrogatepass")).digest()[:16]
+
+
+def _written(vector: Vectors) -> bytes:
+    held = vector.astype("<f4").tobytes()
+    return crc32(held).to_bytes(4, "little") + held
+
+
+def _read(row: object) -> Vectors | None:
+    is_whole = isinstance(row, bytes) and len(row) % 4 == 0 and row[:4] == crc32(row[4:]).to_bytes(4, "little")
+    return np.frombuffer(row, dtype="<f4", offset=4) if isinstance(row, bytes) and is_whole else None

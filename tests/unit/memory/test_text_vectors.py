@@ -1,0 +1,92 @@
+"""A text of a catalogue is embedded once: by other agents, later syncs and the next process it is read again."""
+
+import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jazz_select import ProceduralMemory
+from jazz_select.memory.text_vectors import FILE_NAME
+from jazz_select.ports import Vectors
+from jazz_select.testing import HashEmbedder
+from jazz_select.values import FlowCard
+from tests.unit.memory.cards import card
+
+CATALOGUE = [card(f"flow {number}") for number in range(40)]
+
+
+class SlowEmbedder(HashEmbedder):
+    """An embedder that takes long, and counts the texts that it was asked for."""
+
+    def __init__(self, identity: str = "slow:1") -> None:
+        super().__init__(32)
+        self.identity, self.offload, self.texts = identity, True, 0
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.texts += len(texts)
+        return super().embed(texts)
+
+
+async def synced(folder: Path, cards: Sequence[FlowCard], agent: str = "a", identity: str = "slow:1") -> int:
+    """How many texts were embedded by a sync of a process that begins with it."""
+    embedder = SlowEmbedder(identity)
+    async with await ProceduralMemory.open(folder, embedder=embedder) as memory:
+        await memory.sync(agent, cards)
+    return embedder.texts
+
+
+async def vectors(folder: Path | str) -> Vectors:
+    """Of all texts of the catalogue, as a process that begins with it reads or makes them."""
+    async with await ProceduralMemory.open(folder, embedder=SlowEmbedder()) as memory:
+        return np.concatenate(list(memory.encoder.rows(CATALOGUE).values()))
+
+
+@pytest.mark.spec("006.1")
+async def test_a_later_sync_embeds_what_is_new_alone(tmp_path: Path) -> None:
+    assert await synced(tmp_path, CATALOGUE) > len(CATALOGUE)
+    assert await synced(tmp_path, CATALOGUE, agent="b") == 0
+    assert 0 < await synced(tmp_path, [card("flow 0", "something new"), *CATALOGUE[1:]]) < 10, "those of one flow"
+    assert await synced(tmp_path, CATALOGUE, identity="slow:2") > len(CATALOGUE), "another embedder has its own"
+
+
+async def test_one_process_embeds_no_text_twice() -> None:
+    embedder = SlowEmbedder()
+    async with await ProceduralMemory.open(":memory:", embedder=embedder) as memory:
+        await memory.sync("a", CATALOGUE)
+        first = embedder.texts
+        await memory.sync("b", CATALOGUE)
+        assert embedder.texts == first
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_a_damaged_file_costs_time_and_nothing_else(tmp_path: Path, seed: int) -> None:
+    await synced(tmp_path, CATALOGUE)
+    file = tmp_path / FILE_NAME
+    held = bytearray(file.read_bytes())
+    lot = random.Random(seed)
+    for _ in range(len(held) // 100):
+        held[lot.randrange(100 if seed % 2 else 0, len(held))] = lot.randrange(256)
+    file.write_bytes(held)
+    np.testing.assert_array_equal(await vectors(tmp_path), await vectors(":memory:"))
+    assert await synced(tmp_path, CATALOGUE, agent="b") == 0, "what was damaged is written anew"
+
+
+async def test_a_file_that_others_hold_is_not_waited_for(tmp_path: Path) -> None:
+    await synced(tmp_path, CATALOGUE[:1])
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert await synced(tmp_path, CATALOGUE) > len(CATALOGUE)
+
+
+async def test_what_was_embedded_belongs_to_whoever_asked(tmp_path: Path) -> None:
+    """Whoever changes a row that was returned changes no other."""
+    embedder = SlowEmbedder()
+    async with await ProceduralMemory.open(tmp_path, embedder=embedder) as memory:
+        first = memory.encoder.embed(["one", "two"])
+        kept = first.copy()
+        first[:] = 0
+        np.testing.assert_array_equal(memory.encoder.embed(["one", "two"]), kept)
