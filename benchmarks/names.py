@@ -11,11 +11,11 @@ from time import perf_counter
 from typing import Annotated, cast
 
 import typer
-import yaml
 from rich.console import Console
 
 from benchmarks import rows
 from benchmarks.options import Unclean, opened_book
+from jazz_select.data_files import documents_of
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.tools.tool import Tool
 
@@ -49,7 +49,7 @@ Finder = Callable[[str], str | None]
 
 def read(path: Path = DATA) -> tuple[list[Tool], list[Case]]:
     """The catalogue and the cases."""
-    listed = yaml.safe_load(path.read_text(encoding="utf-8"))
+    listed = documents_of(path)[0].value
     tools = [
         Tool(
             id=f"node-{number}",

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from jazz_select.agent.turn import TurnStatus
+from jazz_select.data_files import documents_of
+from jazz_select.errors import DataFileError
 
 SCRIPTS: Final = Path(__file__).parent / "scripts"
 Row = Mapping[str, Any]
@@ -110,8 +111,8 @@ class Script(_Strict):
 def read(path: Path) -> Script:
     """The conversation of a file; raises ValueError, which names the file, where it is none."""
     try:
-        return Script.model_validate({"file": path, **yaml.safe_load(path.read_text("utf-8"))})
-    except (ValueError, TypeError, yaml.YAMLError) as error:
+        return Script.model_validate({"file": path, **documents_of(path)[0].value})
+    except (ValueError, TypeError, LookupError, DataFileError) as error:
         msg = f"{path.name} is no conversation: {error}"
         raise ValueError(msg) from error
 
