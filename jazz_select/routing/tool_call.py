@@ -355,10 +355,8 @@ def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
     """What became of a call when it was made before."""
     unheard = f"{call.tool} was begun before, and nobody heard of its end: it may have been done"
     unknown = replace(_failed(call, "claim", unheard, unknown=True), replayed=True)
-    if claim.outcome is None:
-        return unknown
     try:
-        kept = json.loads(claim.outcome)
+        kept = json.loads(claim.outcome or "")
         if kept["ok"]:
             return CallOutcome(call=call, status="ok", output=kept["output"], called=True, replayed=True)
         # One that was called off in another process was not called: nothing of it is in doubt.

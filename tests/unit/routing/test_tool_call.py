@@ -16,11 +16,11 @@ from jazz_select.errors import ToolUnheardError
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan
 from jazz_select.routing.approval import Approve
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.tool_call import CallOutcome, call_of, call_tool, made_once, may_repeat
+from jazz_select.routing.tool_call import CallOutcome, call_of, call_tool, made_once, may_repeat, stubbed
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.telemetry import Trace
 from jazz_select.testing import MemoryClaims
-from jazz_select.threads import Deadline, time_budget
+from jazz_select.threads import MOST_HUNG, Deadline, time_budget
 from jazz_select.values import Claim
 
 TWICE = AsyncRetrying(stop=stop_after_attempt(2), wait=wait_none())
@@ -588,3 +588,92 @@ async def test_an_error_has_its_kind_and_its_cause() -> None:
     outcome = await call_tool(made(unheard), {"value": 1}, door="chain", timeout_s=5)
     assert outcome.error is not None
     assert (outcome.error.fault, outcome.error.unknown, outcome.error.cause) == ("tool", True, cause)
+
+
+async def test_who_is_asked_sees_the_title_of_the_tool() -> None:
+    asked: list[str] = []
+
+    def deny(call: ToolCall) -> Deny:
+        asked.append(call.title)
+        return Deny("no")
+
+    tool = Tool(name="t", title="Pay it back", input_schema=SCHEMA, function=hangs, destructive=True)
+    await call_tool(tool, {"value": 1}, door="chain", timeout_s=5, approve=deny)
+    assert asked == ["Pay it back"]
+
+
+async def test_a_store_of_claims_that_fails_leaves_the_tool_alone() -> None:
+    class Broken(MemoryClaims):
+        async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
+            raise OSError(call_id + " cannot be written")
+
+    outcome = await call_tool(made(hangs), {"value": 1}, door="chain", timeout_s=5, call_id="c-1", claims=Broken())
+    assert outcome.error is not None
+    assert (outcome.error.fault, outcome.called) == ("claim", False)
+    assert "OSError: c-1 cannot be written" in outcome.error.message
+
+
+async def test_whoever_makes_a_failed_call_again_hears_how_it_failed() -> None:
+    def fails(value: int) -> None:
+        raise LookupError("no such order")
+
+    claims, outcomes = MemoryClaims(), list[CallOutcome]()
+    for _ in range(2):
+        outcomes.append(
+            await call_tool(made(fails), {"value": 1}, door="chain", timeout_s=5, call_id="c-1", claims=claims)
+        )
+    first, second = ((each.error.fault, each.error.message) if each.error else None for each in outcomes)
+    assert first == second == ("tool", "t failed: LookupError: no such order")
+    assert [each.replayed for each in outcomes] == [False, True]
+
+
+async def test_a_call_that_failed_is_traced_with_its_fault_and_what_was_said() -> None:
+    def fails(value: int) -> None:
+        raise LookupError("no such order")
+
+    with Trace(redact=lambda name, content: content) as trace:
+        await call_tool(made(fails), {"value": 1}, door="chain", timeout_s=5)
+    (span,) = [each for each in trace if each.kind == "tool"]
+    assert (span.attributes["status"], span.error) == ("failed", "tool")
+    assert "no such order" in str(span.content["error"])
+
+
+async def test_a_tool_that_hangs_too_often_is_not_called() -> None:
+    release = threading.Event()
+
+    def stuck(value: int) -> None:
+        release.wait()
+
+    tool = made(stuck)
+    try:
+        for _ in range(MOST_HUNG):
+            left = await call_tool(tool, {"value": 1}, door="chain", timeout_s=0.01)
+            assert left.status == "unknown"
+        refused = await call_tool(tool, {"value": 1}, door="chain", timeout_s=5)
+    finally:
+        release.set()
+    assert refused.error is not None
+    assert (refused.status, refused.called, refused.error.fault) == ("failed", False, "tool")
+    assert refused.error.message.startswith(f"t was not run: {MOST_HUNG} earlier calls of it hang")
+
+
+async def test_what_returned_too_much_was_called() -> None:
+    def much(value: int) -> list[int]:
+        return [value] * 3_000_000
+
+    outcome = await call_tool(made(much), {"value": 1}, door="chain", timeout_s=60)
+    assert outcome.error is not None
+    assert (outcome.error.fault, outcome.called) == ("output", True)
+
+
+async def test_a_stub_stands_for_a_tool_inside_and_only_there() -> None:
+    def real(value: int) -> str:
+        return f"real {value}"
+
+    def stub(value: int) -> str:
+        return f"stub {value}"
+
+    with stubbed({"t": stub}):
+        inside = await call_tool(made(real), {"value": 1}, door="chain", timeout_s=5)
+    outside = await call_tool(made(real), {"value": 1}, door="chain", timeout_s=5)
+    assert (inside.output, outside.output) == ("stub 1", "real 1")
