@@ -58,21 +58,20 @@ def indexable(text: str) -> str:
 
 
 def spoken_name(name: str) -> str:
-    """The name as words: `refund_order` and `refundOrder` are both "refund order"."""
+    """Return a name as words: "refund order" for `refund_order` and `refundOrder`."""
     return " ".join(_BETWEEN_WORDS.split(_CAMEL.sub(" ", name))).strip()
 
 
 def folded_alias(text: str) -> str:
-    """What two spellings of a name have in common: its words, in lower case."""
+    """Return a name in lower-case words, equal for all its spellings."""
     return spoken_name(indexable(text)).casefold()
 
 
 def dense_texts(card: FlowCard) -> tuple[str, ...]:
-    """The texts that stand for the flow: those of its own first, then each example.
+    """Return the texts that are embedded for a flow: up to four of its own, then its examples.
 
-    Of its own are the name with description and condition, the first sentence, and the name; details such as
-    parameters are kept, and do not drown what the flow is. Without examples, as for bare tools, everything else that
-    is said of it comes first.
+    Its own are the name with description and condition, the first sentence, and the name alone, so that details such
+    as parameters do not dominate. Without examples, as for bare tools, its whole text comes first.
     """
     name, description = spoken_name(card.name), indexable(card.description)
     first = _SENTENCE_END.split(description, maxsplit=1)[0]
@@ -83,11 +82,10 @@ def dense_texts(card: FlowCard) -> tuple[str, ...]:
 
 
 def own_worth(card: FlowCard) -> float:
-    """How many examples the flow's own texts are worth in its prototype, from 1 to 4.
+    """Return the weight of a flow's own texts in its prototype, in examples, from 1 to 4.
 
-    A name says about as much of what requests look like as one example does, a description of some sentences as much
-    as three more: words count that the name does not have. Whoever adds examples to a described flow must not lose
-    the description by it, since users ask for some of what it tells in ways that no example shows.
+    A name is worth about one example, and a description of some sentences up to three more, by the words that the name
+    lacks. Descriptions keep their weight beside examples, since users also ask in ways that no example shows.
     """
     named = set(_words(card.name))
     told: set[str] = {word for text in (card.description, card.condition) for word in _words(text)} - named
@@ -100,13 +98,13 @@ def _words(text: str) -> list[str]:
 
 
 def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, worth: float | None = None) -> Vectors:
-    """Where the flow's requests are expected to lie, at length 1: its own texts and its examples, each by its worth.
+    """Return the unit vector of a flow: the weighted mean of its own texts and its examples.
 
     Args:
         card: The flow.
         rows: The vectors of its `dense_texts`.
-        without: The example that is left out, by number; the flow has another one.
-        worth: Its `own_worth`, where that is known already.
+        without: Index of an example to leave out; the flow has another one.
+        worth: Its `own_worth`, if it is known already.
     """
     own, examples = rows[: len(rows) - len(card.examples)], rows[len(rows) - len(card.examples) :]
     if without is not None:
@@ -122,16 +120,15 @@ def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, wort
 
 
 def unit(vector: Vectors) -> Vectors:
-    """At length 1; a zero vector stays one. Of one vector that is known to be finite: `unit_rows` takes any."""
+    """Return a finite vector at length 1, or a zero vector as it is."""
     length = float(np.linalg.norm(vector))
     return vector / np.float32(length) if length > 0 else vector
 
 
 def lexical_parts(card: FlowCard) -> tuple[str, ...]:
-    """The texts whose words the lexical arm indexes; word pairs do not reach from one into the next.
+    """Return the texts that BM25 indexes for a flow; word pairs do not cross from one into the next.
 
-    The name counts more than other words, most of all where there are no examples: it is what the flow is, in the
-    fewest words.
+    The name is repeated, so that it weighs more than other words, and most without examples.
     """
     name = spoken_name(card.name)
     if card.examples:
@@ -143,7 +140,7 @@ def lexical_parts(card: FlowCard) -> tuple[str, ...]:
 
 
 def _without_name(card: FlowCard) -> str:
-    """The flow's text less the line that names it: as it is written in code, a name is no word that users say."""
+    """Return the flow's text without the line of its name: users do not say a name as it is written in code."""
     first, _, rest = card.text.partition("\n")
     if first.startswith(card.name):
         return rest
@@ -151,12 +148,12 @@ def _without_name(card: FlowCard) -> str:
 
 
 def lexical_text(card: FlowCard) -> str:
-    """All of the flow's own text."""
+    """Return all of the flow's own text."""
     return indexable(card.text) or f"{spoken_name(card.name)} {indexable(card.description)}".strip()
 
 
 def payload(card: FlowCard) -> dict[str, Any]:
-    """What is stored beside the vectors and comes back with a hit."""
+    """Return the payload that is stored beside the vectors."""
     return {
         "flow_id": card.id,
         "flow_name": indexable(card.name),
@@ -169,17 +166,16 @@ def payload(card: FlowCard) -> dict[str, Any]:
 
 
 def rarity(flows: int, holding: int) -> float:
-    """What a term weighs that `holding` of so many flows have: ln(1 + (N - n + .5) / (n + .5)), as in BM25's IDF."""
+    """Return the inverse document frequency of BM25: ln(1 + (N - n + .5) / (n + .5)); N `flows`, n `holding`."""
     return log(1.0 + max(flows - holding + 0.5, 0.0) / (holding + 0.5))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TermCounts:
-    """How many flows of a catalogue have each term: what makes a word rare there.
+    """The document frequency of each term in a catalogue.
 
-    The catalogue's own, whichever engine keeps it: an engine counts what lies in one shard of it, or in one segment,
-    so that the same request would be answered in another order elsewhere. Terms of one flow alone are not listed,
-    since most are such: a term that is not known counts as one.
+    Engines count per shard or segment, so that one request would get another order elsewhere; these counts are of the
+    whole catalogue. Most terms are in one flow alone, so those are not listed, and an unknown term counts as one.
     """
 
     flows: int
@@ -190,7 +186,7 @@ class TermCounts:
 
     @classmethod
     def of(cls, documents: Iterable[Iterable[int]]) -> Self:
-        """Counted from the distinct terms of each flow."""
+        """Count the distinct terms of each flow."""
         held = [tuple(terms) for terms in documents]
         found = Counter(chain.from_iterable(held))
         shared = sorted((-count, term) for term, count in found.items() if count > 1)[:_NOTED_TERMS]
@@ -200,24 +196,24 @@ class TermCounts:
 
     @property
     def nbytes(self) -> int:
-        """About what it takes of memory once it was used."""
+        """Approximate memory in bytes, once in use."""
         return (_BYTES_A_TERM + 8) * len(self.terms)
 
     @cached_property
     def _rarities(self) -> dict[int, float]:
-        """What each term weighs: a look into a dict costs a tenth of one into an array."""
+        """The inverse document frequency by term: a dict is ten times faster than the array."""
         return {
             term: rarity(self.flows, count)
             for term, count in zip(self.terms.tolist(), self.counts.tolist(), strict=True)
         }
 
     def rarity(self, term: int) -> float:
-        """What this term weighs."""
+        """Return the inverse document frequency of a term."""
         found = self._rarities.get(term)
         return rarity(self.flows, 1) if found is None else found
 
     def weighed(self, query: SparseVector | None) -> SparseVector | None:
-        """The terms of a request, each weighing as much as it is rare."""
+        """Return the terms of a request, weighted by inverse document frequency."""
         if query is None:
             return None
         found, rarest = self._rarities, rarity(self.flows, 1)
@@ -225,13 +221,13 @@ class TermCounts:
         return SparseVector(indices=query.indices, values=tuple(map(mul, query.values, weights)))
 
     def as_note(self) -> dict[str, Any]:
-        """As JSON: the numbers as base64 of little-endian 32-bit ones."""
+        """Return the counts for JSON: arrays in base64 of little-endian 32-bit numbers."""
         packed = (b64encode(each.astype("<u4").tobytes()).decode("ascii") for each in (self.terms, self.counts))
         return {"flows": self.flows, **dict(zip(("terms", "counts"), packed, strict=True))}
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any]) -> Self:
-        """Read it back."""
+        """Read the counts back; raises ValueError for what is none."""
         flows = note["flows"]
         terms, counts = (
             np.frombuffer(b64decode(note[each], validate=True), dtype="<u4").astype(np.uint32)
@@ -245,17 +241,16 @@ class TermCounts:
 
 
 class Lexical:
-    """Text to BM25 weights; `TermCounts` adds how rare a word is.
+    """BM25 weights of texts, without the inverse document frequency (`TermCounts`).
 
-    Two things differ from plain BM25. Where a flow has examples in users' words, its stop words count:
-    "how do I" and "what is" tell requests apart that share every other word. And pairs of neighbouring
-    words are terms of their own, so that word order is not lost.
+    Two things differ from plain BM25. Stop words count in flows with examples: "how do I" and "what is" tell apart
+    requests that share every other word. Pairs of neighbouring words are terms, so that word order counts.
 
-    The multilingual tokenizer finds words where no spaces stand between them (Chinese, Japanese, Thai).
+    The multilingual tokenizer finds words that no spaces separate (Chinese, Japanese, Thai).
     """
 
     def __init__(self, language: str = "english") -> None:
-        """Take stop words and stemming from `language`; "none" means neither.
+        """Use stop words and stemming of `language`, or neither for "none".
 
         Raises:
             ConfigError: The engine has no such language.
@@ -273,41 +268,38 @@ class Lexical:
         self._known = lru_cache(_CACHED_WORDS)(self._look_up)
 
     def counted(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
-        """How often each term stands in these parts of a flow; pairs are taken within each.
-
-        Without `stop_words` only words that carry content count, and no pairs.
-        """
+        """Return the term frequencies in parts of a flow; without `stop_words`, of content words alone and no pairs."""
         counts = Counter[int]()
         for part in parts:
             counts.update(self._terms(part, stop_words=stop_words))
         return counts
 
     def counted_in(self, card: FlowCard) -> Counter[int]:
-        """How often each term stands in what the lexical arm reads of this flow."""
+        """Return the term frequencies of a flow."""
         return self.counted(lexical_parts(card), stop_words=reads_stop_words(card))
 
     def document(self, card: FlowCard) -> SparseVector:
-        """The flow's terms, as the lexical arm indexes them."""
+        """Return the weighted terms of a flow."""
         return self.weighed(self.counted_in(card))
 
     @classmethod
     def weighed(cls, counts: Counter[int]) -> SparseVector:
-        """Weights of a flow's terms that were counted: saturated by frequency, normalised by length."""
+        """Return BM25 weights of term frequencies: saturated by frequency, normalized by length."""
         length = counts.total()
         return SparseVector(indices=tuple(counts), values=tuple(cls.weight(each, length) for each in counts.values()))
 
     @staticmethod
     def weight(count: int, length: int) -> float:
-        """Of a term that stands so often in a document of so many terms."""
+        """Return the BM25 weight of a term of this frequency in a document of this length."""
         return count * (_K + 1) / (count + _K * (1 - _B + _B * length / _AVERAGE))
 
     def query(self, text: str) -> SparseVector | None:
-        """Each distinct term of a request once, or None where no term is left."""
+        """Return each distinct term of a request with weight 1, or None without any."""
         terms = tuple(dict.fromkeys(self._terms(text, stop_words=True)))
         return SparseVector(indices=terms, values=(1.0,) * len(terms)) if terms else None
 
     def content_words(self, text: str) -> int:
-        """How many different words of the text are more than stop words."""
+        """Return the number of distinct words that are no stop words."""
         return len({tokens for tokens, is_content in self._words(text) if is_content})
 
     def _terms(self, text: str, *, stop_words: bool) -> list[int]:
@@ -322,17 +314,17 @@ class Lexical:
         return terms
 
     def _words(self, text: str) -> list[tuple[tuple[int, ...], bool]]:
-        """Each word of it, as `_look_up` tells."""
+        """Return `_look_up` of each word."""
         known, look_up = self._known, self._look_up
         return [known(word) if len(word) <= _LONGEST_CACHED else look_up(word) for word in _WORD.findall(text)]
 
     def _look_up(self, word: str) -> tuple[tuple[int, ...], bool]:
-        """Its tokens (several where the script has no spaces), and whether it is more than a stop word."""
+        """Return a word's tokens (several in scripts without spaces), and whether it is no stop word."""
         return tuple(self._all.embed_query(word).indices), bool(self._content.embed_query(word).indices)
 
 
 def bm25(language: str, *, stop_words: bool) -> "qe.Bm25":
-    """What weighs the words of a language; `stop_words`: those are left out.
+    """Return the engine's BM25 of a language; `stop_words` leaves those out.
 
     Raises:
         ValueError: The engine has no such language.
@@ -349,14 +341,14 @@ def bm25(language: str, *, stop_words: bool) -> "qe.Bm25":
 
 
 class Encoder:
-    """An embedder and the lexical settings: together they make the layout of an index."""
+    """An embedder with lexical settings: together they determine the layout of an index."""
 
     def __init__(self, embedder: Embedder, lexical: Lexical, vectors: VectorFile | None = None) -> None:
         """Join them; `vectors` keeps those of a catalogue's texts from one process to the next."""
         self.embedder = embedder
         self._vectors = vectors
         self.stages = stages_of(embedder)
-        """The embedders that it is made of: each has a vector of its own in every flow."""
+        """The embedders of a cascade, or the embedder alone; every flow has a vector of each."""
         self.dims = tuple(stage.dim for stage in self.stages)
         self.lexical = lexical
         self.layout = Layout(
@@ -364,12 +356,12 @@ class Encoder:
         )
 
     def fingerprint(self, card: FlowCard) -> str:
-        """Changes when the flow, the text that is embedded, or the way it is embedded changes."""
+        """Return a digest of the flow, of the texts that are indexed, and of how they are indexed."""
         parts = (self.layout.key, card.checksum, *lexical_parts(card), *dense_texts(card), repr(payload(card)))
         return hashlib.sha256("\x1f".join(parts).encode(errors="replace")).hexdigest()[:32]
 
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:
-        """Flow id to the vectors of its texts, those of several stages side by side."""
+        """Return the vectors of each flow's `dense_texts` by flow id; those of several stages side by side."""
         texts = {card.id: dense_texts(card) for card in cards}
         vectors = self._embedded([text for group in texts.values() for text in group], self._vectors)
         ends = np.cumsum([len(group) for group in texts.values()])
@@ -378,7 +370,7 @@ class Encoder:
     def points(
         self, agent_id: str, cards: Sequence[FlowCard], rows: Mapping[str, Vectors], *, synced: bool = False
     ) -> list[FlowPoint]:
-        """One point per card, from the vectors of its texts; `synced` where a note of the agent's flows is kept."""
+        """Return one point per card; `synced` marks flows of an agent that has a note."""
         mark = {SYNCED: True} if synced else {}
         return [
             FlowPoint(
@@ -394,12 +386,12 @@ class Encoder:
         ]
 
     def of_stage(self, stage: int, rows: Vectors) -> Vectors:
-        """What of `rows` or `embed` is of this stage."""
+        """Return the columns of one stage from `rows` or `embed`."""
         start = sum(self.dims[:stage])
         return rows[:, start : start + self.dims[stage]]
 
     def request(self, text: str, stage: int = 0) -> Vectors | None:
-        """The dense vector of a request, or None where the embedder of this stage knows none of its words.
+        """Return the dense vector of a request, or None if the embedder knows none of its words.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
@@ -409,7 +401,7 @@ class Encoder:
         return vector if np.count_nonzero(vector) else None  # a third of what `any` takes
 
     def requests(self, texts: Sequence[str], stage: int = 0) -> list[Vectors | None]:
-        """`request` of each, together where the embedder reads many sooner so."""
+        """Return `request` of each text, as one batch if the embedder takes batches."""
         embedder = self.stages[stage]
         if len(texts) < 2 or not isinstance(embedder, BatchEmbedder):  # noqa: PLR2004 - many
             return [self.request(text, stage) for text in texts]
@@ -417,7 +409,7 @@ class Encoder:
         return [row if row.any() else None for row in rows]
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One row per text: the vectors of all stages side by side. No text is embedded twice by a process.
+        """Return one row per text: the vectors of all stages side by side. A process embeds no text twice.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
@@ -440,14 +432,14 @@ def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, 
         raise EmbeddingError(embedder.identity, repr(error)) from error
     if vectors.shape != shape:
         raise EmbeddingError(embedder.identity, f"it returned shape {vectors.shape}, not {shape}")
-    # One look at the numbers, where a closer one would cost as much as embedding them.
+    # The dot product is one cheap look; `isfinite` of all would cost as much as embedding them.
     if not isfinite(float(np.vdot(vectors, vectors))) and not np.isfinite(vectors).all():
         raise EmbeddingError(embedder.identity, "it returned numbers that are not finite")
     return vectors
 
 
 def reads_stop_words(card: FlowCard) -> bool:
-    """Whether the lexical arm reads the words between the words of this flow."""
+    """Whether stop words and pairs of this flow are indexed."""
     return len(card.examples) >= _FEW
 
 

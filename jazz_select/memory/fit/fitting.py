@@ -28,48 +28,54 @@ from jazz_select.values import FlowCard
 
 MAX_ASKED = 1_000
 MIN_FLOWS, MIN_ASKED = 8, 40
-"""Below these a probability would be a guess."""
+"""Fewest flows and requests for a calibration."""
 SHRINKAGE = 0.8
-"""How far the scatter of requests is drawn towards a round one. With five examples a flow much less overfits, and
-much more does nothing; between .7 and .9 hardly anything changes. What is left is divided by `own_worth`."""
+"""Shrinkage of the covariance of requests towards a multiple of the identity. With five examples a flow, much less
+overfits and much more has no effect; results hardly differ from .7 to .9. The remainder is divided by `own_worth`."""
 _MIN_RESIDUALS = 60
 _RIVALS, _TRUST = 20, 60.0
-"""How many flows an example is told apart from, and how many examples the transform before that is worth."""
+"""Negative flows for each example, and the weight of the prior transform, in examples."""
 _SHARPNESS, _STEPS, _MOMENTUM, _STRIDE = 20.0, 8, 0.9, 16.0
-"""How much a difference in cosine counts, and the way down: more steps learn the examples by heart."""
+"""Inverse temperature of the softmax, and the optimizer: more steps overfit the examples."""
 _WEIGHTS = (0.1, 0.15, 0.2, 0.25, 0.33, 0.5, 0.7, 1.0, 1.5, 2.0)
 _AT_ONCE = 2
-"""Transforms that are fitted at the same time."""
+"""Transforms that are fitted in parallel."""
 _PRIOR = 60
-"""As many requests as the default weight of BM25 is worth against what a catalogue's own examples say."""
+"""Weight of the default BM25 weight against the fitted one, in requests."""
 _TOLD, _TOLD_WEIGHT = 4_000.0, 0.65
-"""So many words of all flows together, and what BM25 weighs where they say that many and show no examples."""
+"""Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
 _FIT = "words told"
-"""Changes when a catalogue would be fitted otherwise than before, so that the next sync does it once more."""
+"""Part of the digest: a new value makes the next sync fit every catalogue again."""
 
 
 def catalogue_digest(fingerprints: Mapping[str, str], cases: Sequence[tuple[str, str]] = ()) -> str:
-    """Changes when any flow does, or the labelled requests, or the way in which recall is fitted."""
+    """Return a digest of the flows, the labelled requests and the version of the fit."""
     told = "\x1f".join((_FIT, *(f"{flow}={mark}" for flow, mark in sorted(fingerprints.items())), *map(repr, cases)))
     return hashlib.sha256(told.encode(errors="replace")).hexdigest()[:32]
 
 
 def sample(cards: Sequence[FlowCard], limit: int) -> list[FlowCard]:
-    """At most `limit` flows, the same ones for the same catalogue in any order: those whose ids hash lowest."""
+    """Return at most `limit` flows: those with the lowest hashes of their ids, whatever the order of `cards`."""
     order = sorted(cards, key=lambda card: hashlib.sha256(card.id.encode()).digest())
     return order[:limit]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """A model, and what it was fitted to: requests whose right flow is known, and what both arms found for each."""
+    """A model with its training data: labelled requests, and what both arms found for each.
+
+    Attributes:
+        model: The model.
+        asked: The requests.
+        legs: What both arms found, by request.
+        confidence: The calibration of these very answers, each given without its example; None if there is none.
+    """
 
     model: RecallModel
     asked: Sequence[HeldOut] = ()
     legs: Sequence[Legs] = ()
     confidence: Logistic | None = None
-    """That of their answers, as each was asked; None where it is not known."""
 
 
 def fit(
@@ -81,23 +87,22 @@ def fit(
     cases: Sequence[tuple[str, str, Vectors]] = (),
     terms: TermCounts | None = None,
 ) -> Fitted:
-    """The model of this catalogue.
+    """Fit the recall model of a catalogue to its own examples.
+
+    Each example is asked as a request against its flow without it (leave-one-out). The answers give the width and
+    weight of each arm, P(right) by logistic regression on the margins of the candidates, and the sizes of prediction
+    sets. P(in scope) compares the answers with those to the same requests where their flow, or its neighbourhood, is
+    left out. The transform of requests starts at the inverse within-flow covariance, as in linear discriminant
+    analysis: directions in which requests for one flow differ say little about which flow is meant. A few steps of a
+    listwise loss then move examples nearer to their own flows than to others.
 
     Args:
         cards: The flows.
-        rows: Flow id to the vectors of its `dense_texts`, shape (texts, dim).
-        lexical: The lexical settings of the index.
-        digest: What to call the catalogue.
-        cases: Labelled requests, where there are any: text, flow id, vector. They are asked beside the examples.
-        terms: How rare words are, where `cards` are a sample of the catalogue.
-
-    Nothing but the catalogue goes in. Each example is asked as a request while its flow does without
-    it (leave one out). From the answers come: the width and weight of each arm, P(right) by logistic regression on
-    the leads of the candidates, P(in scope) by comparing those answers with the ones that the same requests get when
-    their flow is left out, and when its neighbourhood is, and how many candidates hold the right one.
-    Requests are aimed by the inverse of the scatter within flows, as linear
-    discriminant analysis does: directions in which requests for one and the same flow differ tell little about which
-    flow is meant. From there the aim is sharpened until the examples lie nearer to their own flows than to others.
+        rows: Vectors of each flow's `dense_texts` by flow id, shape (texts, dim).
+        lexical: Lexical settings of the index.
+        digest: Digest of the catalogue.
+        cases: Labelled requests beside the examples: text, flow id, vector.
+        terms: Term counts of the whole catalogue, if `cards` are a sample of it.
     """
     known = [card for card in cards if card.id in rows]
     names = _names(cards)
@@ -124,14 +129,14 @@ def fit(
 
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
-    """Names and aliases, without those that stand for two flows."""
+    """Return flow ids by folded name and alias, without the ambiguous ones."""
     pairs = {(folded_alias(name), card.id) for card in cards for name in (card.name, *card.aliases)}
     flows = Counter(name for name, _ in pairs)
     return {name: flow for name, flow in sorted(pairs) if name and flows[name] == 1}
 
 
 def _transforms(catalogue: LeaveOneOut) -> list[Vectors | None]:
-    """That of each fold, which has not seen it, and that of all."""
+    """Return a transform for each fold, fitted without it, and one for all examples."""
     lessons = catalogue.lessons(MAX_ASKED, _RIVALS)
     worth = lessons.own_worth if lessons else 1.0
 
@@ -139,13 +144,13 @@ def _transforms(catalogue: LeaveOneOut) -> list[Vectors | None]:
         taught = lessons if lessons is None or fold is None else lessons.without(fold)
         return _sharpened(_transform(catalogue.residuals(without_fold=fold), worth), taught)
 
-    # Nearly all of it is done by BLAS, without the interpreter's lock; which thread does it changes nothing.
+    # BLAS does nearly all of it without the interpreter's lock, and the result does not depend on the thread.
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="jazz-select-fit") as pool:
         return list(pool.map(fitted, (*range(FOLDS), None)))
 
 
 def _transform(residuals: Vectors, own_worth: float) -> Vectors | None:
-    """The inverse scatter; where flows say more than their examples do, so much less of what the examples scatter."""
+    """Return the inverse of the shrunk within-flow covariance, scaled to unit mean; None for too few residuals."""
     if len(residuals) < _MIN_RESIDUALS:
         return None
     dim = residuals.shape[1]
@@ -158,12 +163,11 @@ def _transform(residuals: Vectors, own_worth: float) -> Vectors | None:
 
 
 def _sharpened(transform: Vectors | None, lessons: Lessons | None) -> Vectors | None:
-    """The transform, moved so that requests lie nearer to their own flow than to its rivals.
+    """Return the transform after a few steps that move requests nearer to their own flow than to its rivals.
 
-    A listwise fit: the loss is -log softmax of the right flow's score among its rivals'. The penalty is the squared
-    distance to where it began, as strong as `_TRUST` requests. Where flows have more to tell than their examples do
-    (`own_worth`), the examples are not the whole of it, and the penalty grows with the square of that.
-    A few steps of accelerated descent from the same start: the same catalogue gives the same transform.
+    The loss is listwise: -log softmax of the right flow's score among its rivals. The penalty is the squared distance
+    to the initial transform, weighted as `_TRUST` requests times the square of `own_worth`: where descriptions say
+    more than the examples, the examples count less. Accelerated gradient descent from a fixed start is deterministic.
     """
     if transform is None or lessons is None or len(lessons.requests) < _MIN_RESIDUALS:
         return transform
@@ -182,7 +186,7 @@ def _sharpened(transform: Vectors | None, lessons: Lessons | None) -> Vectors | 
 
 
 def _slopes(lessons: Lessons, aimed: Vectors) -> Vectors:
-    """How the loss of each request grows with its aimed vector."""
+    """Return the gradient of each request's loss by its transformed vector; shape (requests, dim)."""
     sharpness = np.float32(_SHARPNESS)
     right = sharpness * (aimed * lessons.right).sum(axis=1, keepdims=True)
     wrong = np.where(lessons.allowed, sharpness * (lessons.wrong @ aimed[:, :, None])[:, :, 0], -np.inf)
@@ -194,7 +198,7 @@ def _slopes(lessons: Lessons, aimed: Vectors) -> Vectors:
 
 
 def _widths(legs: Sequence[Legs]) -> dict[str, ArmScale]:
-    """A third of the mean drop from the first to ranks two to six: those lie three ranks further down on average."""
+    """Return the width of each arm: a third of the median drop from rank 1 to ranks 2–6, three ranks on average."""
     drops: dict[str, list[float]] = {"dense": [], "bm25": []}
     for each in legs:
         for arm, found in (("dense", each.dense), ("bm25", each.bm25)):
@@ -209,11 +213,11 @@ def _widths(legs: Sequence[Legs]) -> dict[str, ArmScale]:
 
 
 def _untaught(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Mapping[str, ArmScale]:
-    """The scales of so many flows, of which these are a sample, where no example tells how much words count.
+    """Return the scales of a catalogue without examples, of which `cards` are a sample.
 
-    The more all of them say, the more words count: among many flows vectors lie close together, and the vector of a
-    long text says little of each detail, where a word that few flows have still tells them apart. From names alone to
-    4,000 tools with their parameters, the best weight grew about as the fourth root of how many words there are.
+    The BM25 weight grows with the number of words: among many flows vectors lie close together, while a rare word
+    still tells flows apart. From names alone to 4,000 tools with parameters, the best weight grew about as the fourth
+    root of the number of words.
     """
     if not cards:
         return DEFAULT_SCALES
@@ -223,9 +227,9 @@ def _untaught(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Map
 
 
 def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Sequence[HeldOut]) -> dict[str, ArmScale]:
-    """The weight of BM25 beside the dense arm's 1 that ranks the right flow highest (mean reciprocal rank).
+    """Return the scales with the BM25 weight of the best mean reciprocal rank, where the dense arm weighs 1.
 
-    A small catalogue says little, so the default weight counts as `_PRIOR` requests (geometric mean of the two).
+    The result is the geometric mean with the default weight, which counts as `_PRIOR` requests.
     """
 
     def with_weight(weight: float) -> dict[str, ArmScale]:
@@ -241,17 +245,16 @@ def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Seque
 
 
 def _reciprocal_rank(legs: Legs, scales: Mapping[str, ArmScale], flow: int) -> float:
-    """Of this flow among those found; 0 where it is none of them."""
+    """Return the reciprocal rank of a flow; 0 if it was not found."""
     scores = soft_scores(legs, scales, REFERENCE_K)
     own = scores.get(flow)
     return 0.0 if own is None else 1.0 / (1 + sum(score > own for score in scores.values()))
 
 
 MOST_LOST = 0.002
-"""The share of requests that the first embedder may answer wrongly and the second would have answered rightly."""
+"""Highest share of requests that the first embedder may answer wrongly and the second rightly."""
 _PRIOR_ERRORS, _PRIOR_LOST = 4.0, 0.3
-"""As many errors of the first, of which so large a share is taken to be the first one's alone, stand beside those that
-a catalogue shows: a small one shows hardly any."""
+"""Prior of the share of errors that are the first embedder's alone: its weight in errors, and its mean."""
 
 
 def fit_stages(
@@ -262,17 +265,17 @@ def fit_stages(
     digest: str = "",
     terms: TermCounts | None = None,
 ) -> RecallModel:
-    """The model of this catalogue for the first embedder, with that for the second where there is one."""
+    """Fit the first embedder's model, with the second's inside it if there are two."""
     first, *rest = (fit(cards, rows, lexical, digest=digest, cases=cases, terms=terms) for rows, cases in stages)
     return replace(first.model, second=rest[0].model, sure=_sure_from(first, rest[0])) if rest else first.model
 
 
 def _sure_from(first: Fitted, second: Fitted) -> float | None:
-    """The lowest confidence from which on no more than `MOST_LOST` of all requests are lost; None where none is.
+    """Return the lowest confidence of the first embedder at which at most `MOST_LOST` of all requests are lost.
 
-    Both have answered the same requests with the right flow known, each as if it were no example. Lost is what the
-    second alone has right; what the first alone has right is not set against it. Counted alone, a handful of losses
-    would say little, so they are counted as a share of the errors that the first one's confidence owns to.
+    Both embedders answered the same labelled requests by leave-one-out. A request is lost if only the second is
+    right; requests that only the first has right do not make up for it. Losses are too few to be counted directly, so
+    they are estimated as a share of the errors that the first one's confidence predicts. None if no confidence will do.
     """
     asked, other = _answers(first), _answers(second)
     if asked is None or other is None:
@@ -288,9 +291,9 @@ def _sure_from(first: Fitted, second: Fitted) -> float | None:
 
 
 def _answers(fitted: Fitted) -> Matrix | None:
-    """For each request that was asked, whether its first candidate is right, the confidence in it, and in a like one.
+    """Return one row per request: whether its first candidate is right, and the confidence in it, twice.
 
-    The former is how sure the answer was without the example; the latter is what a request has that is none.
+    The first confidence is calibrated for leave-one-out answers, the second for requests that are no examples.
     """
     model, asked = fitted.model, fitted.confidence
     if model.confidence is None or asked is None:
