@@ -1,4 +1,4 @@
-"""Leave one out: every example asked as if it were not in its flow, against the whole catalogue. Pure."""
+"""Leave-one-out: every example is asked against the whole catalogue, its own flow without it. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,15 +22,15 @@ from jazz_select.ports import Legs, SparseVector, Vectors
 from jazz_select.values import FlowCard
 
 FOLDS = 5
-"""Examples are asked with a transform fitted without their fold, so that none has shaped what it is asked with."""
+"""Folds of cross-validation: the transform of an example is fitted without its fold."""
 _FEWEST_TO_TELL = 2
 NEIGHBOURS = 0.1
-"""The share of a catalogue that is about the same things as one flow of it."""
+"""Share of a catalogue that counts as one flow's neighbourhood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """One request whose right flow is known, and what both arms say of every flow."""
+    """A labelled request with the scores of both arms for every flow."""
 
     flow: int
     dense: Vectors
@@ -38,7 +38,7 @@ class HeldOut:
     terms: int
 
     def legs(self, depth: int, *, without: Sequence[int] = ()) -> Legs:
-        """The legs as an engine would return them, as if the flows `without` were not in the catalogue."""
+        """Return the legs as an engine would, for a catalogue without these flows."""
         dense, bm25 = self.dense, self.bm25
         if len(without):
             dense, bm25 = dense.copy(), bm25.copy()
@@ -53,21 +53,21 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lessons:
-    """Requests whose right flow is known, with the prototypes that they have to be told apart by."""
+    """Labelled requests with the prototypes of their own flows and of the rivals."""
 
     requests: Vectors
     right: Vectors
-    """The prototype of each request's flow, as if it did not have the request."""
+    """Prototype of each request's flow without the request, shape (requests, dim)."""
     wrong: Vectors
-    """Those of its rivals, shape (requests, rivals, dim)."""
+    """Prototypes of its rivals, shape (requests, rivals, dim)."""
     allowed: npt.NDArray[np.bool_]
-    """Which of them are rivals; shape (requests, rivals)."""
+    """Which of them count as rivals, shape (requests, rivals)."""
     folds: npt.NDArray[np.int_]
     own_worth: float
-    """Of the flows, on average."""
+    """Mean `own_worth` of the flows."""
 
     def without(self, fold: int) -> "Lessons":
-        """Those of the other folds."""
+        """Return the requests of the other folds."""
         kept = self.folds != fold
         return replace(self, **{each: getattr(self, each)[kept] for each in _OF_EACH})
 
@@ -76,11 +76,11 @@ _OF_EACH = ("requests", "right", "wrong", "allowed", "folds")
 
 
 class LeaveOneOut:
-    """A catalogue's flows with the vectors of their texts, as they would be indexed.
+    """A catalogue with the vectors of its texts, as it would be indexed.
 
     Attributes:
         cards: The flows.
-        prototypes: Where the requests of each are expected to lie, shape (flows, dim).
+        prototypes: Prototypes of the flows, shape (flows, dim).
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class LeaveOneOut:
         *,
         terms: TermCounts | None = None,
     ) -> None:
-        """Take the flows, the vectors of each flow's `dense_texts`, the lexical settings, and how rare words are."""
+        """Take the flows, the vectors of their `dense_texts`, the lexical settings and the term counts."""
         self.cards = cards
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
@@ -104,7 +104,7 @@ class LeaveOneOut:
         self._less: dict[tuple[int, int], Vectors] = {}
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
-        """Each example's vector less the mean of its flow's: how requests for one flow differ among themselves."""
+        """Return each example's vector minus the mean of its flow, shape (examples, dim)."""
         parts: list[Vectors] = []
         for card, rows in zip(self.cards, self._rows, strict=True):
             if len(card.examples) > 1:
@@ -116,9 +116,9 @@ class LeaveOneOut:
         return np.vstack(parts) if parts else np.zeros((0, self.prototypes.shape[1]), dtype=np.float32)
 
     def lessons(self, limit: int, rivals: int) -> "Lessons | None":
-        """At most `limit` examples, each with the flow it asks for and the `rivals` flows that lie nearest beside it.
+        """Return at most `limit` examples with their own flow and the nearest `rivals`; None without rivals.
 
-        A flow that has the same example is no rival; None where there is nothing to tell apart.
+        A flow with the same example is no rival.
         """
         spread = self._spread(limit)
         if not spread or len(self.cards) < _FEWEST_TO_TELL:
@@ -143,7 +143,7 @@ class LeaveOneOut:
         )
 
     def ask_examples(self, transforms: Sequence[Vectors | None], limit: int) -> Iterator[HeldOut]:
-        """Ask at most `limit` examples, spread evenly over the flows, each with its flow's other texts alone."""
+        """Ask at most `limit` examples, spread evenly over the flows, each against its flow without it."""
         for flow, example in self._spread(limit):
             card = self.cards[flow]
             aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
@@ -161,14 +161,14 @@ class LeaveOneOut:
         return HeldOut(flow=flow, dense=dense, bm25=self._words.scores(query), terms=len(query.indices) if query else 0)
 
     def neighbourhood(self, flow: int) -> list[int]:
-        """The flow itself and those most like it: `NEIGHBOURS` of the catalogue, and at least one other."""
+        """Return a flow and its nearest flows: `NEIGHBOURS` of the catalogue, at least one other."""
         return _top(self.prototypes @ self.prototypes[flow], max(2, round(NEIGHBOURS * len(self.cards))))
 
     def _example(self, flow: int, example: int) -> Vectors:
         return self._rows[flow][example - len(self.cards[flow].examples)]
 
     def _without(self, flow: int, example: int) -> Vectors:
-        """The flow's prototype as if it did not have this example."""
+        """Return a flow's prototype without an example."""
         known = self._less.get((flow, example))
         if known is None:
             known = prototype(self.cards[flow], self._rows[flow], without=example, worth=self._worths[flow])
@@ -176,9 +176,9 @@ class LeaveOneOut:
         return known
 
     def _document_without(self, flow: int, example: int, query: SparseVector | None) -> Mapping[int, float]:
-        """What the terms of the query weigh in the flow's document as if it did not have this example.
+        """Return the weights of the query's terms in the flow's document without an example.
 
-        Terms are counted part by part, so those of the example are taken off, and the rest is not read again.
+        Terms are counted by part, so the example's are subtracted and nothing is read again.
         """
         card = self.cards[flow]
         others = tuple(text for number, text in enumerate(card.examples) if number != example)
@@ -194,7 +194,7 @@ class LeaveOneOut:
         return {term: self._lexical.weight(count, length) for term, count in held if count > 0}
 
     def _spread(self, limit: int) -> list[tuple[int, int]]:
-        """First one example of every flow, then a second of each, and so on."""
+        """Return flows and examples by index: the first example of every flow, then the second, and so on."""
         deepest = max((len(card.examples) for card in self.cards), default=0)
         turns = (
             (flow, example)
@@ -206,10 +206,10 @@ class LeaveOneOut:
 
 
 class Postings:
-    """An inverted index as the engine has one, to ask many requests of many flows at once."""
+    """An inverted index like the engine's, for many requests at once."""
 
     def __init__(self, vectors: Sequence[SparseVector], counts: TermCounts | None = None) -> None:
-        """Index these documents; they are all there are where nothing is said of how rare words are."""
+        """Index these documents; without `counts` they are the whole catalogue."""
         self._size = len(vectors)
         counts = counts or TermCounts.of(vector.indices for vector in vectors)
         found: dict[int, tuple[list[int], list[float]]] = {}
@@ -225,7 +225,7 @@ class Postings:
         }
 
     def scores(self, query: SparseVector | None) -> Vectors:
-        """BM25 of every document, shape (documents,)."""
+        """Return the BM25 scores of all documents, shape (documents,)."""
         total = np.zeros(self._size, dtype=np.float32)
         for token in query.indices if query else ():
             if token in self._lists:
@@ -234,7 +234,7 @@ class Postings:
         return total
 
     def score(self, weights: Mapping[int, float], query: SparseVector | None) -> float:
-        """BM25 of a document that is not indexed, by what its terms weigh, with the rarity of those that are."""
+        """Return the BM25 score of a document that is not indexed, from the weights of its terms."""
         return fsum(
             weights[token] * self._rarity[token]
             for token in (query.indices if query else ())

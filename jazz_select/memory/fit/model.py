@@ -1,4 +1,4 @@
-"""What recall has learned of a catalogue: how its arms are fused, features of a candidate, and P(it is right)."""
+"""The recall model of a catalogue: fusion of the arms, features of candidates, and P(a candidate is right)."""
 
 import logging
 from base64 import b64decode, b64encode
@@ -21,48 +21,46 @@ from jazz_select.travel import value_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmScale:
-    """How one arm's scores count."""
+    """Width and weight of one arm in the fusion."""
 
     width: float
-    """The drop in score that is worth one rank; a typical distance between neighbours at the top of a list."""
+    """The drop in score that counts as one rank: a typical distance between neighbours at the top of a list."""
     weight: float
-    """How much the arm counts in the fusion."""
+    """Weight in the fusion."""
 
 
 REFERENCE_K = 10
-"""Evidence is weighed with this constant whatever `rrf_k` a caller orders by, so that its meaning never changes."""
+"""The constant of the features, whatever `rrf_k` a caller ranks by, so that confidence keeps its meaning."""
 
 _log = logging.getLogger(__name__)
 _SCALE = 100.0
-"""What fused scores are multiplied by, which are small."""
+"""Factor of fused scores, which are small."""
 Matrix = npt.NDArray[np.float64]
 _TINY = 1e-9
 _LONGEST_COSINE = 1.1
-"""With what rounding may add."""
+"""Highest cosine, with rounding."""
 _LARGEST, _LARGEST_ENTRY, _MOST_SIZES = 1e15, 1e6, 1 << 20
-"""Of the numbers of a note, those of its matrix, and how many answers it has of sets: a fit gives no such, and what is
-made of larger ones overflows."""
+"""Largest number in a note, largest entry of its matrix, and most set sizes: no fit exceeds them, and larger numbers
+overflow."""
 DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "dense": ArmScale(width=0.035, weight=1.0),
     "bm25": ArmScale(width=0.135, weight=0.6),
 }
-"""Before a catalogue has spoken: the medians of several tool catalogues, rounded."""
+"""Scales of a catalogue that is not fitted: rounded medians of several tool catalogues."""
 _VERSION = 4
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
 
 
 def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[Key, float]:
-    """The fused score of each flow that an arm found.
+    """Return the fused score of each flow that an arm found.
 
-    Reciprocal rank fusion sums w / (k + rank) over the arms (Cormack, Clarke and Büttcher 2009). Ranks throw away
-    what scores know: whether the second is a close second. So the rank here is a soft one,
-    1 + (best score - score) / width: it is the rank where neighbours lie a typical distance apart,
-    near-ties share one, and a runaway leader leaves the others far behind. The lower `k`, the more the very top
-    weighs, as ever. BM25 scores are taken relative to the best, since they grow with the length of the request.
+    Reciprocal rank fusion sums w / (k + rank) over the arms (Cormack, Clarke and Büttcher 2009). Ranks lose how close
+    two scores are, so the rank here is soft: 1 + (best score - score) / width. It equals the rank where neighbours lie
+    one width apart; near-ties share a rank, and a clear leader is far ahead. The lower `k`, the more the top ranks
+    weigh. BM25 scores are relative to the best one, since they grow with the length of the request.
 
-    A flow that an arm did not find is no better there than the last one that it found: it is taken to lie where the
-    last hit of the dense arm lies, and to score 0 in BM25. Were it to get nothing at all, the mere length of a list
-    would decide who is lifted over the edge.
+    A flow that an arm did not find gets the score of the last dense hit, or 0 in BM25: with no score at all, the
+    length of a list would decide.
     """
     k = rrf_k + 1.0
     dense_weight, dense_width = scales["dense"].weight, scales["dense"].width
@@ -83,21 +81,18 @@ def soft_scores(legs: Legs, scales: Mapping[str, ArmScale], rrf_k: int) -> dict[
 
 
 def best_first(scores: Mapping[Key, float]) -> list[Key]:
-    """Best first; of equal ones those that the dense arm found before others, so that order never wavers.
-
-    Stable, and the dense arm's flows come first in `scores`. Of so few, to sort all is faster than to pick.
-    """
+    """Return the keys, best first; ties keep the order of `scores`, where flows of the dense arm come first."""
     return sorted(scores, key=scores.__getitem__, reverse=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """How near requests usually lie to the flow that is right; what is much for one flow is little for another.
+    """The usual cosine of requests with their own flow, which differs among flows.
 
     Attributes:
-        flows: Flow id to the mean cosine of its requests, drawn towards that of all.
-        mean: For flows of which nothing is known.
-        low: Nine in ten requests that a flow answers lie nearer than this to their nearest flow.
+        flows: Mean cosine of a flow's requests by flow id, shrunk towards the mean of all.
+        mean: The cosine of other flows.
+        low: The tenth percentile of the best cosines of requests in scope.
         keyed: `flows` by the key in a store; see `at`.
     """
 
@@ -107,19 +102,19 @@ class Usual:
     keyed: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
 
     def by_key(self, key: Callable[[str], Key]) -> "Usual":
-        """The same, to be asked by what `key` makes of a flow id."""
+        """Return the same cosines by store key."""
         return replace(self, keyed={key(flow): cosine for flow, cosine in self.flows.items()})
 
     def at(self, key: Key) -> float:
-        """The usual cosine of this flow's requests."""
+        """Return the usual cosine of a flow's requests."""
         return self.keyed.get(key, self.mean)
 
 
 class Signals:
-    """Reads one request's legs; each number it gives is larger the more speaks for the candidate."""
+    """Features of one request's candidates; each is larger the more it speaks for the candidate."""
 
     def __init__(self, legs: Legs, scales: Mapping[str, ArmScale], terms: int, usual: Usual) -> None:
-        """Take the legs of a request of so many lexical terms, and how they are fused."""
+        """Take the legs of a request with so many lexical terms, and the scales of the fusion."""
         self.legs = legs
         self._scales = scales
         self._terms = max(terms, 1)
@@ -129,7 +124,7 @@ class Signals:
         self._chances: dict[Key, float] = {}
 
     def scores(self, rrf_k: int) -> Mapping[Key, float]:
-        """The fused scores with this constant."""
+        """Return the fused scores with this constant."""
         return self._fused if rrf_k == REFERENCE_K else soft_scores(self.legs, self._scales, rrf_k)
 
     @property
@@ -142,7 +137,7 @@ class Signals:
 
     @cached_property
     def _rivals(self) -> "_Rivals":
-        """What each candidate is set against."""
+        """The first two of each feature."""
         at, mean = self._usual.keyed.get, self._usual.mean
         nearness = [cosine - at(key, mean) for key, cosine in self.legs.dense.items()]
         return _Rivals(
@@ -155,21 +150,21 @@ class Signals:
         )
 
     def best(self, count: int | None = None) -> Sequence[Key]:
-        """The `count` best of the fusion, or all; of equal ones those that the dense arm found before others."""
+        """Return the `count` best candidates of the fusion, or all; see `best_first`."""
         return self._order[:count]
 
     def chance(self, confidence: "Logistic", key: Key) -> float:
-        """P(this flow is right), by one and the same model at each call."""
+        """Return P(this flow is right); every call of one object passes the same `confidence`."""
         known = self._chances.get(key)
         if known is None:
             known = self._chances[key] = confidence(self.candidate(key))
         return known
 
     def candidate(self, key: Key) -> tuple[float, ...]:
-        """For this flow being right.
+        """Return the features of P(this flow is right).
 
-        Its lead over all others, fused; its cosine, and the lead of it; the lead in words matched, and the share of
-        them; and how much nearer than usual it is, and the lead of that.
+        Its margin in the fusion; its cosine and the margin of it; its margin and its share of matched words; its
+        cosine above the usual one, and the margin of that.
         """
         rivals = self._rivals
         dense = self.legs.dense.get(key, rivals.floor)
@@ -186,11 +181,10 @@ class Signals:
         )
 
     def scope(self) -> tuple[float, ...]:
-        """For any flow being right.
+        """Return the features of P(some flow is right).
 
-        The best cosine; how much nearer than usual the leader of the fusion is, and the share of words that it
-        matches; whether the arms agree; how many words are matched at best; and the best cosine as far as it is low,
-        which tells requests of this domain from all others and does not tell the former apart.
+        The best cosine; the first candidate's cosine above the usual one, and its share of matched words; whether the
+        arms agree; the most matched words; and the best cosine capped at `low`, which separates other domains only.
         """
         best, words = next(iter(self.legs.dense.values()), 0.0), next(iter(self.legs.bm25.values()), 0.0)
         top = next(iter(self.best(1)), None)
@@ -206,7 +200,7 @@ class Signals:
 
 
 class _Rivals(NamedTuple):
-    """The best of all candidates and the second, by each number; and what stands for those that an arm did not find."""
+    """The first and second of all candidates by each feature, and the values of flows that an arm did not find."""
 
     fused: tuple[float, float]
     dense: tuple[float, float]
@@ -217,25 +211,25 @@ class _Rivals(NamedTuple):
 
 
 def _first_two(scores: Iterable[float]) -> tuple[float, float]:
-    """Of scores in order, best first."""
+    """Return the first two of scores in descending order."""
     best, second = (*islice(scores, 2), 0.0, 0.0)[:2]
     return best, second
 
 
 def _lead(score: float, best: tuple[float, float]) -> float:
-    """Ahead of the best other one; below 0 for one that is behind."""
+    """Return the margin over the best other score; negative for one that is behind."""
     return score - (best[1] if score >= best[0] else best[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logistic:
-    """P = 1 / (1 + exp(-(bias + weights · features))), with weights of at least 0: more evidence, never less belief."""
+    """P = 1 / (1 + exp(-(bias + weights · features))) with weights of at least 0, so that P is monotone."""
 
     weights: tuple[float, ...]
     bias: float
 
     def __call__(self, features: Sequence[float]) -> float:
-        """The probability, in [0, 1]."""
+        """Return the probability, in [0, 1]."""
         total = self.bias
         for weight, value in zip(self.weights, features, strict=True):
             total += weight * value
@@ -243,18 +237,17 @@ class Logistic:
 
 
 MOST_SIZED = 10
-"""Candidates that a set of a wished coverage has at most."""
+"""Most candidates of a prediction set."""
 NOT_FOUND = 1e9
-"""Above every nonconformity score."""
+"""The nonconformity score of a flow that was not found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sets:
-    """How many candidates hold the right flow with a wished probability (split conformal prediction).
+    """Prediction sets: how many candidates hold the right flow with a given probability (split conformal prediction).
 
-    The nonconformity score of a candidate is -ln P(it is right), and at least that of each one before it. A set takes
-    the candidates, best first, whose score is at most that of the right flow in the wished share of the requests that
-    were asked at the fit: (n + 1) · coverage of n, rounded up, which holds for the next request like them.
+    The nonconformity score of a candidate is -ln P(it is right), or that of the one before it if that is higher. The
+    threshold is the score of rank ceil((n + 1) · coverage) among the right flows of the n requests of the fit.
 
     Attributes:
         nonconformity: The score of the right flow in each request that was asked, ascending; `NOT_FOUND` where it was
@@ -265,11 +258,11 @@ class Sets:
 
     @staticmethod
     def scores(chances: Sequence[float]) -> list[float]:
-        """Of candidates, best first, from P(each is right)."""
+        """Return the nonconformity scores of candidates, best first, from P(each is right)."""
         return list(accumulate((-log(max(chance, _TINY)) for chance in chances), max))
 
     def size(self, chances: Sequence[float], coverage: float) -> int:
-        """How many of these candidates, best first, are needed; at least 1."""
+        """Return the size of the set among these candidates, best first; at least 1."""
         place = ceil((len(self.nonconformity) + 1) * coverage)
         limit = self.nonconformity[place - 1] if place <= len(self.nonconformity) else NOT_FOUND
         return max(1, sum(score <= limit for score in self.scores(chances[:MOST_SIZED])))
@@ -277,25 +270,24 @@ class Sets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallModel:
-    """Fitted to a catalogue by `jazz_select.memory.fit.fitting`, stored beside it, used by every recall.
+    """The model of a catalogue: fitted by `jazz_select.memory.fit.fitting`, stored in the index, used by every recall.
 
     Attributes:
-        digest: Of the catalogue it was fitted to.
-        scales: How each arm's scores count in the fusion.
-        transform: Request vectors are multiplied by it, shape (dim, dim); None leaves them as they are.
-        confidence: P(a candidate is right) from `Signals.candidate`; None where that is not known.
-        scope: P(some flow is right) from `Signals.scope`; None where that is not known.
-        sets: How many candidates hold the right one; None where that is not known.
-        answers: How sure it was of its answers to the catalogue's own examples; None where that is not known, as in
-            what an earlier version noted.
-        usual: How near requests usually lie to their flows.
-        names: Folded names and aliases that stand for one flow alone, to its id.
-        flows: The ids of all flows that were written for the agent; None where that is not known.
-        terms: How many flows have each term; None where a flow has been written or deleted since they were counted.
-        caveat: Why confidence is not known, for people; empty where it is.
-        labelled: How many labelled requests it was fitted to beside the examples.
-        second: The model of the second embedder of a cascade; None where there is one embedder alone.
-        sure: The confidence from which on the second embedder is not asked; None where it always is.
+        digest: Digest of the catalogue.
+        scales: Scales of the arms in the fusion.
+        transform: Matrix that request vectors are multiplied by, shape (dim, dim); None for the identity.
+        confidence: P(a candidate is right) from `Signals.candidate`; None if unknown.
+        scope: P(some flow is right) from `Signals.scope`; None if unknown.
+        sets: Prediction sets; None if unknown.
+        answers: Confidence of the answers to the catalogue's own examples; None if unknown, as in earlier notes.
+        usual: Usual cosines of requests with their flows.
+        names: Flow ids by folded name and alias, without ambiguous ones.
+        flows: Ids of all flows of the agent; None if unknown.
+        terms: Term counts; None after a flow was written or deleted.
+        caveat: Why confidence is unknown, for people; empty if it is known.
+        labelled: Number of labelled requests beside the examples.
+        second: Model of the second embedder of a cascade, if there is one.
+        sure: Confidence from which on the second embedder is not asked; None if it always is.
     """
 
     digest: str = ""
@@ -315,7 +307,7 @@ class RecallModel:
     sure: float | None = None
 
     def aim(self, vector: Vectors) -> list[float]:
-        """The request's vector as this catalogue wants it asked; unit length."""
+        """Return a request's vector after the transform, at unit length."""
         if self.transform is None:
             return vector.tolist()
         aimed: Vectors = vector @ self.transform
@@ -323,12 +315,12 @@ class RecallModel:
         return np.divide(aimed, np.float32(length), out=aimed).tolist() if length > 0 else vector.tolist()
 
     def by_key(self, key: Callable[[str], Key]) -> "RecallModel":
-        """With what is usual for each flow under the key that a store has for it."""
+        """Return the model with the usual cosines by store key."""
         second = None if self.second is None else self.second.by_key(key)
         return replace(self, usual=self.usual.by_key(key), second=second)
 
     def as_note(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the model for JSON."""
         own = {} if self.second is None else {"second": self._second_alone().as_note(), "sure": self.sure}
         return own | {
             "version": _VERSION,
@@ -349,14 +341,14 @@ class RecallModel:
         }
 
     def _second_alone(self) -> "RecallModel":
-        """Without what stands in the first one already."""
+        """Return the second model without what the first one holds."""
         return replace(self.second or RecallModel(), digest="", names={}, flows=None, terms=None)
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any] | None, *, dims: Sequence[int] = ()) -> "RecallModel":
-        """Read it back; what another version wrote, or anything that is no such note, is as good as none.
+        """Read a model; a note of another version, or one that cannot be read, gives an unfitted model.
 
-        `dims` are the lengths of the vectors that it and its `second` are to aim, where they are known.
+        `dims` are the lengths of the request vectors of the model and of its `second`, if they are known.
         """
         if note is None:
             return cls()
@@ -405,7 +397,7 @@ _Chances = Annotated[list[_Chance], Constraint("answers", max_length=_MOST_SIZES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Note:
-    """What `as_note` writes; what has a default is not in the notes of earlier versions."""
+    """What `as_note` writes; notes of earlier versions lack the fields with a default."""
 
     version: Literal[4]
     digest: str

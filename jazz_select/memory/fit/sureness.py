@@ -1,4 +1,4 @@
-"""How sure an answer is, learned from the answers to a catalogue's own examples. Pure."""
+"""Calibration: confidence learned from the answers to a catalogue's own examples. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,30 +20,29 @@ from jazz_select.ports import Legs
 from jazz_select.stages import OwnAnswers, own_answers
 
 FIT_DEPTH = 30
-"""Hits that each arm brings to the fusion. Deeper ones hardly ever reach the top ten."""
+"""Hits of each arm in the fusion; deeper ones hardly ever reach the top ten."""
 CASE = 8
-"""As many examples as a labelled request counts: it is what users really ask."""
+"""Weight of a labelled request, in examples: it is what users really ask."""
 CANDIDATE_PRIOR = (1.9, 0.05, 0.6, 0.65, 0.1, 0.05, 1.35)
 SCOPE_PRIOR = (0.05, 1.45, 0.7, 0.15, 0.25)
-"""What the weights of standardised evidence are before a catalogue has spoken.
+"""Prior means of the weights of standardized scope features.
 
-They are the means of what a fit without them gives on the examples (never a test request) of CLINC150 and BANKING77,
-five and ten a flow, static and MiniLM vectors. A catalogue of a few flows hardly moves them, one of a hundred does as
-it likes.
+They are the means of fits without a prior on the examples (never a test request) of CLINC150 and BANKING77, five and
+ten a flow, static and MiniLM vectors. A few flows hardly move them; a hundred flows outweigh them.
 """
 WHOLE = (1.1, 0.1)
-"""What the examples do not tell: each is asked of a flow that lacks it, and one that has all of its own is found more
-surely. So much steeper the log odds of confidence are, and so much higher, in requests that are no examples.
+"""Factor and offset from leave-one-out log odds to those of new requests: a flow that has all its examples is found
+with more confidence than one that lacks the example in question.
 
 Measured on requests of the train splits of CLINC150 and BANKING77 that no catalogue was shown, five and ten examples a
 flow, static and MiniLM vectors; it differs little among these.
 """
 _PRECISION = 10.0
-"""How firmly weights are held to those."""
+"""Precision of that prior."""
 _DRAWN = 5
-"""Examples that a flow's usual cosine is drawn towards that of all by."""
+"""Weight of the mean of all flows in a flow's usual cosine, in examples."""
 _JUDGED = 3
-"""Candidates of each asked example that confidence learns from."""
+"""Candidates of each example in the training data of confidence."""
 _LOW, _STEEP = 0.1, 2.0
 _STEPS, _TINY, _SMALL_STEP = 50, 1e-9, 1e-7
 
@@ -51,10 +50,9 @@ _STEPS, _TINY, _SMALL_STEP = 50, 1e-9, 1e-7
 def calibrated_model(
     model: RecallModel, catalogue: LeaveOneOut, asked: Sequence[HeldOut], legs: Sequence[Legs], *, cases: int = 0
 ) -> tuple[RecallModel, Logistic]:
-    """The model with what the answers to requests whose right flow is known tell; the last `cases` are no examples.
+    """Return the model with its calibration, and the calibration of the leave-one-out answers themselves.
 
-    `legs` are those of `asked`, `FIT_DEPTH` deep. Beside it the confidence of the answers to examples, each asked as if
-    it were none.
+    The last `cases` of `asked` are labelled requests; the others are examples. `legs` are theirs, `FIT_DEPTH` deep.
     """
     scales = model.scales
     examples = len(asked) - cases
@@ -80,10 +78,10 @@ class _Request:
     held_out: HeldOut
     usual: Usual
     times: int = 1
-    """As many examples as it counts."""
+    """Weight in examples."""
 
     def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> Signals:
-        """The answer as if these flows were not in the catalogue."""
+        """Return the features for a catalogue without these flows."""
         return self.answered(self.held_out.legs(FIT_DEPTH, without=flows), scales)
 
     def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> Signals:
@@ -91,7 +89,7 @@ class _Request:
 
 
 def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, list[float]]:
-    """The usual cosine of each flow, and that of each example's flow without the example."""
+    """Return the usual cosines of the flows, and that of each example's flow without the example."""
     own = np.array([one.dense[one.flow] for one in asked], dtype=np.float64)
     flow = np.array([one.flow for one in asked])
     mean = float(own.mean())
@@ -121,7 +119,7 @@ def _fit_confidence(requests: Sequence[_Request], inside: Sequence[Signals], wei
 
 
 def _of_whole_flows(asked: Logistic, share: float) -> Logistic:
-    """Moved by `WHOLE` as far as examples taught it, which are such a share of all that did."""
+    """Return the calibration for new requests: moved by `WHOLE`, times the share of examples in the data."""
     slope, shift = 1 + share * (WHOLE[0] - 1), share * WHOLE[1]
     return Logistic(weights=tuple(slope * each for each in asked.weights), bias=slope * asked.bias + shift)
 
@@ -134,10 +132,10 @@ def _fit_scope(
     weights: Matrix,
     usual: Usual,
 ) -> Logistic:
-    """From the answers with the right flow, without it (a near miss), and without its neighbourhood (a far one).
+    """Fit P(in scope) to answers with the right flow, without it (near misses) and without its neighbourhood (far).
 
-    Nothing in a catalogue is like a request from far away, so what a very low cosine means is not learned but set: for
-    each standard deviation of the best cosines that one lies further down, the odds fall e² times.
+    A catalogue has no requests of other domains, so the weight of a very low cosine is set, not learned: the odds fall
+    e² times with each standard deviation of the best cosines.
     """
     flows = {request.held_out.flow for request in requests}
     neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in flows}
@@ -152,7 +150,7 @@ def _fit_scope(
 
 
 def _fit_sets(requests: Sequence[_Request], inside: Sequence[Signals], confidence: Logistic) -> Sets:
-    """How far down the right flow lies, as a nonconformity score (see `Sets`)."""
+    """Return the nonconformity scores of the right flows (see `Sets`)."""
     nonconformity: list[float] = []
     for request, answer in zip(requests, inside, strict=True):
         best, flow, score = answer.best(), request.held_out.flow, NOT_FOUND
@@ -166,7 +164,7 @@ def _fit_sets(requests: Sequence[_Request], inside: Sequence[Signals], confidenc
 def _own_answers(
     requests: Sequence[_Request], inside: Sequence[Signals], confidence: Logistic, asked: Logistic, scope: Logistic
 ) -> OwnAnswers:
-    """How sure each answer is, and was as it was asked."""
+    """Return the confidence of each answer, as of a new request and by leave-one-out."""
     pairs: list[tuple[float, float]] = []
     before: list[float] = []
     for request, answer in zip(requests, inside, strict=True):
@@ -183,15 +181,15 @@ def fit_logistic(
     counts: Matrix,
     prior: Sequence[float],
 ) -> Logistic:
-    """The maximum a posteriori fit by Newton's method (iteratively reweighted least squares).
+    """Fit a logistic regression: maximum a posteriori by Newton's method (iteratively reweighted least squares).
+
+    Features with a negative weight are removed, and the rest is fitted again, until there is none.
 
     Args:
         features: Shape (n, features); each is evidence *for* the label.
         labels: Shape (n,), 0 or 1.
-        counts: Shape (n,), how much each of them counts.
-        prior: The expected weights of standardised features; the bias has none.
-
-    A feature whose weight comes out negative is left out, and the rest fitted again, until none is.
+        counts: Shape (n,), weights of the rows.
+        prior: Prior means of the weights of standardized features; the bias has no prior.
     """
     mean, spread = features.mean(axis=0), features.std(axis=0)
     expected = np.array(prior)
@@ -212,7 +210,7 @@ def fit_logistic(
 def newton(
     features: Matrix, labels: Matrix, *, counts: Matrix, expected: Sequence[float], held: Sequence[float]
 ) -> Matrix:
-    """The weights, and the bias, held so firmly to what is expected; no step that would make things worse is whole."""
+    """Return weights and bias by Newton's method with a Gaussian prior; a step that raises the loss is halved."""
     design = np.column_stack([features, np.ones(len(features))])
     prior, penalty = np.array(expected), np.array(held)
 
