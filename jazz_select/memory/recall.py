@@ -1,4 +1,4 @@
-"""Recall: a request as vectors, what each arm finds, and both fused into candidates with their confidence."""
+"""Recall: encode a request, search both arms, and fuse the hits into candidates with confidence."""
 
 import asyncio
 import logging
@@ -29,32 +29,32 @@ from jazz_select.values import UNSIZED, Candidate, RecallResult
 
 ARM_DEPTH = 30
 CLAUSE_WEIGHT = 0.25
-"""What a clause's score adds to that of the whole request. With more, requests for one thing begin to suffer."""
+"""Weight of a clause's score beside the whole request's; more of it harms requests for one thing."""
 EVEN = 0.5
-"""Clarity from which on a request is judged by itself, and below which by its context."""
+"""Clarity from which on a request's features are its own, and below which those of its context."""
 _log = logging.getLogger(__name__)
 _CLEAR_CLAUSE = 3
-"""A clause that more flows may answer asks for nothing by itself, and brings its first one alone."""
+"""Largest prediction set of a clause; a clause with a larger one adds its first candidate alone."""
 _FAULTS_TOLD = 3
 _BATCH = 64
-"""Requests that one round trip holds."""
+"""Requests in one round trip."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FusedCandidates:
-    """What was found, best first, and how sure it is that anything right is among it."""
+    """Candidates, best first, with P(any of them is right)."""
 
     candidates: tuple[Candidate, ...] = ()
     in_scope: float | None = None
     faults: tuple[str, ...] = ()
-    """What is wrong with flows that lie nearer and cannot be read."""
+    """Why better hits are left out: what is wrong with entries that cannot be read."""
     sized: str = ""
-    """How many there are and why, where that was to be found out."""
+    """Why there are so many, where `top_k` was automatic."""
     beyond: tuple[str, ...] = ()
-    """The names of those that were left out for it."""
+    """Names of the candidates that the automatic `top_k` leaves out."""
 
     def first(self, count: int, why: str) -> "FusedCandidates":
-        """The first `count` of them, with what to say of it."""
+        """Return the first `count` candidates, and the reason for it."""
         kept, beyond = self.candidates[:count], tuple(each.flow_name for each in self.candidates[count:])
         return replace(self, candidates=kept, beyond=beyond, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
 
@@ -68,7 +68,7 @@ async def fused_candidates(
     asked: EncodedRequest,
     scope: RecallScope,
 ) -> FusedCandidates:
-    """What the store found for each of `asked.texts`, fused, and read by the model."""
+    """Fuse what the store found for `asked.texts` into candidates."""
     query, evidence = queries[0], found[0]
     each_scored = [each.scores(scope.rrf_k) for each in found]
     scores = _said(each_scored, asked)
@@ -99,7 +99,7 @@ async def fused_candidates(
 
 
 def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
-    """The scores of a request by itself: as a whole, with its clauses, and with what it does not deny."""
+    """Return the scores of a request without its context: of the whole, its clauses and its wanted part."""
     ends = 1 + len(asked.clauses)
     scores = each_scored[0]
     if asked.clauses:
@@ -108,7 +108,7 @@ def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> 
 
 
 def _sized(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tuple[int, str]:
-    """How many candidates a request needs, of which these are the whole and its clauses, and why."""
+    """Return the automatic number of candidates and its reason; `parts` are the request and its clauses."""
     if model.sets is None or model.confidence is None:
         return UNSIZED, f"how many are needed is not known: {model.caveat}"
     if not all(evidence.legs.dense for evidence in parts):
@@ -130,7 +130,7 @@ def _sized(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tup
 async def _readable(
     store: FlowStore, agent_id: str, order: Sequence[Key], known: Mapping[Key, Mapping[str, Any]], top_k: int
 ) -> tuple[dict[Key, Mapping[str, Any]], dict[Key, str]]:
-    """The payloads of the first `top_k` that are there and can be read, and what is wrong with those passed over."""
+    """Return the payloads of the first `top_k` readable hits, and the faults of the others before them."""
     payloads, faults = dict[Key, Mapping[str, Any]](), dict[Key, str]()
     pending = list(order)
     while len(payloads) < top_k and pending:
@@ -147,7 +147,7 @@ async def _readable(
 
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
-    """The flow whose name or alias the request is, word for word."""
+    """Return the flow whose name or alias is the whole request."""
     flow_id = model.names.get(folded_alias(request)) if model.names else None
     if flow_id is None or flow_id in query.exclude:
         return None
@@ -176,7 +176,7 @@ def _candidates(
     named: Key | None,
     chance: Callable[[Key], float | None],
 ) -> tuple[Candidate, ...]:
-    """These flows, best first, with rank and raw score in each arm; equal scores by the author's priority."""
+    """Return the candidates, best first; ties go by the author's priority."""
     arms = {"dense": legs.dense, "bm25": legs.bm25}
     ranked = {arm: [*found] for arm, found in arms.items()}
 
@@ -204,12 +204,12 @@ def _candidates(
 
 
 def nothing_indexed(agent_id: str) -> str:
-    """What to say of an agent that the index does not know."""
+    """Return the note about an agent without flows in the index."""
     return f"agent {agent_id!r} has no flows in this index: run sync_registry (jazz-select sync) first"
 
 
 def _with_numbers(legs: Legs) -> Legs:
-    """Without what scored no number: weights that others wrote may be so large that an engine's sums overflow."""
+    """Return the legs without scores that are not finite: foreign weights may overflow an engine's sums."""
     if isfinite(sum(legs.dense.values()) + sum(legs.bm25.values())):
         return legs
     _log.warning("flows of the index have scores that are no numbers, so passed over")
@@ -218,7 +218,7 @@ def _with_numbers(legs: Legs) -> Legs:
 
 
 def _merged(whole: Mapping[Key, float], clauses: Sequence[Mapping[Key, float]], weight: float) -> dict[Key, float]:
-    """The scores of a request and of its clauses: each flow gets its best clause's score, times `weight`, on top."""
+    """Return the request's scores plus `weight` times each flow's best clause score."""
     total = dict(whole)
     for key in {key for clause in clauses for key in clause}:
         best = max(clause.get(key, 0.0) for clause in clauses)
@@ -227,7 +227,7 @@ def _merged(whole: Mapping[Key, float], clauses: Sequence[Mapping[Key, float]], 
 
 
 def _mixed(alone: Mapping[Key, float], widened: Mapping[Key, float], clarity: float) -> dict[Key, float]:
-    """The scores of a request by itself and with its context, the former counting as far as it speaks for itself."""
+    """Return the mean of both scores, weighted by the clarity of the request alone."""
     return {
         key: clarity * alone.get(key, 0.0) + (1.0 - clarity) * widened.get(key, 0.0)
         for key in dict.fromkeys((*alone, *widened))
@@ -235,10 +235,10 @@ def _mixed(alone: Mapping[Key, float], widened: Mapping[Key, float], clarity: fl
 
 
 class Retriever:
-    """Looks requests up in a store, as its encoder puts them."""
+    """Answers requests from a store and an encoder of the same layout."""
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
-        """Join them."""
+        """Search this store with this encoder."""
         self._store = store
         self._encoder = encoder
         self._language: str = getattr(encoder.embedder, "language", "")
@@ -249,7 +249,7 @@ class Retriever:
     async def recall(
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
-        """One result per query; `focuses` are the parts of them that were said last, or empty."""
+        """Return one result per query; a focus is the part of its query that was said last, or empty."""
         said = [RecallQuery(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
         for number, each in enumerate(said):
             if len(each.own) >= LONG:
@@ -262,9 +262,9 @@ class Retriever:
         return found
 
     async def _staged(self, said: Sequence[RecallQuery], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
-        """What the first embedder is sure of, or is for, and for the rest what the second finds, as if it were alone.
+        """Answer by the first embedder what is in its language, or what it is sure of; the rest by the second alone.
 
-        Where the second fails, what the first found stands, with a note.
+        If the second fails, the first one's answer stands, with a note.
         """
         first, second = _names([stage.identity for stage in self._encoder.stages])
         results, why, degraded = [RecallResult() for _ in said], f"{first} is not calibrated", ()
@@ -321,10 +321,10 @@ class Retriever:
         stage: int = 0,
         strict: bool = False,
     ) -> list[RecallResult]:
-        """All texts of all requests read in one go, in a thread where that takes long, and one call to the store.
+        """Answer requests by one embedder: encode all texts together, in a thread if slow, and search once.
 
         Raises:
-            EmbeddingError: The embedder failed, and `strict` asks for no words alone.
+            EmbeddingError: The embedder failed, and `strict` forbids recall by BM25 alone.
         """
         if not said:
             return []
@@ -371,7 +371,7 @@ class Retriever:
     def _read(
         self, said: Sequence[RecallQuery], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
     ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
-        """What is asked, what is looked up for it, and a note where the embedder failed."""
+        """Return the encoded requests, their queries, and a note if the embedder failed."""
         asked = [EncodedRequest.of(each, lexical=self._encoder.lexical) for each in said]
         vectors, degraded = self._dense([text for each in asked for text in each.texts], stage, strict=strict)
         pending = iter(vectors)
@@ -383,7 +383,7 @@ class Retriever:
         return asked, queries, degraded
 
     def _hollowness(self, query: HybridQuery, stage: int) -> float:
-        """How near a request lies to what means nothing by itself; 0 where that cannot be told."""
+        """Return the similarity of a request to hollow texts (`HollowTexts`); 0 if unknown."""
         try:
             return 0.0 if query.dense is None else self._hollow[stage].nearness(query.dense)
         except EmbeddingError as error:
@@ -404,7 +404,7 @@ class Retriever:
         )
 
     def _dense(self, texts: Sequence[str], stage: int, *, strict: bool) -> tuple[list[Vectors | None], tuple[str, ...]]:
-        """The vectors, and a note where the embedder failed."""
+        """Return the vectors, and a note if the embedder failed."""
         try:
             return self._encoder.requests(texts, stage), ()
         except EmbeddingError as error:
@@ -417,19 +417,19 @@ class Retriever:
 
 
 def _names(identities: Sequence[str]) -> list[str]:
-    """The embedders by kind, such as "static"; in full where they are of one kind."""
+    """Return the kinds of the embedders, such as "static"; their identities if the kinds are equal."""
     kinds = [identity.partition(":")[0] for identity in identities]
     return kinds if len({*kinds}) == len(kinds) else [*identities]
 
 
 def _passes(result: RecallResult, sure: float | None) -> bool:
-    """Whether what the first embedder of a cascade found needs no second reading."""
+    """Whether the first embedder's answer stands without the second."""
     confidence = result[0]["confidence"] if result else None
     return sure is not None and confidence is not None and confidence >= sure
 
 
 def _why_read(first: str, result: RecallResult, sure: float) -> str:
-    """Why the second embedder is asked, or not."""
+    """Return why the second embedder is asked, or not."""
     confidence = result[0]["confidence"] if result else None
     if confidence is None:
         return f"{first} found nothing"

@@ -1,4 +1,4 @@
-"""What is asked of recall: a request taken apart into what is looked up for it, and whose flows it is asked of."""
+"""Requests to recall: the texts that are searched for a request, and its scope."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -22,33 +22,32 @@ _JOINT = re.compile(
     r"|(?:，|、)?(?:然后|并且|而且|另外|还有)",
     re.IGNORECASE,
 )
-"""Of text in which no two blanks stand together: `\\s+` before a word would be tried from each of a thousand blanks."""
+"""For text without double blanks: `\\s+` before a word would be tried from each of a thousand blanks."""
 _MIN_WORDS = 3
 _MIN_LETTERS = 4
-"""Where no spaces stand between words, letters are counted instead."""
+"""Fewest letters of a clause in scripts without spaces."""
 MAX_CLAUSES = 6
 _MAX_COUNT = 1 << 31
 _AT_ONCE = 4_000
-"""Bytes of UTF-8 that are read where the caller waits: a letter of several takes as many times as long to read."""
+"""Bytes of UTF-8 that are encoded on the event loop; more go to a thread."""
 _DICTIONARIES = {
     "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
     "kana": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]"),
 }
-"""The scripts whose words are found with a dictionary, which is loaded for the first letter of it."""
+"""Scripts whose words are found with a dictionary, which is loaded at their first letter."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
-    """The parts of a request that may each ask for something of its own; none where it is all of one piece.
+    """Return the clauses of a request, which may each be a wish of its own; none if there is one clause.
 
-    Cut at the ends of sentences and at words such as "and" or "then". A part that is too short to ask for anything
-    joins the next.
+    Clauses end with sentences and before words such as "and" or "then". One that is too short joins the next.
     """
     parts = _parts(text)
     return parts if 1 < len(parts) <= MAX_CLAUSES else ()
 
 
 def is_several(text: str) -> bool:
-    """Whether a request has parts that may each ask for something of its own, however many."""
+    """Whether a request has several clauses, without a limit of their number."""
     return len(_parts(text[:MAX_QUERY_CHARS])) > 1
 
 
@@ -71,7 +70,7 @@ def _says_something(text: str) -> bool:
 
 
 _DENYING = re.compile(r"\b(?:not|no|never|dont|instead|rather)\b|n['’]t\b", re.IGNORECASE)
-"""What every denial has in it; most requests have none, and are not looked at more closely."""
+"""A cheap first test for a denial."""
 _PART = re.compile(r"[,;] ?(?:but |and )?| but ", re.IGNORECASE)
 _STOPPED = re.compile(r"[.!?;] ")
 _DENIED = re.compile(
@@ -86,15 +85,14 @@ _MOST_DENYING = 160
 _MOST_PARTS = 3
 _FEWEST_WORDS = 3
 MEANT_WEIGHT = 0.5
-"""What the wanted part counts beside the whole: with all of it, requests suffer that only seem to deny something."""
+"""Weight of the wanted part beside the whole; more of it harms requests that only seem to deny something."""
 
 
 def wanted_part(request: str) -> str:
-    """The wanted part of "not a refund, an exchange"; empty where nothing is denied, or nothing is left.
+    """Return the wanted part of "not a refund, an exchange"; empty if nothing is denied or nothing is left.
 
-    Only a short sentence is read so, and only where what is wanted comes last: "I paid, but it did not arrive" says
-    what is wrong, and denies nothing. Both arms would find a refund in it, since they count what is said and know
-    no "not".
+    Both arms ignore "not", so they would find a refund here. Only short sentences count, and only where the wanted
+    part comes last: "I paid, but it did not arrive" denies nothing.
     """
     text = " ".join(request[: 2 * _MOST_DENYING].split())
     if len(text) > _MOST_DENYING or _STOPPED.search(text):
@@ -111,37 +109,37 @@ def wanted_part(request: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallQuery:
-    """A query, and the part of it that the user has just said, where the rest is context."""
+    """A query, and the part of it that was said last if the rest is context."""
 
     query: str
     focus: str = ""
     notes: tuple[str, ...] = ()
-    """What of it is not looked for."""
+    """Which parts are not searched."""
 
     @property
     def own(self) -> str:
-        """What the user has just said."""
+        """The part that was said last, or the whole query."""
         return self.focus or self.query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedRequest:
-    """A request as it is looked up: whole, with what widens it, and in clauses."""
+    """The texts that are searched for a request: the whole, its context and its clauses."""
 
     request: str = ""
     widened: str = ""
-    """The request with its context, where there is any."""
+    """The request with its context, if there is any."""
     clauses: tuple[str, ...] = ()
     meant: str = ""
-    """What is wanted of a request that also says what is not."""
+    """The `wanted_part` of the request."""
     content_words: int = 0
     hollow: float = 0.0
-    """How near a request that has a context lies to what means nothing without one."""
+    """Similarity to hollow texts (`HollowTexts`) of a request with context."""
     notes: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, said: RecallQuery, *, lexical: Lexical) -> "EncodedRequest":
-        """Cleaned, cut where it is endless, taken apart where it asks for several things."""
+        """Clean and cut a query, and split it into clauses."""
         query, focus, notes = said.query, said.focus, said.notes
         if len(query) > MAX_QUERY_CHARS:
             notes = (*notes, f"recall read the first {MAX_QUERY_CHARS} of {len(query)} characters")
@@ -158,7 +156,7 @@ class EncodedRequest:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that is looked up: the request, its clauses, what is meant of it, and last the widened request."""
+        """All texts that are searched: the request, its clauses, its wanted part, and the widened request last."""
         if not self.request:
             return ()
         return (self.request, *self.clauses, *(each for each in (self.meant, self.widened) if each))
@@ -166,14 +164,14 @@ class EncodedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallScope:
-    """Whose flows, and how many."""
+    """Whose flows are searched, and how many are returned."""
 
     agent_id: str
     top_k: int
     rrf_k: int
     exclude: tuple[str, ...]
     coverage: float | None = None
-    """Of the `top_k` no more than hold the right flow with this probability; None: all of them."""
+    """Coverage of an automatic `top_k`; None for a fixed one."""
 
     @classmethod
     def of(
@@ -184,7 +182,7 @@ class RecallScope:
         exclude: Collection[str],
         coverage: float = COVERAGE,
     ) -> "RecallScope":
-        """These, where they can work."""
+        """Check and take these options."""
         check_texts(tuple(exclude), "an id in exclude")
         auto = isinstance(top_k, str) and top_k == "auto"
         count: Any = MOST_SIZED if auto else top_k
@@ -204,20 +202,20 @@ class RecallScope:
 
 
 def check_texts(texts: Sequence[object], what: str = "a query, and the focus of one,") -> None:
-    """Refuse what is no text."""
+    """Raise for anything but text."""
     wrong = [each for each in texts if not isinstance(each, str)]
     if wrong:
         raise ConfigError(f"{what} is a string, not {wrong[0]!r:.80}")
 
 
 class Pace:
-    """Tells what would hold up others: much to read, or the first text that a dictionary has to be loaded for."""
+    """Estimates what would block the event loop: long texts, or the first text that needs a dictionary."""
 
     def __init__(self) -> None:
         self._unread = dict(_DICTIONARIES)
 
     def ahead(self, texts: Iterable[str]) -> "Ahead":
-        """What there is to read in these; say so with `read` once they were."""
+        """Return the work in these texts; report it with `read` afterwards."""
         size, scripts = 0, set[str]()
         for text in texts:
             read = text[:MAX_QUERY_CHARS]
@@ -229,40 +227,40 @@ class Pace:
         return Ahead(bool(scripts) or size > _AT_ONCE, scripts)
 
     def read(self, done: "Ahead") -> None:
-        """Dictionaries that were needed for it are loaded now."""
+        """Note that its dictionaries are loaded."""
         for script in done.scripts:
             self._unread.pop(script, None)
 
 
 class Ahead(NamedTuple):
-    """What there is to read in some texts."""
+    """The work in some texts."""
 
     takes_long: bool
     scripts: set[str]
-    """Those that a dictionary has to be loaded for."""
+    """Scripts whose dictionary is not loaded yet."""
 
 
 LONG = 1_000
-"""Characters from which on a request is read by its sentences."""
+"""Characters from which on a request is reduced to its best sentences."""
 MOST_SENTENCES = 100
 MOST_CHOSEN = 3
 _NEARLY = 0.7
-"""A sentence is chosen that matches the flows at least so much as the best one does."""
+"""Share of the best sentence's weight from which on a sentence is kept."""
 _ASKS = 1.2
-"""What a sentence counts that asks for something, beside one that only tells."""
+"""Factor of a sentence's weight if it asks for something."""
 _ASKING = re.compile(
     r"[?？]|\b(?:please|i want|i need|i would like|i'd like|can (?:you|i|we)|could (?:you|i|we)|would you|how|what"
     r"|where|when|why|which|who|help|tell me|let me know)\b",
     re.IGNORECASE,
 )
 _END = re.compile(r"(?<=[.!?;]) |(?<=[。！？；])")
-"""Of text in which no two blanks stand together."""
+"""For text without double blanks."""
 _SHORTEST, _LONGEST = 12, 200
-"""Characters of a sentence: what is shorter joins the next, and what is longer is cut between words."""
+"""Characters of a sentence; a shorter one joins the next, a longer one is cut between words."""
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """The sentences of a long request, as they stand, at most `MOST_SENTENCES`."""
+    """Return the sentences of a long request, at most `MOST_SENTENCES`."""
     found: list[str] = []
     pending = ""
     for line in text.splitlines():
@@ -277,7 +275,7 @@ def sentences(text: str) -> tuple[str, ...]:
 
 
 def _cut(text: str) -> list[str]:
-    """What is written without an end, in parts of at most `_LONGEST` characters; a longer word is cut as well."""
+    """Cut a text without sentence ends into parts of at most `_LONGEST` characters, within longer words too."""
     parts: list[str] = []
     while len(text) > _LONGEST:
         end = text.rfind(" ", 1, _LONGEST)
@@ -288,20 +286,20 @@ def _cut(text: str) -> list[str]:
 
 
 class SentenceReader:
-    """Reads a long request by the sentences of it that have most in common with some flow.
+    """Reduces a long request to the sentences that match some flow best.
 
-    To embed a whole mail takes a transformer many times as long as a sentence, and what it is about drowns in it.
+    A transformer takes many times as long for a mail as for a sentence, and its vector hides what the mail is about.
     """
 
     def __init__(self, store: FlowStore, lexical: Lexical, pace: Pace) -> None:
-        """Look words up in this store."""
+        """Search this store by words."""
         self._store = store
         self._lexical, self._pace = lexical, pace
 
     async def shortened(
         self, said: RecallQuery, agent_id: str, exclude: Sequence[str] = (), *, terms: TermCounts | None = None
     ) -> RecallQuery:
-        """The same with what the long request asks for alone; as it is where no flow has any word of it."""
+        """Return the query with its best sentences alone, or as it is if no flow shares a word with it."""
         whole = said.own
         read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
         ahead = self._pace.ahead([whole])
@@ -323,7 +321,7 @@ class SentenceReader:
     def _asked(
         self, text: str, agent_id: str, exclude: Sequence[str], terms: TermCounts | None
     ) -> list[tuple[str, HybridQuery]]:
-        """Each sentence with a search by its words for the one flow that has most of them."""
+        """Return each sentence with a query by its words for the one best flow."""
         return [
             (
                 each,
@@ -340,13 +338,13 @@ class SentenceReader:
 
 
 def _weight(text: str, query: HybridQuery, scores: Iterable[float]) -> float:
-    """What a term of a sentence scores on the mean: a sentence about something else has many that no flow has."""
+    """Return the mean score of a sentence's terms: most terms of an unrelated sentence match no flow."""
     share = max(scores, default=0.0) / len(query.sparse.indices) if query.sparse else 0.0
     return share * _ASKS if _ASKING.search(text) else share
 
 
 def _best(texts: Sequence[str], weights: Sequence[float]) -> list[str]:
-    """The sentences that weigh most, in the order in which they stand; none where nothing weighs anything."""
+    """Return the sentences with the highest weights in their original order; none if all weigh nothing."""
     order = sorted(range(len(texts)), key=lambda place: -weights[place])[:MOST_CHOSEN]
     least = _NEARLY * weights[order[0]] if order else 0.0
     return [texts[place] for place in sorted(order) if least > 0.0 and weights[place] >= least]
@@ -382,26 +380,26 @@ HOLLOW = (
     *("let me know", "try again", "start over", "stop that", "hurry up please", "so what now", "and then"),
     *("and after that", "and how", "then do so"),
 )
-"""What people say that means nothing without what was said before, whatever a catalogue is about."""
+"""Requests that mean nothing without their context, in any catalogue."""
 _NEAREST = 3
-"""Of these, so many are compared with a request, so that no single one decides."""
+"""Nearest hollow texts that are averaged."""
 _STEEP = 40.0
 _BORDER = 0.15
 _PER_CONTENT, _MOST_CONTENT = 0.04, 4
-"""Words that are more than stop words speak for a request, up to so many."""
+"""Clarity per content word, and the most words that count."""
 
 
 class HollowTexts:
-    """`HOLLOW` as vectors of one embedder, made when they are first needed."""
+    """Vectors of `HOLLOW` by one embedder, made at first use."""
 
     def __init__(self, encoder: Encoder, stage: int = 0) -> None:
-        """Take the encoder of the requests, and which of its embedders."""
+        """Use one stage of an encoder."""
         self._encoder = encoder
         self._stage = stage
         self._rows: Vectors | None = None
 
     def nearness(self, aimed: Sequence[float]) -> float:
-        """How near a request's vector, aimed as the flows are asked, lies to what means nothing by itself."""
+        """Return the mean cosine of a request's vector, after the transform, with the nearest hollow texts."""
         if self._rows is None:
             rows = self._encoder.requests(HOLLOW, self._stage)
             self._rows = np.stack([row for row in rows if row is not None])
@@ -410,15 +408,14 @@ class HollowTexts:
 
 
 def clarity(*, nearest: float, hollow: float, content_words: int) -> float:
-    """How far a request speaks for itself, from 0 to 1.
+    """Return how clear a request is without its context, from 0 to 1.
+
+    A request is clear if it is nearer to a flow than to hollow texts.
 
     Args:
-        nearest: The cosine of the flow that lies nearest to it by itself; 0 where the dense arm knows nothing of it.
-        hollow: How near it lies to what means nothing by itself.
-        content_words: How many different words of it are more than stop words.
-
-    Requests that lie nearer to a flow than to an empty phrase are about something. A request that the dense
-    arm knows nothing of is left to its context.
+        nearest: Cosine of the nearest flow without context; 0 without a dense vector.
+        hollow: Similarity to hollow texts.
+        content_words: Number of distinct words that are no stop words.
     """
     if nearest <= 0.0:
         return 0.0
