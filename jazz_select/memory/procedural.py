@@ -1,4 +1,4 @@
-"""ProceduralMemory: what an agent knows how to do, recalled by meaning and by words at once."""
+"""ProceduralMemory: the flows of agents in an index, recalled by meaning (dense) and by words (BM25)."""
 
 import asyncio
 import logging
@@ -26,19 +26,19 @@ from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult
 
 _log = logging.getLogger(__name__)
 _HALF = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair, which is no text that can be stored."""
+"""A lone surrogate, which cannot be stored."""
 ProgressCallback = Callable[[int, int], None]
 _FRESH_S = 60.0
-"""How long a model read from a store that others write to is trusted."""
+"""Seconds that a model from a shared store is cached."""
 _MOST_AGENTS, _MOST_BYTES = 1_024, 64 << 20
-"""Agents whose models are kept, and the memory that these take together."""
+"""Most agents whose models are cached, and most bytes of these models."""
 _SMALL, _NAME = 2_000, 200
-"""Bytes, about, of a model without its matrix, and of each name in it."""
+"""Approximate bytes of a model without its matrix, and of each name in it."""
 _MOST_LOOKED_THROUGH = 5_000
-"""Flows of an agent that are each looked at before its first recall: some ten milliseconds, in a thread."""
+"""Most flows of an agent that are checked before its first recall; that takes about ten milliseconds."""
 _MOST_COUNTED = 5_000
-"""Flows whose words are counted where a flow was written since the last sync; of more, those of the lowest keys, which
-are numbers as good as drawn by lot, and the same ones everywhere."""
+"""Most flows whose terms are counted after a flow was written; of more, those with the lowest keys, a random sample
+that is the same everywhere."""
 _LISTED: dict[str, Any] = {
     "flow_id": "",
     "flow_name": "",
@@ -48,11 +48,11 @@ _LISTED: dict[str, Any] = {
     "desired_effects": [],
     "priority": [0, 0],
 }
-"""What a list says of a flow, with what it says where the index has nothing."""
+"""Fields of a listed flow, with their defaults."""
 
 
 def checked_agent(agent_id: object) -> None:
-    """Agents are told apart by name, so the name must be one.
+    """Raise unless this is the name of an agent.
 
     Raises:
         ConfigError: It is empty, no text, text that cannot be stored, or the name of another kind of scope.
@@ -63,28 +63,28 @@ def checked_agent(agent_id: object) -> None:
 
 
 class Indexable(Protocol):
-    """Anything that can say what memory needs to know of it: every flow."""
+    """Anything with a card for the index, such as a flow."""
 
     def card(self) -> FlowCard:
-        """The flow as data."""
+        """Return the flow as data."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentState:
-    """An agent's model, and the other layouts its flows lie in while its move to this one is not finished."""
+    """An agent's model and index state; `elsewhere` are the layouts of an unfinished move to this one."""
 
     model: RecallModel
     elsewhere: tuple[str, ...] = ()
     read_at: float = 0.0
     flows: int = 0
-    """How many there were in the index."""
+    """Number of flows in the index."""
     notes: tuple[str, ...] = ()
-    """What is wrong with what was read."""
+    """Problems of the index, for people."""
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate bytes in memory."""
         second = None if self.model.second is None else self.model.second.transform
         arrays = (self.model.transform, second, self.model.terms)
         named = len(self.model.names) + len(self.model.usual.flows)
@@ -92,10 +92,10 @@ class AgentState:
 
 
 class Agents:
-    """The state of each agent, read when first needed, and kept of those that were asked for last."""
+    """A cache of agents' states: each is read at first use, and the least recently used are dropped."""
 
     def __init__(self, store: FlowStore, *dims: int) -> None:
-        """Read from this store, of vectors of these lengths."""
+        """Read from this store; `dims` are the lengths of its vectors."""
         self._store = store
         self._dims = dims
         self._states: OrderedDict[str, AgentState] = OrderedDict()
@@ -105,7 +105,7 @@ class Agents:
         self._locks = WeakKeyDictionary()
 
     def writing(self, agent_id: str) -> asyncio.Lock:
-        """Held by whoever writes this agent's flows."""
+        """Return the lock for writing this agent's flows."""
         locks = self._locks.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
         lock = locks.get(agent_id)
         if lock is None:
@@ -113,15 +113,15 @@ class Agents:
         return lock
 
     def __len__(self) -> int:
-        """How many are kept."""
+        """Number of cached states."""
         return len(self._states)
 
     def forget(self, agent_id: str) -> None:
-        """Read it again next time."""
+        """Drop an agent's state."""
         self._states.pop(agent_id, None)
 
     async def state(self, agent_id: str) -> AgentState:
-        """From memory where it is fresh, else from the store."""
+        """Return an agent's state, from the store unless the cached one is fresh."""
         state = self._states.get(agent_id)
         if state is None or (self._store.shared and monotonic() - state.read_at > _FRESH_S):
             state = self._states[agent_id] = await self._read(agent_id)
@@ -131,13 +131,13 @@ class Agents:
         return state
 
     def _make_room(self) -> None:
-        """Let go of those that were asked for longest ago: each is a matrix, and agents may come and go."""
+        """Drop the least recently used states: each holds a matrix."""
         held = sum(state.size for state in self._states.values())
         while len(self._states) > 1 and (len(self._states) > _MOST_AGENTS or held > _MOST_BYTES):
             held -= self._states.popitem(last=False)[1].size
 
     async def _read(self, agent_id: str) -> AgentState:
-        """The note is the last thing that a sync writes, so without one a move to this layout may be under way."""
+        """Read a state; without a note, which a sync writes last, a move to this layout may be unfinished."""
         note = await self._store.read_note(agent_id)
         moving = [] if note is not None else await self._store.elsewhere(agent_id)
         elsewhere = tuple(dict.fromkeys(str(each.get(LAYOUT, "an unknown embedder")) for each in moving))
@@ -165,9 +165,9 @@ class Agents:
         return AgentState(model=model, elsewhere=elsewhere, read_at=monotonic(), flows=flows, notes=tuple(notes))
 
     async def _unreadable(self, agent_id: str, flows: int) -> int:
-        """How many cannot be read in an index that nobody else writes to, looked at once after it was opened.
+        """Return the number of unreadable entries, once per opened index.
 
-        Of a shared or a large one that would take too long; there recall tells of those that it comes upon.
+        A shared or large index is not checked; there recall reports the unreadable entries that it finds.
         """
         if self._store.shared or agent_id in self._looked_through or flows > _MOST_LOOKED_THROUGH:
             return 0
@@ -205,7 +205,7 @@ class ProceduralMemory:
     capabilities: ClassVar[tuple[Capability, ...]] = ("focus", "auto_size")
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
-        """Join a store with an encoder of the same layout; most callers want `open`."""
+        """Use a store and an encoder of the same layout; most callers want `open`."""
         self._store = store
         self._encoder = encoder
         self._agents = Agents(store, *encoder.dims)
@@ -228,17 +228,17 @@ class ProceduralMemory:
         """Open an index.
 
         Args:
-            path_or_memory: A folder for the embedded engine, or ":memory:" for one that is gone on close.
-            url: A Qdrant server instead; nothing is sent to it before the first use.
-            api_key: Key for that server.
-            grpc_port: Where that server speaks gRPC, by which recall asks it; 0 for REST alone. Where None, the
-                port after that of the url. What does not answer there is asked over REST, as `asked_over` says.
+            path_or_memory: A folder for the embedded engine, or ":memory:" for an index that lasts until `close`.
+            url: A Qdrant server instead; it is contacted at first use.
+            api_key: Key of that server.
+            grpc_port: The server's port for gRPC, which recall prefers; 0 for REST alone, None for the port after the
+                one in `url`. Recall uses REST if gRPC does not answer; `asked_over` says which.
             embedder: `auto` (the best that is installed: `minilm`, else `static`), `minilm`, `static`, `cascade`
-                (`static`, and `minilm` where that is not sure), `multilingual`, `fastembed:<model>`,
+                (`static`, then `minilm` if that is not sure), `multilingual`, `fastembed:<model>`,
                 `fastembed:<name>@<folder>`, or an object of your own.
-            language: Stop words and stemming of the lexical arm; `none` for neither.
-            shards: Shards of a collection that is made on the server; the server decides where None.
-            replicas: Copies of each shard, likewise.
+            language: Stop words and stemming of BM25; `none` for neither.
+            shards: Shards of a new collection on the server; the server's default if None.
+            replicas: Copies of each shard; the server's default if None.
 
         Raises:
             ConfigError: Neither or both of path and url, an unknown embedder or language.
@@ -280,25 +280,25 @@ class ProceduralMemory:
 
     @property
     def embedder(self) -> str:
-        """Which embedder this is, with its version: what `auto` has taken, too."""
+        """The identity of the embedder, with its version; also the one that `auto` chose."""
         return self._encoder.embedder.identity
 
     @property
     def asked_over(self) -> str:
-        """Over what a server is asked, gRPC or REST, and what that costs; empty before the first recall, and of files.
+        """The protocol to the server, gRPC or REST, with its cost; empty before the first recall and without a server.
 
-        A store of your own says it with a property of this name.
+        A store of your own may have a property of this name.
         """
         return getattr(self._store, "asked_over", "")
 
     @property
     def encoder(self) -> Encoder:
-        """What reads texts for it: whoever compares texts as recall does takes it from here."""
+        """The encoder, for code that compares texts as recall does."""
         return self._encoder
 
     @property
     def layout(self) -> str:
-        """Embedder and lexical settings, in words."""
+        """The embedder and the lexical settings, in words."""
         return str(self._encoder.layout)
 
     async def recall(  # noqa: PLR0913 - all but the first are options with a name
@@ -312,29 +312,28 @@ class ProceduralMemory:
         focus: str = "",
         coverage: float = COVERAGE,
     ) -> RecallResult:
-        """The flows of this agent that are nearest to the request.
+        """Return the flows of an agent that match a request best.
 
         Args:
-            query: The request, with whatever context widens it.
+            query: The request, with any context.
             agent_id: Whose flows.
-            top_k: How many at most; "auto" for as few as hold the right flow with the probability `coverage`, from 1
-                to 10. Where the catalogue is too small to tell, 8.
-            rrf_k: Constant of reciprocal rank fusion; the lower, the more the very top ranks weigh.
-            exclude: Flow ids that must not come back and take no place among the `top_k`.
-            focus: The part of the query that the user has just said, where the rest is context. The clearer it is by
-                itself, the less the context counts.
-            coverage: From .5 to .999, where `top_k` is "auto": in so large a share of requests like the examples, and
-                the labelled cases of the sync, the right flow is among the candidates. It leaves nothing out that is
-                among those of a lower one.
+            top_k: The most candidates; "auto" for the fewest, from 1 to 10, that hold the right flow with probability
+                `coverage`, or 8 if the catalogue is too small to calibrate.
+            rrf_k: Constant of reciprocal rank fusion; the lower, the more the top ranks weigh.
+            exclude: Flow ids that are not returned and not counted.
+            focus: The part of the query that was said last, if the rest is context. The clearer it is by itself, the
+                less the context counts.
+            coverage: From .5 to .999, for `top_k="auto"`: the share of requests like the examples and the labelled
+                cases whose right flow is among the candidates. A higher coverage only adds candidates.
 
         Returns:
             Metadata dicts, best first: flow_id, flow_name, flow_type, description, condition, desired_effects,
-            `score` (fused), `ranks` and `scores` per arm, `confidence`. `.notes` says what was degraded,
-            `.in_scope` is P(some flow is right), `.sized` says how many there are and why where `top_k` is "auto",
-            `.stage` and `.why` say which embedder of a cascade answered.
+            `score` (fused), `ranks` and `scores` per arm, `confidence`. `.notes` are degradations, `.in_scope` is
+            P(some flow is right), `.sized` explains an automatic number, `.stage` and `.why` name the embedder of a
+            cascade that answered.
 
         Raises:
-            ConfigError: An argument cannot work.
+            ConfigError: An argument is invalid.
             EmbedderMismatchError: The agent's flows were indexed with another embedder or other settings.
             StoreUnavailableError: The server did not answer.
         """
@@ -353,7 +352,7 @@ class ProceduralMemory:
         focuses: Sequence[str] = (),
         coverage: float = COVERAGE,
     ) -> list[RecallResult]:
-        """`recall` for several requests, in their order, embedded and looked up together.
+        """Recall for several requests together; the results are in their order.
 
         Args:
             queries: The requests.
@@ -361,10 +360,10 @@ class ProceduralMemory:
             top_k: For each request.
             rrf_k: For each request.
             exclude: For all of them.
-            focuses: One for each query (empty where there is none), or none at all.
+            focuses: One per query, or none at all; an empty one stands for no focus.
             coverage: For all of them.
 
-        What it raises, it raises for all of them.
+        An error ends the whole call.
         """
         checked_agent(agent_id)
         scope = RecallScope.of(agent_id, top_k, rrf_k, exclude, coverage)
@@ -374,7 +373,7 @@ class ProceduralMemory:
         return await self._recalled(queries, focuses or [""] * len(queries), scope)
 
     async def _recalled(self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope) -> list[RecallResult]:
-        """What is found, with what there is to say of the index."""
+        """Return the results, with notes on the index."""
         check_texts((*queries, *focuses))
         state = await self._state(scope.agent_id)
         results = await self._recaller.recall(queries, focuses, scope, state.model)
@@ -385,9 +384,9 @@ class ProceduralMemory:
         return results
 
     async def memorize(self, flow: Indexable | FlowCard, agent_id: str) -> str:
-        """Index this flow, replacing one of the same name; returns its id.
+        """Index a flow, in place of one of the same name; return its id.
 
-        What recall has learned of the catalogue as a whole (confidence, weights) stays as it is until the next sync.
+        The fitted model (confidence, weights) stays as it is until the next sync.
 
         Raises:
             EmbeddingError: The embedder failed.
@@ -401,7 +400,7 @@ class ProceduralMemory:
         return card.id
 
     async def update_memory(self, flow: Indexable | FlowCard, agent_id: str) -> bool:
-        """Index again a flow that has changed; returns False where nothing had.
+        """Index a changed flow again; return False if nothing has changed.
 
         Raises:
             UnknownFlowError: No flow of this name is indexed for this agent.
@@ -420,7 +419,7 @@ class ProceduralMemory:
             return True
 
     async def delete_flow(self, flow_id: str, agent_id: str) -> bool:
-        """Forget a flow; returns False where there was none of this id."""
+        """Delete a flow; return False if there is none of this id."""
         await self._state(agent_id)
         async with self._agents.writing(agent_id):
             known = await self._stored(agent_id, flow_id) is not None
@@ -430,7 +429,7 @@ class ProceduralMemory:
             return known
 
     async def list_flows(self, agent_id: str) -> list[dict[str, Any]]:
-        """Metadata of all flows of this agent, by name.
+        """Return the metadata of an agent's flows, by name.
 
         Raises:
             EmbedderMismatchError: They were indexed with another embedder or other settings.
@@ -453,22 +452,22 @@ class ProceduralMemory:
         cases: Sequence[tuple[str, str]] = (),
         allow_delete: bool = False,
     ) -> SyncReport:
-        """Bring the index to these flows, and no others, for this agent; then fit recall to them.
+        """Make these the agent's flows in the index, and fit recall to them.
 
-        Safe to interrupt: each batch is whole, flows that stay are never absent, and
-        the next sync does what is left. Entries of the agent that cannot be read are written anew or removed.
+        A sync may be interrupted: each batch is atomic, flows that stay are never absent, and the next sync finishes.
+        Unreadable entries of the agent are replaced or removed.
 
         Args:
             agent_id: Whose flows.
-            flows: All of them.
-            dry_run: Only say what would happen.
+            flows: All flows of the agent.
+            dry_run: Only report what would happen.
             progress: Called with (flows written, flows to write) after each batch.
-            cases: Labelled requests, (text, flow id): they make confidence better, and it does without.
-            allow_delete: Also where that deletes more than 5 flows, and more than half of the agent's. Entries that
-                cannot be read count as flows, but for those that are written anew.
+            cases: Labelled requests (text, flow id), which improve confidence.
+            allow_delete: Allow deleting more than 5 flows and more than half of the agent's. Unreadable entries count
+                as flows, unless they are replaced.
 
         Raises:
-            SyncDeletesError: It would, and may not; nothing was written.
+            SyncDeletesError: Too many would be deleted; nothing was written.
             EmbeddingError: The embedder failed; what was written before stays.
             StoreUnavailableError: The server did not answer.
             DiskFullError: There is no room for what is to be written.
@@ -485,7 +484,7 @@ class ProceduralMemory:
                 self._agents.forget(agent_id)
 
     async def _stored(self, agent_id: str, flow_id: str) -> dict[str, Any] | None:
-        """What the index has of a flow that can be read."""
+        """Return the payload of a readable flow, or None."""
         key = self._store.key(agent_id, flow_id)
         found = (await self._store.retrieve([key])).get(key)
         return None if found is None or fault_at(self._store, agent_id, key, found) else found

@@ -1,4 +1,4 @@
-"""A sync: the plan of what is created, updated and deleted, and the writer that carries it out and fits recall."""
+"""Syncs: a plan of what is created, updated and deleted, and the writer that applies it and fits recall."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,19 +18,19 @@ from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
 BATCH, SLOW_BATCH = 256, 32
-"""Flows that are written together; of a transformer fewer, so that the progress of a sync is seen."""
+"""Flows in one batch; fewer with a transformer, so that a sync shows its progress."""
 SAMPLE, SLOW_SAMPLE = 2_000, 600
-"""Flows that recall is fitted to, where there are more; fewer where each text takes a transformer."""
+"""Most flows that recall is fitted to; fewer with a transformer."""
 ProgressCallback = Callable[[int, int], None]
 Cases = Sequence[tuple[str, str]]
 _MANY_DELETED = 5
-"""Up to so many flows a sync deletes without being told that it may."""
+"""Most flows that a sync deletes without `allow_delete`, unless they are half of the agent's."""
 _KINDS_TOLD = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPlan:
-    """Flow ids by what has to happen to them."""
+    """Flow ids by what a sync does to them."""
 
     create: tuple[str, ...] = ()
     update: tuple[str, ...] = ()
@@ -39,18 +39,18 @@ class SyncPlan:
 
     @property
     def write(self) -> tuple[str, ...]:
-        """All that is embedded and written."""
+        """All flows that are written."""
         return self.create + self.update
 
     @property
     def is_empty(self) -> bool:
-        """True where the index is already as it should be."""
+        """Whether nothing is to be written or deleted."""
         return not (self.create or self.update or self.delete)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncReport:
-    """What a sync did, or would do (`dry_run`): names of flows, in the catalogue's order."""
+    """What a sync did, or would do (`dry_run`): names of flows in the order of the catalogue."""
 
     created: tuple[str, ...] = ()
     updated: tuple[str, ...] = ()
@@ -58,10 +58,10 @@ class SyncReport:
     skipped: tuple[str, ...] = ()
     dry_run: bool = False
     notes: tuple[str, ...] = ()
-    """What was not looked at, and what was found and mended on the way."""
+    """What was ignored, and what was repaired."""
 
     def __str__(self) -> str:
-        """One line for a log."""
+        """Return one line for a log."""
         counts = ", ".join(
             f"{len(names)} {what}"
             for what, names in (
@@ -75,9 +75,9 @@ class SyncReport:
 
 
 def plan_sync(wanted: Mapping[str, str], stored: Mapping[str, str]) -> SyncPlan:
-    """The plan from fingerprints by flow id: those of the catalogue and those in the index.
+    """Return the plan from fingerprints by flow id: those of the catalogue, and those in the index.
 
-    Applied, it leaves nothing to do: planning again skips everything.
+    It is idempotent: once it is applied, the next plan skips everything.
     """
     return SyncPlan(
         create=tuple(each for each in wanted if each not in stored),
@@ -89,23 +89,23 @@ def plan_sync(wanted: Mapping[str, str], stored: Mapping[str, str]) -> SyncPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Indexed:
-    """What the index has of an agent: fingerprint and name by flow id, and what cannot be read."""
+    """An agent's entries in the index: fingerprints and names by flow id, and unreadable entries."""
 
     marks: Mapping[str, str]
     names: Mapping[str, str]
     moved: Mapping[str, str]
-    """Names of flows by id that lie in other layouts alone."""
+    """Names by id of flows that are in other layouts alone."""
     broken: Mapping[Key, "_Broken"]
-    """What cannot be read, by key."""
+    """Unreadable entries by key."""
     broken_elsewhere: Sequence["_Broken"]
-    """And what of other layouts cannot."""
+    """Unreadable entries of other layouts."""
 
     @property
     def all_names(self) -> dict[str, str]:
         return {**self.moved, **self.names}
 
     def lost(self, cards: Mapping[str, FlowCard], written: Collection[Key]) -> list[str]:
-        """What cannot be read, and is gone after a sync to these flows that writes these keys."""
+        """Return the unreadable entries that a sync to these flows removes; `written` are the keys that it replaces."""
         kept = {*cards, *(card.name for card in cards.values())}
         here = [each for key, each in self.broken.items() if key not in written]
         return [str(each) for each in (*here, *self.broken_elsewhere) if each.called not in kept]
@@ -113,11 +113,11 @@ class _Indexed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Broken:
-    """An entry that cannot be read."""
+    """An unreadable entry."""
 
     fault: str
     called: str
-    """What it calls itself; may be empty."""
+    """Its name, if that can be read."""
 
     @classmethod
     def of(cls, stored: object, fault: str) -> "_Broken":
@@ -131,7 +131,7 @@ class _Broken:
 
 
 class IndexWriter:
-    """Writes one agent at a time; the caller sees to that."""
+    """Writes the flows of agents; the caller locks each agent."""
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
         """Write to this store with this encoder."""
@@ -139,7 +139,7 @@ class IndexWriter:
         self._encoder = encoder
 
     async def write_one(self, agent_id: str, card: FlowCard) -> None:
-        """Write a flow, and let its names be known."""
+        """Write a flow and its names."""
         _check([card], agent_id)
         rows = await in_thread(self._encoder.rows, [card])
         is_noted = await self._store.read_note(agent_id) is not None
@@ -147,9 +147,9 @@ class IndexWriter:
         await self.outdate(agent_id, card)
 
     async def outdate(self, agent_id: str, card: FlowCard | None = None, *, without: str = "") -> None:
-        """Mark the model as one of another catalogue, so that the next sync fits it again; keep its names right.
+        """Mark the model as outdated, so that the next sync fits it again, and update its names.
 
-        How rare its words are is counted anew by whoever recalls.
+        Recall counts the terms again.
         """
         model = RecallModel.from_note(await self._store.read_note(agent_id))
         if model.flows is None:
@@ -175,11 +175,11 @@ class IndexWriter:
         cases: Cases = (),
         allow_delete: bool = False,
     ) -> SyncReport:
-        """Plan, apply, fit; in that order, so that wherever it is cut short the next one goes on.
+        """Plan, apply and fit, in this order: an interrupted sync is finished by the next one.
 
         Raises:
-            ConfigError: A flow says something that could not be read again.
-            SyncDeletesError: It would delete most of what there is, and may not.
+            ConfigError: A flow could not be read from the index again.
+            SyncDeletesError: It would delete most flows without `allow_delete`.
         """
         await in_thread(_check, cards.values(), agent_id)
         indexed = await self._indexed(agent_id)
@@ -226,7 +226,7 @@ class IndexWriter:
         return _Indexed(marks=marks, names=names, moved=moved, broken=broken, broken_elsewhere=broken_elsewhere)
 
     async def _untold(self, agent_id: str) -> tuple[str, ...]:
-        """That a sync without labelled requests drops what was learned from those of an earlier one."""
+        """Return a note if an earlier sync learned from labelled requests and this one has none."""
         labelled = RecallModel.from_note(await self._store.read_note(agent_id)).labelled
         if not labelled:
             return ()
@@ -243,7 +243,7 @@ class IndexWriter:
         *,
         kept: set[str],
     ) -> dict[str, Vectors]:
-        """Write, then delete; returns the vectors of those flows to be kept, as far as they were made."""
+        """Write, then delete; return the new vectors of the flows in `kept`."""
         made: dict[str, Vectors] = {}
         total, size = len(plan.write), SLOW_BATCH if self._encoder.embedder.offload else BATCH
         for start in range(0, total, size):
@@ -266,7 +266,7 @@ class IndexWriter:
         cases: Cases,
         cards: Mapping[str, FlowCard],
     ) -> None:
-        """Fit recall where it is not fitted to this."""
+        """Fit recall unless it is fitted to this catalogue."""
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
         flows = frozenset(cards)

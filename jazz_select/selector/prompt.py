@@ -1,9 +1,7 @@
-"""What a model is asked to choose among: candidates, conversation and request as messages. Pure.
+"""The prompt of a choice: candidates, conversation and request as messages. Pure.
 
-The XML is grown on a tree, so that any text in it comes out escaped. What is too
-long is cut where one can see it; an id or a condition never is, since the choice
-is made by them. What never changes comes first and the request comes last, for
-providers that cache what prompts begin with.
+The XML is built as a tree, so that all text is escaped. Long texts are cut visibly, but never ids and conditions: the
+choice is made by them. Constant parts come first and the request last, for providers that cache prefixes of prompts.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +18,9 @@ DESCRIPTION_LIMIT: Final = 1_500
 EFFECTS_LIMIT: Final = 20
 SHORT_LIMIT: Final = 200
 _SHORTEST: Final = 40
-"""Characters below which a description or an effect says too little to be worth its tokens."""
+"""Fewest characters that a description or an effect is shortened to."""
 _TAGS, _MARK = 22, 3
-"""Tokens of a flow's tag with its attributes' names, and of the mark where a text was cut."""
+"""Tokens of a flow's tag with attribute names, and of the mark of a cut."""
 REQUEST_LIMIT: Final = 8_000
 SUMMARY_LIMIT: Final = 1_000
 SUMMARIES_LIMIT: Final = 20
@@ -97,7 +95,7 @@ def reading_rules(
     confirms: bool = True,
     speaks: str = "",
 ) -> str:
-    """What a model is told that reads a message of a conversation.
+    """Return the rules for a model that reads a message of a conversation.
 
     Args:
         given: What it is given.
@@ -118,7 +116,7 @@ _AS_OBJECT: Final = '\nA schema is set for your answer: give the array of rules 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderWay:
-    """A flow that a conversation has begun.
+    """A flow of a conversation that is not finished.
 
     Attributes:
         flow_id: Which.
@@ -150,7 +148,7 @@ class FirstShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growing:
-    """Where the prompts of a conversation only grow: what was shown before, which stays where it is.
+    """State of a conversation with append-only prompts: what was shown before stays in place.
 
     Attributes:
         turn: The turn that runs, from 1.
@@ -170,7 +168,7 @@ class Growing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """What a choice in the middle of a conversation has to know.
+    """The context of a choice within a conversation.
 
     Attributes:
         said: What was said, by both sides, in order.
@@ -202,15 +200,15 @@ class Situation:
 
 
 WITHIN: Final = Situation()
-"""All that a selector without a chat model has to know of a conversation: that it is asked in one."""
+"""The context of a selector without a chat model: that there is a conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateCard:
-    """What is shown of one candidate."""
+    """The parts of one candidate that are shown."""
 
     id: str
-    """What it is called: its id until the cards are `trim_cards`, then its position as text."""
+    """Its id; after `trim_cards` its position as text."""
     name: str
     description: str
     condition: str
@@ -229,7 +227,7 @@ class CandidateCard:
         inputs: Sequence[str] = (),
         under_way: UnderWay | None = None,
     ) -> "CandidateCard":
-        """All of it, but for texts that nobody would want whole."""
+        """Return the card of a candidate, with very long texts cut."""
         label = f"flow {cut(candidate.flow_name or candidate.flow_id, SHORT_LIMIT)!r}"
         effects = at_most(candidate.desired_effects, EFFECTS_LIMIT, f"the desired effects of {label}", notes)
         return cls(
@@ -250,7 +248,7 @@ class CandidateCard:
         )
 
     def element(self) -> ET.Element:
-        """As XML: attributes, since closing tags are tokens that say nothing."""
+        """Return the card as XML with attributes, which cost fewer tokens than elements."""
         fields = {
             "id": self.id,
             "name": self.name,
@@ -265,13 +263,13 @@ class CandidateCard:
         return flow_element(fields)
 
     def tokens(self, count: "Count") -> int:
-        """About how many it takes."""
+        """Return the approximate number of tokens."""
         texts = (self.id, self.name, self.description, self.condition, *self.effects, *self.inputs)
         return _TAGS + sum(map(count, texts)) + sum(count(each) + _MARK for each in self.examples)
 
 
 def state_fields(begun: UnderWay) -> dict[str, str]:
-    """What is told of a flow that a conversation has begun, beside the flow."""
+    """Return the fields of a begun flow beside those of the flow itself."""
     return {
         "state": begun.state,
         "asked_for_with": at_word(begun.wanted, SHORT_LIMIT),
@@ -280,18 +278,18 @@ def state_fields(begun: UnderWay) -> dict[str, str]:
 
 
 def flow_element(fields: Mapping[str, str]) -> ET.Element:
-    """A flow as XML, by what is known of it; `id` stands in it in any case."""
+    """Return a flow as XML with its non-empty fields and its `id`."""
     return ET.Element("flow", {name: clean(text) for name, text in fields.items() if text or name == "id"})
 
 
 Count = Callable[[str], int]
-"""About how many tokens a text takes."""
+"""The approximate number of tokens of a text."""
 
 
 def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
-    """The candidates within so many tokens together, as far as that can be done without losing what decides.
+    """Return the cards within so many tokens, as far as ids and conditions allow.
 
-    Examples are a help: of each candidate as many as there is room for, the first of each before the second of any.
+    Examples fill the room that is left: the first of each candidate, then the second, and so on.
     """
     count = cache(estimate_tokens)  # each text once: the same conditions are counted after each step
     kept = _exemplified(_numbered(list(cards)), tokens, count)
@@ -305,7 +303,7 @@ def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) ->
 
 
 def _exemplified(cards: list[CandidateCard], tokens: int, count: Count) -> list[CandidateCard]:
-    """The cards with as many of their examples as there is room for."""
+    """Return the cards with as many examples as fit."""
     room = tokens - _total([replace(card, examples=()) for card in cards], count)
     shown = [0] * len(cards)
     for turn in range(max((len(card.examples) for card in cards), default=0)):
@@ -320,30 +318,30 @@ def _total(cards: Sequence[CandidateCard], count: Count) -> int:
 
 
 def _numbered(cards: list[CandidateCard]) -> list[CandidateCard]:
-    """Positions instead of ids, which are long and mean nothing to a model; a reply may use either.
+    """Return the cards with positions for ids, which are long and meaningless; a reply may use either.
 
-    Where some flow goes by a number itself they are told as "option 2", since a reply of "2" could mean two.
+    If the name of some flow is a number, a position is "option 2", since "2" would be ambiguous.
     """
     taken = any(goes_by_number(text) for card in cards for text in (card.id, card.name))
     return [replace(card, id=numbered(number, taken=taken)) for number, card in enumerate(cards, 1)]
 
 
 def goes_by_number(text: str) -> bool:
-    """Whether a flow that is called so could be taken for the position of another."""
+    """Whether a name could be taken for a position."""
     return text.strip().isdecimal()
 
 
 def numbered(number: int, *, taken: bool) -> str:
-    """What the flow at a position is called; `taken` where some flow goes by a number itself."""
+    """Return the label of a position; `taken` if the name of some flow is a number."""
     return f"option {number}" if taken else str(number)
 
 
 _GIVING_WAY: Final = ("descriptions", "desired effects")
-"""What is shortened, in this order. Conditions never are."""
+"""Parts that are shortened, in this order; conditions never are."""
 
 
 def _trimmed(cards: list[CandidateCard], tokens: int, count: Count, what: str) -> list[CandidateCard]:
-    """The long texts trimmed to one length, so that all fits; the short ones stay."""
+    """Return the cards with one part cut to a common length, so that all fit."""
     is_effects = what != _GIVING_WAY[0]
     texts = ["; ".join(card.effects) if is_effects else card.description for card in cards]
     taken = [count(text) for text in texts]
@@ -359,7 +357,7 @@ def _trimmed(cards: list[CandidateCard], tokens: int, count: Count, what: str) -
 
 
 def _common_limit(taken: Sequence[int], room: int) -> int:
-    """The most that each text may take so that all fit into `room`; what the short ones leave goes to the long ones."""
+    """Return the common limit at which all texts fit into `room`; short texts leave their rest to long ones."""
     left, most = room, 0
     for number, took in enumerate(sorted(taken)):
         most = left // (len(taken) - number)
@@ -370,24 +368,24 @@ def _common_limit(taken: Sequence[int], room: int) -> int:
 
 
 class Prompt(NamedTuple):
-    """The messages, what was offered in them, and a note for each thing that was cut."""
+    """Messages, the ids that they offer, and a note for each cut."""
 
     messages: tuple[Message, ...]
     ids: tuple[str, ...]
-    """What the candidates are called in the prompt, in the order in which they are shown."""
+    """Labels of the candidates in the prompt, in the order shown."""
     notes: tuple[str, ...]
     order: tuple[Candidate, ...] = ()
-    """All that is shown, offered or not, in that order: a number in the reply is the position of one."""
+    """All shown flows, offered or not, in order: a number in the reply is a position here."""
     shown: tuple[FirstShown, ...] | None = None
-    """What is shown and since when, where prompts only grow."""
+    """What is shown since when, for append-only prompts."""
     reads: bool = False
-    """Whether a message of a conversation is read: then the reply is an object of several parts, and has no schema."""
+    """Whether the reply is the reading of a message: an object without a schema."""
 
     @property
     def schema(self) -> dict[str, Any] | None:
-        """A JSON schema that admits the offered ids and nothing else. Its root is an object, as providers want it.
+        """The JSON schema of the reply, which admits the offered ids alone; its root is an object, as providers demand.
 
-        There is none where a message is read: providers admit no object of any names, which its values are.
+        None for a reading: its values are an object with any names, which providers do not admit.
         """
         if self.reads:
             return None
@@ -396,7 +394,7 @@ class Prompt(NamedTuple):
 
     @property
     def wanted(self) -> str:
-        """What the reply is to be, in words."""
+        """The form of the reply, in words."""
         ids = ", ".join(self.ids[:20])
         if self.reads:
             return f'one JSON object, its "flows" among these ids: {ids}; {{}} if none fits'
@@ -413,18 +411,17 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     structured: bool = False,
     situation: Situation | None = None,
 ) -> Prompt:
-    """The question which of `candidates` fit `request`, given what was said before.
+    """Build the prompt that asks which candidates fit a request.
 
     Args:
         request: What the user wants.
         summaries: What was said before.
-        candidates: In the order in which they are to be shown.
-        examples: Flow id to requests that mean this flow, to be shown with it, as many as there is room for.
-        tokens: How many tokens the candidates may take. What is too much goes in this order: examples go,
-            descriptions and then effects are shortened. Conditions and the names of parameters stay as they are.
-        structured: The answer will be held to `Prompt.schema`.
-        situation: Where in a conversation the request is said: then it is read as a message, and what was said takes
-            the place of the summaries.
+        candidates: In the order shown.
+        examples: Example requests by flow id; as many are shown as fit.
+        tokens: Budget of the candidates in tokens. First examples are dropped, then descriptions and effects are
+            shortened; conditions and names of parameters stay whole.
+        structured: Whether the provider enforces `Prompt.schema`.
+        situation: The conversation of the request, in place of summaries: then the model reads the message.
     """
     notes: list[str] = []
     told = WITHIN if situation is None else situation
@@ -466,7 +463,7 @@ def build_prompt(  # noqa: PLR0913 - options with a name
 
 
 def asked_last(rules: str, root: ET.Element, confirms: str, request: str, notes: list[str]) -> tuple[Message, ...]:
-    """The messages: the rules, and the XML with the question that waits and the request at its end."""
+    """Return the messages: the rules, and the XML with the waiting question and the request at its end."""
     add_text(root, "confirm", shortened(confirms, SUMMARY_LIMIT, "the question", notes))
     ET.SubElement(root, "request").text = clean(shortened(request, REQUEST_LIMIT, "the request", notes))
     ET.indent(root, space="")
@@ -475,6 +472,6 @@ def asked_last(rules: str, root: ET.Element, confirms: str, request: str, notes:
 
 
 def add_text(parent: ET.Element, tag: str, text: str) -> None:
-    """One more element with a text, if there is any."""
+    """Add an element with a text, unless that is empty."""
     if text:
         ET.SubElement(parent, tag).text = clean(text)
