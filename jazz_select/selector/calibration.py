@@ -1,4 +1,4 @@
-"""How sure a stage is and has to be: its error budget, and what labelled requests show of it."""
+"""The error budget of each stage, and the calibration of its confidence on labelled requests."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,16 +20,16 @@ from jazz_select.travel import JsonData
 _log = logging.getLogger(__name__)
 
 _PRECISION = (1_000.0, 4.0)
-"""How firmly the slope and the shift are held to 1 and 0. A hundred requests say how often all is right, and nothing of
-those few that are surest: a slope learned from them would put a budget into the hands of chance."""
+"""Precision of the priors that hold the slope to 1 and the shift to 0. A hundred requests show the overall error rate,
+but say little about the few surest answers: a slope fitted to those alone would be mostly noise."""
 _EDGE = 1e-6
 SPREAD = 1.25
-"""How many errors of its budget an answer of recall and decision model may be worth: those that are at least so sure
-are far surer on average, and the budget is about all of them."""
+"""By how much the error of one answer of recall and decision model may exceed the budget. The budget holds for the
+average, and most answers above the threshold are far surer than it."""
 
 
 def log_odds(chance: float) -> float:
-    """Of a probability; those of one that is all but 0 or 1 have an end."""
+    """Return the log odds of a probability, which is first clipped away from 0 and 1."""
     inside = min(max(chance, _EDGE), 1 - _EDGE)
     return log(inside / (1 - inside))
 
@@ -37,39 +37,39 @@ def log_odds(chance: float) -> float:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """P = 1 / (1 + exp(-(shift + slope · log odds))): as it is said to be, where nothing was learned.
+    """Platt scaling of a probability: P = 1 / (1 + exp(-(shift + slope · log odds))). The default changes nothing.
 
-    It rises: a line that falls would make the surest the least sure.
+    The slope is positive: a falling line would make the surest answer the least sure.
     """
 
     slope: Annotated[float, Constraint("a number above 0 and below 1,000", gt=0, lt=1_000)] = 1.0
     shift: Annotated[float, Constraint("a number between -1,000 and 1,000", gt=-1_000, lt=1_000)] = 0.0
     cases: Count = 0
-    """Labelled requests that it was learned from."""
+    """Number of labelled requests that the line was fitted to."""
 
     def __call__(self, chance: float) -> float:
-        """What a probability is worth; 0 and 1, which are known and not estimated, stay."""
+        """Return the calibrated probability. 0 and 1 stay: they are known, not estimated."""
         if not 0 < chance < 1 or (self.slope, self.shift) == (1.0, 0.0):
             return chance
         return 1 / (1 + exp(-max(-_SUREST, min(_SUREST, self.shift + self.slope * log_odds(chance)))))
 
 
 _SUREST = 30.0
-"""Log odds that no line goes beyond: what was estimated is never certain."""
+"""Largest log odds that a line returns, in either direction: an estimate is never certain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration(JsonData):
-    """What labelled requests say of how sure the stages are; without any, they are taken at their word.
+    """The calibration lines of the stages, fitted to labelled requests. The default leaves every confidence as it is.
 
-    "Scoped" is how sure they are where "none" is an answer, with `on_empty="none"` and within a conversation.
+    The "scoped" lines apply where "none" is a possible answer: with `on_empty="none"`, and within a conversation.
 
     Attributes:
-        recall: Of recall's confidence.
-        decider: Of the confidence of recall and decision model together.
-        recall_scoped: As `recall`, and that the request is one for a flow at all.
-        decider_scoped: As `decider`, where it may also be that nothing fits.
-        lost: Labelled requests that the decision model gave no answer about.
+        recall: The line for recall's confidence.
+        decider: The line for the joint confidence of recall and decision model.
+        recall_scoped: As `recall`, for the probability that some flow fits and the first candidate is right.
+        decider_scoped: As `decider`, where "none" competes with the candidates.
+        lost: Number of labelled requests that the decision model did not answer.
     """
 
     recall: Line = field(default_factory=Line)
@@ -79,20 +79,20 @@ class Calibration(JsonData):
     lost: int = 0
 
     def of_recall(self, *, scoped: bool) -> Line:
-        """How sure recall is; `scoped` where "none" is an answer."""
+        """Return the line for recall; the scoped one where "none" is a possible answer."""
         return self.recall_scoped if scoped else self.recall
 
     def of_decider(self, *, scoped: bool) -> Line:
-        """Likewise of recall and decision model together."""
+        """Return the line for recall and decision model together."""
         return self.decider_scoped if scoped else self.decider
 
 
-def fit_line(told: Iterable[tuple[float, bool]]) -> Line:
-    """The line under which what was claimed, and whether it was right, is likeliest; drawn towards what is claimed.
+def fit_line(outcomes: Iterable[tuple[float, bool]]) -> Line:
+    """Fit a line to pairs of (claimed probability, whether it was right), with a prior that favours no change.
 
-    A line that would not rise stays as steep as it was.
+    The slope is at least .05, so that the line rises.
     """
-    answers = list(told)
+    answers = list(outcomes)
     if not answers:
         return Line()
     import numpy as np
@@ -108,7 +108,7 @@ def fit_line(told: Iterable[tuple[float, bool]]) -> Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """A request, what was recalled for it, and the id of the flow that is right; "none" where none is."""
+    """A labelled request, its recalled candidates, and the id of the right flow, or "none"."""
 
     request: Request
     narrowed: CandidateSet
@@ -118,12 +118,12 @@ class Sample:
 async def labelled(
     cases: Iterable[tuple[str, str | None]], flows: Mapping[str, BaseFlow], narrower: CandidateSource
 ) -> list[Sample]:
-    """Requests, each with the name of its flow or None, and what is recalled for them.
+    """Recall candidates for labelled cases: pairs of a request and the name of its flow, or None.
 
     Raises:
-        ConfigError: One is no such pair, names a flow that there is not, or nothing is recalled for any of them.
+        ConfigError: A case is not such a pair or names an unknown flow, or nothing is recalled for any case.
         StoreError: The memory failed.
-        EmbeddingError: Likewise.
+        EmbeddingError: The embedder failed.
     """
     pairs = [_pair(each) for each in cases]
     names = {flow.name: flow.id for flow in flows.values()}
@@ -150,9 +150,13 @@ def _pair(case: object) -> tuple[str, str | None]:
 
 
 async def calibrated(cases: Sequence[Sample], decider: Deciding | None, *, timeout_s: float | None) -> Calibration:
-    """What these requests say of recall, and of it together with the decision model, which is asked about each.
+    """Calibrate recall, and recall together with the decision model, on labelled requests.
 
-    It is asked about as many at once as it takes, and the time for each counts from when its turn comes.
+    The decision model is asked about each request, up to its `max_concurrency` at once. The timeout of a request starts
+    when the request is sent.
+
+    Raises:
+        ModelError: The decision model answered none of the requests.
     """
     asked: list[tuple[Sample, DeciderAnswer]] = []
     lost = 0
@@ -176,7 +180,7 @@ async def calibrated(cases: Sequence[Sample], decider: Deciding | None, *, timeo
 
 
 def _by_recall(cases: Sequence[Sample], *, scoped: bool) -> Iterator[tuple[float, bool]]:
-    """How sure recall is, and whether it is right, where it says that and, unless `scoped`, some flow is right."""
+    """Yield recall's confidence and whether recall is right. Unless `scoped`, skip cases that no flow fits."""
     for case in cases:
         sure = _claimed(case.narrowed, scoped=scoped)
         if sure is not None and (scoped or case.right != NONE):
@@ -184,13 +188,13 @@ def _by_recall(cases: Sequence[Sample], *, scoped: bool) -> Iterator[tuple[float
 
 
 def _claimed(narrowed: CandidateSet, *, scoped: bool) -> float | None:
-    """P(the first candidate is right), as recall has it; None where it does not say."""
+    """Return recall's P(the first candidate is right), uncalibrated; None where recall gives no confidence."""
     first = narrowed.candidates[0].confidence if narrowed.candidates else None
     return first if first is None or not scoped else joint_probability(first, narrowed.in_scope)
 
 
 async def _said(case: Sample, decider: Deciding, timeout_s: float | None) -> DeciderAnswer | str:
-    """What the decision model says of a case, or in words why it says nothing."""
+    """Return the decision model's answer about a case, or the text of its error."""
     try:
         return await decider.ask(case.request, case.narrowed.candidates, Deadline.after(timeout_s))
     except Exception as error:  # noqa: BLE001 - whatever a model fails with
@@ -200,7 +204,7 @@ async def _said(case: Sample, decider: Deciding, timeout_s: float | None) -> Dec
 
 
 def _by_both(asked: Sequence[tuple[Sample, DeciderAnswer]], *, scoped: bool) -> Iterator[tuple[float, bool]]:
-    """How sure both are together, and whether they are right, where, unless `scoped`, some flow is right."""
+    """Yield the joint confidence and whether it is right. Unless `scoped`, skip cases that no flow fits."""
     for case, said in asked:
         if scoped or case.right != NONE:
             narrowed = case.narrowed
@@ -212,7 +216,7 @@ def _by_both(asked: Sequence[tuple[Sample, DeciderAnswer]], *, scoped: bool) -> 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cascade:
-    """From which confidence on recall decides for a `FlowSelector`, without a model.
+    """The confidence thresholds above which recall decides for a `FlowSelector`, without a model.
 
     Attributes:
         skip_llm_above: Do without the model where recall's confidence in its top candidate is at least this, such as
@@ -230,12 +234,12 @@ class Cascade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How many of the answers of a stage may be wrong, for each flow.
+    """The error budget of a stage: the share of its answers that may be wrong, for each flow.
 
     Attributes:
-        max_error: The share, for flows that say nothing of their own; None where nobody says.
-        flows: The live flows, whose own `max_error` comes first.
-        calibration: What labelled requests show.
+        max_error: The share for flows without a `max_error` of their own; None for no budget.
+        flows: The live flows. Their own `max_error` takes precedence.
+        calibration: The calibration lines.
     """
 
     max_error: float | None
@@ -246,31 +250,31 @@ class Budget:
     )
 
     def allowed(self, flow_id: str) -> float | None:
-        """The share of wrong answers where it is this flow that is answered; None where nobody says."""
+        """Return the share of answers with this flow that may be wrong; None for no budget."""
         flow = self.flows.get(flow_id)
         own = None if flow is None else flow.max_error
         return self.max_error if own is None else own
 
     def sureness(self, narrowed: CandidateSet, *, scoped: bool) -> float | None:
-        """P(the first candidate is right), None where that is not known."""
+        """Return the calibrated P(the first candidate is right); None where it is unknown."""
         sure = _claimed(narrowed, scoped=scoped)
         return None if sure is None else self.calibration.of_recall(scoped=scoped)(sure)
 
     def wanted(self, narrowed: CandidateSet, allowed: float, *, scoped: bool, shared: bool = False) -> float:
-        """How sure recall has to be; one less the share where it does not know how sure it usually is.
+        """Return the confidence that recall needs; 1 - `allowed` where its usual confidence is unknown.
 
         Args:
-            narrowed: What was recalled.
-            allowed: The share of wrong answers.
-            scoped: Whether "none" is an answer.
-            shared: Whether a decision model is asked about what recall leaves.
+            narrowed: The recalled candidates.
+            allowed: The share of answers that may be wrong.
+            scoped: Whether "none" is a possible answer.
+            shared: Whether a decision model shares the budget, since it is asked where recall is unsure.
         """
         if narrowed.answers is None:
             return 1 - allowed
         return self._known(narrowed.answers).threshold(allowed * SHARED if shared else allowed, scoped=scoped)
 
     def _known(self, answers: OwnAnswers) -> OwnAnswers:
-        """As they are once corrected, made anew where it is another catalogue's."""
+        """Return the calibrated answers. They are cached until the catalogue changes."""
         line, scoped = self.calibration.recall, self.calibration.recall_scoped
         if not (line.cases or scoped.cases):
             return answers

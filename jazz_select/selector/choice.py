@@ -1,4 +1,4 @@
-"""Who is chosen among the candidates, and why: by recall, a decision model, a chat model or the user, in this order."""
+"""The choice among candidates and its reason: by recall, a decision model, a chat model or the user, in this order."""
 
 import logging
 import re
@@ -39,15 +39,15 @@ _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w+")
 BLANK = "nothing was asked: request and summaries are blank"
 _MOST_EXAMPLES = 3
-"""Of each candidate, as far as there is room: three gave a model nearly all that more would."""
+"""Examples of each candidate in a prompt, where they fit. More than three helped a model little."""
 _LONG_LIST = 100
-"""Candidates from which on the prompt is written in a thread: each takes some 50 µs."""
+"""Above this number of candidates the prompt is built in a thread: each takes about 50 µs."""
 _USUAL_ERROR = 0.02
-"""How many answers of a decision model may be wrong where a chat model comes after it, and nobody says."""
+"""Default share of wrong answers of a decision model that a chat model follows."""
 _ROUNDING = 1e-9
-"""By how much what is computed in two ways may differ."""
+"""Tolerance between two ways to compute the same probability."""
 _LIKELY = 0.5
-"""P(the request is one for a flow) from which on it is asked about what a model finds nothing for."""
+"""Smallest P(some flow fits) at which the user is asked although a model found no flow."""
 _OVER = "no stage was sure enough, and none is left: the likeliest is taken, outside of the error budget"
 _UNBOUND = "no stage was sure enough, and none is left: the likeliest is taken; no error budget is set (max_error)"
 _NOTHING = "no stage was sure enough, and none is left: nothing is taken, since it is likelier that no flow fits"
@@ -55,7 +55,8 @@ _NOT_ASKED = "it is unlikely that any flow fits, so the user is not asked which,
 _COURTESY = "it is thanks or a greeting, so the user is not asked which, and nothing is taken"
 _ONE_OF_THEM = "several wishes may be in it, and one flow is chosen: what else is wanted is not answered"
 _UNREAD: Final = (Reason.SINGLE, Reason.CONFIDENT)
-"""Nobody has read the request: in a conversation that does not begin what the chat model has to read first."""
+"""Reasons given before any model has read the request. In a conversation, the chat model reads it before a flow
+begins."""
 _NOT_ITS = "and what is said is the chat model's to read: it may be no request for this"
 _MANY = "several wishes may be in it, and one flow would answer one of them"
 _LATE = "asked once the chat model had failed, for what is likeliest"
@@ -65,22 +66,22 @@ _FALLBACKS = (Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Decision):
-    """A decision as far as it is made before the guards of the chosen flows are asked once more."""
+    """A decision before the guards of the chosen flows are checked again."""
 
     tier: Tier = Tier.OPEN
     reason: Reason = Reason.NONE
     unresolved: tuple[str, ...] = ()
-    """What was chosen, or would have been, and cannot be run: stale, not offered, or unknown."""
+    """Ids that were chosen but cannot run: stale, not offered, or unknown."""
 
 
 UNASKED: Final = Choice(tier=Tier.GUIDED, reason=Reason.UNASKED)
-"""What comes of a request that a model would have to be asked about, where none is to be."""
+"""The choice for a request that needs a model, where models may not be asked."""
 
 
 def top(
     candidates: Sequence[Candidate], live: Container[str], reason: Reason, *, unresolved: tuple[str, ...] = ()
 ) -> Choice:
-    """The best candidate that is live, for `reason`; better ones that are stale stay unresolved."""
+    """Return the best live candidate, chosen for `reason`. Stale candidates ranked above it are unresolved."""
     stale: list[str] = []
     for candidate in candidates:
         if candidate.flow_id in live:
@@ -91,10 +92,10 @@ def top(
 
 
 def _without_flows(choice: Choice, tier: Tier, reason: Reason, *, notes: tuple[str, ...]) -> Choice:
-    """The choice, with no flow chosen in the end."""
+    """Return the choice with all of its flows removed."""
     nothing: dict[str, Mapping[str, Any]] = {}
-    kept = replace(choice, chosen_ids=(), unresolved=(), values=nothing, unclear=nothing)
-    return replace(kept, tier=tier, reason=reason, notes=notes)
+    emptied = replace(choice, chosen_ids=(), unresolved=(), values=nothing, unclear=nothing)
+    return replace(emptied, tier=tier, reason=reason, notes=notes)
 
 
 def judge_reply(
@@ -106,14 +107,14 @@ def judge_reply(
     begun: Collection[str] = (),
     confirms: bool = False,
 ) -> Choice:
-    """What a model's reply leads to: only candidates that were offered and are live are ever chosen.
+    """Return the choice that a model's reply leads to. Only candidates that were offered and are live are chosen.
 
     Args:
-        reading: The reply.
-        candidates: What was offered.
-        live: The flows that there are.
-        on_empty: What "none fits" leads to.
-        begun: The ids of the flows that the conversation has begun: they can be called off.
+        reading: The parsed reply.
+        candidates: The offered candidates.
+        live: The ids of the registered flows.
+        on_empty: What to choose where the reply says that none fits.
+        begun: The ids of the flows that the conversation has begun. Only these can be called off.
         confirms: Whether a question waits for a yes or a no.
     """
     if reading.status == "empty":
@@ -125,9 +126,9 @@ def judge_reply(
         *(each for each in reading.ids if each not in runnable), *(each for each in reading.off if each not in off)
     )
     confirmed = reading.confirm if confirms else ""
-    if not set(off) & set(runnable):  # called off and gone on with: it contradicts itself
-        told = [_told_of(each, offered, runnable or begun) for each in (reading.values, reading.unclear)]
-        if runnable or off or confirmed or any(told):
+    if not set(off) & set(runnable):  # a reply that cancels and continues one flow contradicts itself
+        values, unclear = (_by_flow(each, offered, runnable or begun) for each in (reading.values, reading.unclear))
+        if runnable or off or confirmed or values or unclear:
             return Choice(
                 tier=Tier.GUIDED,
                 reason=Reason.LLM,
@@ -136,31 +137,33 @@ def judge_reply(
                 called_off=off,
                 confirmed=confirmed,
                 quote=reading.quote if confirmed else "",
-                values=told[0],
-                unclear=told[1],
+                values=values,
+                unclear=unclear,
             )
     return top(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
 
 
-def _told_of(told: Mapping[str, Any], offered: Container[str], meant: Collection[str]) -> dict[str, Mapping[str, Any]]:
-    """What is said for inputs, by flow: what is said of no flow in particular is said of those that are meant."""
-    for_all = {name: each for name, each in told.items() if name not in offered}
-    own = {flow_id: each for flow_id, each in told.items() if flow_id in offered}
-    found = {flow_id: {**for_all, **own.get(flow_id, {})} for flow_id in _once(*meant, *own)}
-    return {flow_id: each for flow_id, each in found.items() if each}
+def _by_flow(
+    inputs: Mapping[str, Any], offered: Container[str], meant: Collection[str]
+) -> dict[str, Mapping[str, Any]]:
+    """Return the inputs of each flow. Inputs given without a flow belong to every flow that is `meant`."""
+    shared = {name: value for name, value in inputs.items() if name not in offered}
+    own = {flow_id: values for flow_id, values in inputs.items() if flow_id in offered}
+    merged = {flow_id: {**shared, **own.get(flow_id, {})} for flow_id in _once(*meant, *own)}
+    return {flow_id: values for flow_id, values in merged.items() if values}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recalled:
-    """What is known of a request once candidates are recalled.
+    """The facts of a recalled request that decide whether a model is needed.
 
     Attributes:
-        candidates: How many there are.
-        confidence: P(the first of them is right), where that is known.
-        in_scope: P(some flow is right), likewise.
-        sized: Whether recall chose how many there are.
-        runs: Whether the first is live.
-        blank: Whether nothing was asked.
+        candidates: The number of candidates.
+        confidence: P(the first candidate is right), where it is known.
+        in_scope: P(some flow is right), where it is known.
+        sized: Whether recall chose the number of candidates.
+        runs: Whether the first candidate is live.
+        blank: Whether the request and its summaries are blank.
     """
 
     candidates: int = 0
@@ -173,16 +176,16 @@ class Recalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
-    """When nobody need be asked; the options of `FlowSelector` of these names. None leaves it to what comes next."""
+    """The rules for settling a request without a model; the options of `FlowSelector` of the same names."""
 
     asks: bool = True
-    """Whether there is a model of either kind."""
+    """Whether there is a chat model or a decision model."""
     on_empty: OnEmpty = "top1"
     coverage: float = 0.98
     cascade: Cascade = field(default_factory=Cascade)
 
     def reason(self, known: Recalled) -> Reason | None:
-        """Why it is settled: `none`, `single`, `semantic` or `confident`; None where a model is to be asked."""
+        """Return why it is settled: `none`, `single`, `semantic` or `confident`; None where a model is needed."""
         if self.abstains(known.in_scope) or (known.blank and known.candidates > 1):
             return Reason.NONE
         if not self.asks or (known.candidates <= 1 and not self.doubts(known)):
@@ -194,15 +197,15 @@ class Settling:
         return None
 
     def abstains(self, in_scope: float | None) -> bool:
-        """Is it too unlikely that anything fits?"""
+        """Whether P(some flow fits) is below `abstain_below`."""
         below = self.cascade.abstain_below
         return below is not None and in_scope is not None and in_scope < below
 
     def sureness(self, known: Recalled) -> float | None:
-        """What `skip_llm_above` is compared with; None where nothing is known, or where the first cannot run.
+        """Return what `skip_llm_above` is compared with; None where it is unknown, or the first candidate cannot run.
 
-        Confidence says which flow is right if any is. A model that is believed when it says "none" is left out only
-        where recall knows as well that some flow is right.
+        Confidence assumes that some flow fits. Where a model may answer "none", skipping it also requires recall to be
+        sure that some flow fits.
         """
         if known.confidence is None or not known.candidates or not known.runs:
             return None
@@ -211,10 +214,11 @@ class Settling:
         return known.confidence
 
     def doubts(self, known: Recalled) -> bool:
-        """Whether a model has to say if the only candidate fits.
+        """Whether a model must check that the only candidate fits.
 
-        Recall that chooses how many there are leaves one where it is sure which, and that says little of whether any
-        flow fits at all: a model that may say "none" is asked unless recall is as sure of that.
+        Recall that chooses the number of candidates keeps one where it is sure which flow is best. It may
+        still be that no flow fits, so a model that may answer "none" is asked unless P(some flow fits)
+        reaches `coverage`.
         """
         if self.on_empty != "none" or not (known.sized and known.candidates):
             return False
@@ -222,7 +226,7 @@ class Settling:
 
     @property
     def need_confidence(self) -> bool:
-        """Is any threshold set?"""
+        """Whether any threshold is set."""
         return (self.cascade.skip_llm_above, self.cascade.abstain_below) != (None, None)
 
 
@@ -232,7 +236,7 @@ def _once(*ids: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelChoice:
-    """Lets one model choose among candidates."""
+    """The choice of one chat model among the candidates."""
 
     client: ChatClient
     flows: Mapping[str, BaseFlow]
@@ -240,7 +244,7 @@ class ModelChoice:
     options: ModelOptions = field(default_factory=ModelOptions)
 
     async def choose(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> Choice:
-        """Ask within the deadline. Whatever the model fails with, the top candidate is taken."""
+        """Ask the model within the deadline. On any error of the model, choose the top candidate."""
         begun = request.under_way
         known = {each.flow_id: each for each in candidates}
         rest = (each for each in candidates if each.flow_id not in begun)
@@ -280,10 +284,10 @@ class ModelChoice:
                 max_reasks=self.options.max_reasks,
             )
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
-            told = describe_error(error)
-            _log.warning("error=<%s> | the model failed, falling back to the top candidate", in_log(told))
+            message = describe_error(error)
+            _log.warning("error=<%s> | the model failed, falling back to the top candidate", in_log(message))
             fallback = top(candidates, self.flows, Reason.FALLBACK_ERROR)
-            return replace(fallback, error=told, notes=built().notes)
+            return replace(fallback, error=message, notes=built().notes)
         return replace(
             choice,
             raw_reply=answer.text,
@@ -310,7 +314,7 @@ class ModelChoice:
         )
 
     def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:
-        """Of each flow the examples that share most words with the request."""
+        """Return the examples of each flow that share the most words with the request."""
         wanted = _words(request.text)
         return {
             each.flow_id: nlargest(_MOST_EXAMPLES, flow.examples, key=lambda example: _overlap(wanted, example))
