@@ -1,6 +1,6 @@
-"""Conversation cases: what users say turn by turn, what a model is to answer, and what has to come of it, as YAML.
+"""Conversation cases in YAML: messages turn by turn, scripted replies of a model, and the expected results.
 
-`examples/clinic/conversations.yaml` is such a file, and `docs/cases.md` tells its fields.
+`examples/clinic/conversations.yaml` is an example; `docs/cases.md` describes the fields.
 """
 
 import json
@@ -32,13 +32,13 @@ _NONE: Final = "none"
 
 
 class Strict(BaseModel):
-    """A slip of the pen in a file is an error, and not a check that is never made."""
+    """A model without unknown fields, so that a misspelt expectation is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
 
 def _several(given: object) -> object:
-    """A list, of one where one stands alone; the word none is a list of nothing."""
+    """Return a single value as a list of one, and the word none as an empty list."""
     if given == _NONE:
         return []
     return [cast("object", given)] if isinstance(given, str | int | float | dict) else given
@@ -60,12 +60,12 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_several), AfterValidator(_ch
 
 
 class ExpectedCall(Strict):
-    """A call of a tool; of its arguments only those that are named have to agree.
+    """An expected call of a tool.
 
     Attributes:
         tool: The tool's name.
-        arguments: Values that the call's arguments have to have; mappings in them again only as far as they are told,
-            lists entry by entry. A text between slashes is a pattern that is looked for in the argument's text.
+        arguments: Expected values of the named arguments; other arguments are ignored. Values are compared as in
+            `agrees`.
     """
 
     tool: str = Field(min_length=1)
@@ -74,7 +74,7 @@ class ExpectedCall(Strict):
     @model_validator(mode="before")
     @classmethod
     def _short(cls, given: Any) -> object:
-        """A name alone, or `name: {argument: value}`."""
+        """Accept a name alone, or `name: {argument: value}`."""
         if isinstance(given, str):
             return {"tool": given}
         if isinstance(given, Mapping) and len(pair := cast("Mapping[str, Any]", given)) == 1 and "tool" not in pair:
@@ -87,21 +87,21 @@ class ExpectedCall(Strict):
 
 
 class Expected(Strict):
-    """What has to come of a turn, or of a whole conversation; what is not said is not looked at.
+    """The expected result of a turn or of a whole conversation. A field that is not set is not checked.
 
     Attributes:
-        flows: The flows that ran, exactly these, in order; none where no flow may have run.
-        under_way: The flows that are open afterwards, exactly these, the active one last.
-        waits_for: What the active flow waits for: names of facts; or, of a call that waits for a yes, the tool's name.
-        inputs: What is known of the active flow's inputs, as far as it is told: null where it may not be known.
-        status: How it ended, as of `TurnResult`.
-        tools: The calls that were made, exactly these, in order.
-        never_tools: Tools that may not have been called.
-        says: What the text has to hold: words, whatever their case and the breaks of lines; a pattern between slashes.
-        never_says: What it may not hold, likewise.
-        reason: Words of why it came out so (`TurnResult.reason`), such as why a flow was handed over.
-        value: What the answer in the turn's schema has to hold, compared as arguments are.
-        model_calls: How often a model may be asked, at most.
+        flows: Exactly the flows that run, in order; `none` if no flow may run.
+        under_way: Exactly the flows that are open afterwards, the active one last.
+        waits_for: Names of the facts that the active flow waits for, or the tool whose call waits for confirmation.
+        inputs: Known inputs of the active flow; null for one that must not be known. Others are ignored.
+        status: The status, as in `TurnResult`.
+        tools: Exactly the calls that are made, in order.
+        never_tools: Tools that must not be called.
+        says: Texts or `/patterns/` that the answer contains: see `is_said`.
+        never_says: Texts or `/patterns/` that it must not contain.
+        reason: Texts or `/patterns/` in `TurnResult.reason`, such as why a flow was handed over.
+        value: The answer in the turn's schema, compared as in `agrees`.
+        model_calls: Most calls of a model.
     """
 
     flows: Names | None = None
@@ -120,7 +120,7 @@ class Expected(Strict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """A call that was made, with its arguments as plain JSON values; its status is `ok`, `failed` or `unknown`."""
+    """A tool call, with its arguments as plain JSON values; its status is `ok`, `failed` or `unknown`."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -132,7 +132,7 @@ class Called:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What came of a turn, or of a whole conversation; the fields are those of `Expected`."""
+    """The actual result of a turn or of a whole conversation, with the fields of `Expected`."""
 
     flows: tuple[str, ...] = ()
     under_way: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class Seen:
     model_calls: int = 0
 
     def __str__(self) -> str:
-        """One line: how it ended, in which flows, what it waits for and what was called."""
+        """Return one line: the status, the flows, the facts it waits for and the calls."""
         waits = f", waits for {', '.join(self.waits_for)}" if self.waits_for else ""
         asked = f", {counted(self.model_calls, 'question')} to the model" if self.model_calls else ""
         calls = "".join(f"; {call}" for call in self.tools)
@@ -155,13 +155,13 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that was expected.
+    """The check of one expectation.
 
     Attributes:
-        name: Which, as the file calls it.
-        passed: Whether it came out so.
-        expected: What was expected, as text.
-        seen: What came, as text.
+        name: The field's name in the file.
+        passed: Whether the result is as expected.
+        expected: The expectation, as text.
+        seen: The result, as text.
     """
 
     name: str
@@ -170,7 +170,7 @@ class Check:
     seen: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -178,16 +178,16 @@ class Check:
 
 
 def judged(wanted: Expected, seen: Seen) -> tuple[Check, ...]:
-    """A check for each thing that is expected, in the order of its fields. Pure."""
+    """Return a check for each expectation, in the order of the fields. Pure."""
     return tuple(_judged(wanted, seen))
 
 
 def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
     for name in ("flows", "under_way", "waits_for"):
-        told, got = getattr(wanted, name), getattr(seen, name)
-        if told is not None:
-            same = sorted(told) == sorted(got) if name == "waits_for" else told == got
-            yield _listed(name, told, got, passed=same)
+        expected, got = getattr(wanted, name), getattr(seen, name)
+        if expected is not None:
+            same = sorted(expected) == sorted(got) if name == "waits_for" else expected == got
+            yield _listed(name, expected, got, passed=same)
     if wanted.status is not None:
         why = f" ({beginning(seen.reason, _SHOWN)})" if seen.reason and seen.status != wanted.status else ""
         passed = seen.status == wanted.status
@@ -196,8 +196,8 @@ def _judged(wanted: Expected, seen: Seen) -> Iterator[Check]:
     for name, text, no in (("says", seen.text, ""), ("reason", seen.reason, ""), ("never_says", seen.text, "no ")):
         for words in getattr(wanted, name):
             passed = is_said(words, text) is not bool(no)
-            told = beginning(text, _SHOWN)
-            yield Check(name=name, passed=passed, expected=f"{no}{json_line(words)}", seen=json_line(told))
+            shown = json_line(beginning(text, _SHOWN))
+            yield Check(name=name, passed=passed, expected=f"{no}{json_line(words)}", seen=shown)
     if wanted.inputs is not None:
         yield _agreeing("inputs", wanted.inputs, {name: seen.inputs.get(name) for name in wanted.inputs})
     if wanted.value is not None:
@@ -217,21 +217,21 @@ def _judged_calls(wanted: Expected, seen: Seen) -> Iterator[Check]:
 
 
 def is_said(words: str, text: str) -> bool:
-    """Whether words are in a text, whatever the case and the breaks of lines; between slashes they are a pattern."""
+    """Whether a text contains words, ignoring case and line breaks, or matches a pattern between slashes."""
     if (pattern := pattern_of(words)) is not None:
         return finder(pattern)(text)
     return " ".join(words.split()).casefold() in " ".join(text.split()).casefold()
 
 
 def pattern_of(words: Any) -> str | None:
-    """The pattern between the slashes of a text; None where it is none."""
+    """Return the pattern between the slashes of a text; None for other values."""
     if isinstance(words, str) and len(words) >= _LEAST_PATTERN and words[0] == words[-1] == "/":
         return words[1:-1]
     return None
 
 
 def agree_calls(wanted: Sequence[ExpectedCall], made: Sequence[Called]) -> bool:
-    """Whether exactly these calls were made, in order, each with the arguments that are named."""
+    """Whether exactly these calls were made, in order, each with the expected arguments."""
     return len(wanted) == len(made) and all(
         want.tool == call.tool and agrees(want.arguments, call.arguments)
         for want, call in zip(wanted, made, strict=True)
@@ -239,14 +239,16 @@ def agree_calls(wanted: Sequence[ExpectedCall], made: Sequence[Called]) -> bool:
 
 
 def agrees(wanted: object, given: object) -> bool:
-    """Whether a value is as expected: mappings as far as they are told, lists entry by entry, texts also by a pattern.
+    """Whether a value is as expected.
 
-    Dates and the like are compared as JSON tells them; a number and a text that tells it are two things.
+    Mappings may have more keys than expected. Lists are compared entry by entry, and texts may match a pattern between
+    slashes. Values without a JSON type, such as dates, are compared in their JSON form. The number 1 and the text "1"
+    differ.
     """
     wanted, given = json_or_same(wanted), json_or_same(given)
     if isinstance(wanted, dict) and isinstance(given, dict):
-        told, got = cast("dict[str, object]", wanted), cast("dict[str, object]", given)
-        return all(name in got and agrees(value, got[name]) for name, value in told.items())
+        expected, got = cast("dict[str, object]", wanted), cast("dict[str, object]", given)
+        return all(name in got and agrees(value, got[name]) for name, value in expected.items())
     if isinstance(wanted, list) and isinstance(given, list):
         entries, has = cast("list[object]", wanted), cast("list[object]", given)
         return len(entries) == len(has) and all(map(agrees, entries, has))
@@ -256,13 +258,13 @@ def agrees(wanted: object, given: object) -> bool:
 
 
 def call_line(tool: str, arguments: Mapping[str, Any]) -> str:
-    """A call in one line."""
+    """Return a call as one line."""
     return f"{tool}({', '.join(f'{name}={_json(value)}' for name, value in arguments.items())})"
 
 
 def _listed(name: str, wanted: Sequence[object], seen: Sequence[object], *, passed: bool) -> Check:
-    told, got = (", ".join(map(str, each)) or _NONE for each in (wanted, seen))
-    return Check(name=name, passed=passed, expected=beginning(told, _SHOWN), seen=beginning(got, _SHOWN))
+    expected, got = (beginning(", ".join(map(str, values)) or _NONE, _SHOWN) for values in (wanted, seen))
+    return Check(name=name, passed=passed, expected=expected, seen=got)
 
 
 def _agreeing(name: str, wanted: object, seen: object) -> Check:
@@ -280,9 +282,9 @@ _LONGEST_PROBLEM: Final = 300
 _NO_WORD: Final = re.compile(r"[\W_]+")
 _APOSTROPHE: Final = re.compile("['’]")
 OFF: Final = "off-"
-"""What stands before the name of a flow that is called off."""
+"""Prefix of the name of a flow that is called off."""
 ANSWERS: Final = ("yes", "no")
-"""What a model may say, beside flows, to the question that waits."""
+"""Answers of a model to a pending question."""
 _SUFFIXES: Final = (".yaml", ".yml")
 
 
@@ -291,17 +293,17 @@ def _replies(given: object) -> object:
 
 
 def _reply(given: object) -> object:
-    """A reply as a model writes it; calls and the two ends of a flow have short forms."""
+    """Return a reply as a model writes it, with the short forms of calls and of a flow's two ends expanded."""
     if isinstance(given, Mapping):
-        told = cast("Mapping[str, Any]", given)
-        fields = set(told)
-        if fields <= {"call", "text"} and isinstance(told.get("call"), Mapping):
-            calls = cast("Mapping[str, Any]", told["call"])
-            return _calls(told.get("text"), [(name, arguments or {}) for name, arguments in calls.items()])
+        reply = cast("Mapping[str, Any]", given)
+        fields = set(reply)
+        if fields <= {"call", "text"} and isinstance(reply.get("call"), Mapping):
+            calls = cast("Mapping[str, Any]", reply["call"])
+            return _calls(reply.get("text"), [(name, arguments or {}) for name, arguments in calls.items()])
         if fields == {"finish"}:
-            return _calls(told["finish"], [(FINISHED, {})])
+            return _calls(reply["finish"], [(FINISHED, {})])
         if fields == {"blocked", "text"}:
-            return _calls(told["text"], [(BLOCKED, {"reason": told["blocked"]})])
+            return _calls(reply["text"], [(BLOCKED, {"reason": reply["blocked"]})])
     if isinstance(given, Mapping | list):
         return json.dumps(plain(cast("object", given)), ensure_ascii=False)
     return given
@@ -313,20 +315,20 @@ def _calls(text: object, calls: Sequence[tuple[str, object]]) -> str:
 
 
 class TurnCase(Strict):
-    """What the user says, and what has to come of it.
+    """A user's message and the expected result.
 
     Attributes:
         say: The message.
-        chooses: What a model answers where it is asked which flow is meant, if it is asked: names of flows, `none`,
-            `off-` and the name of one that is called off, `yes` or `no` to the question that waits. One that is at
-            work on another flow hands the message back.
-        values: What it finds in the message for the inputs of those flows, by name.
-        script: What a model answers to all else, call by call, where no real one is asked; without `chooses` to that
-            too: a text, `call: {tool: {argument: value}}` with or without a `text`, `finish: text` where the flow is
-            done, `blocked: reason` with a `text` where it cannot be done, or whatever is to be sent as JSON.
-        context: What the caller knows from this turn on, beside what it knew before.
+        chooses: The scripted model's answer if it is asked which flow is meant: names of flows, `none`, `off-` and the
+            name of a flow that is called off, or `yes` or `no` to a pending question. A model at work on another flow
+            hands the message back.
+        values: The inputs of those flows that the model finds in the message, by name.
+        script: The scripted model's other replies, call by call; without `chooses`, its choice too. A reply is a text,
+            `call: {tool: {argument: value}}` with an optional `text`, `finish: text` for a flow that is done,
+            `blocked: reason` with a `text` for one that cannot be done, or any other value, sent as JSON.
+        context: Additions to the caller's context from this turn on.
         schema_: The JSON Schema of the answer (`schema` in the file).
-        expect: What has to come of it.
+        expect: The expected result.
     """
 
     say: str = Field(min_length=1)
@@ -339,7 +341,7 @@ class TurnCase(Strict):
 
 
 def _plain_turns(given: object) -> object:
-    """A turn of which nothing is expected is a text."""
+    """Accept a text as a turn without expectations."""
     if not isinstance(given, list):
         return given
     return [{"say": each} if isinstance(each, str) else each for each in cast("list[object]", given)]
@@ -350,16 +352,16 @@ class ConversationCase(Strict):
 
     Attributes:
         title: What it shows.
-        id: What it is known by; made of the title where it is not told.
-        tags: What kind of conversation it is, to play some of them alone.
-        facts: What holds in it: models are told of it, tools are not (`Agent.turn(facts=)`).
-        context: What the caller knows in each turn: guards and tools see it.
-        state: What is behind the tools when it begins: handed to whoever makes them, who has to take a `state`.
-        stubs: What tools return in place of what they do, by name; `raises: text` where one is to fail. The others run.
-        turns: What is said.
-        expect: What has to come of the whole: of all texts, all calls, all flows that ran, and of how it ended.
-        xfail: Why it is known to fail, where it is: then it fails no run.
-        file: Where it stands; empty where it was made in Python.
+        id: Its identifier; derived from the title by default.
+        tags: Labels for playing a subset.
+        facts: Facts shown to models, and not to tools (`Agent.turn(facts=)`).
+        context: The caller's context of each turn, visible to guards and tools.
+        state: The initial state behind the tools, passed to a tool factory that takes a `state`.
+        stubs: Fixed results of tools by name; `raises: text` makes one fail. Other tools run.
+        turns: The messages.
+        expect: The expected result over all turns.
+        xfail: The reason for a known failure; the case then fails no run.
+        file: Its file; empty if it was made in Python.
     """
 
     title: str = Field(min_length=1)
@@ -376,17 +378,17 @@ class ConversationCase(Strict):
 
     @property
     def name(self) -> str:
-        """What it is known by."""
+        """The id, or one derived from the title."""
         return self.id or slug(self.title)
 
     @property
     def scripted(self) -> bool:
-        """Whether the replies of a model are told: then no turn without a script may ask one."""
+        """Whether any turn scripts the model's replies; then a turn without a script must not ask a model."""
         return any(turn.script or turn.chooses is not None for turn in self.turns)
 
 
 def slug(text: str) -> str:
-    """A text as an id: words in lower case, joined by dashes, cut between them where it can be."""
+    """Return a text as an id: words in lower case joined by dashes, cut between words if possible."""
     words = _NO_WORD.sub("-", _APOSTROPHE.sub("", text.casefold())).strip("-")
     if len(words) <= _LONGEST_ID:
         return words or "untitled"
@@ -399,15 +401,15 @@ def load_conversations(
     *,
     tools: Collection[str] | None = None,
 ) -> tuple[ConversationCase, ...]:
-    """The conversations of a file, or of all YAML files of a folder.
+    """Load the conversations of a file, or of all YAML files of a folder.
 
     Args:
-        source: A file with a list of conversations, or with one; or a folder of such files.
-        registry: The flows, so that expectations which name another are an error; not looked at where None.
-        tools: The names of the tools, likewise.
+        source: A file with one conversation or a list of them, or a folder of such files.
+        registry: The flows; an expectation that names another is an error. None skips this check.
+        tools: The names of the tools, checked likewise.
 
     Raises:
-        ConfigError: It cannot be read, or entries are wrong: it names file, entry and field of up to ten of them.
+        ConfigError: It cannot be read, or entries are invalid. The message names file, entry and field of up to ten.
     """
     files = sorted(each for each in source.iterdir() if each.suffix in _SUFFIXES) if source.is_dir() else [source]
     wrong: list[tuple[str, str]] = []
@@ -423,18 +425,18 @@ def load_conversations(
         places.setdefault(case.name, case.file)
         for path, problem in _unknown(case, registry, tools):
             where = f"{place_of(case.file, node, path)} ({case.name})"
-            wrong.append((where, f"{_told_path(path)}: {problem}"))
+            wrong.append((where, f"{_path_text(path)}: {problem}"))
     _refuse(wrong)
     return tuple(case for case, _ in read)
 
 
 _Path = tuple[str | int, ...]
 _WORDS: Final = frozenset(("say", "chooses", "says", "never_says", "reason"))
-"""Fields that hold words: yes and no are words there, which YAML reads as true and false."""
+"""Fields of text, where yes and no are words; YAML reads them as true and false."""
 
 
 def _read(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[ConversationCase, yaml.Node | None]]":
-    """The cases of one file, each with its place; each that is wrong is told, not the first alone."""
+    """Yield the cases of one file with their YAML nodes, and add the problem of each invalid one to `wrong`."""
     content, node = read_document(file, _WHAT)
     if isinstance(content, dict):
         entries, nodes = [cast("object", content)], [node]
@@ -445,7 +447,7 @@ def _read(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[Conversat
         msg = f"{file}: it has to hold a list of conversations, each with title: and turns:, not {content!r:.60}"
         raise ConfigError(msg)
     for number, (entry, at) in enumerate(zip(entries, nodes, strict=True), 1):
-        if problem := _other(entry):
+        if problem := _not_a_conversation(entry):
             wrong.append((f"{place_of(file, at)}, entry {number}", problem))
             continue
         given = cast("dict[str, Any]", _worded(entry, at))
@@ -458,22 +460,20 @@ def _read(file: Path, wrong: list[tuple[str, str]]) -> "Iterator[tuple[Conversat
 
 
 def _worded(value: Any, node: "yaml.Node | None", *, words: bool = False) -> Any:
-    """A value with each text as it is written, where words are meant."""
+    """Return a value with the yes and no of text fields as they are written."""
     if isinstance(value, dict) and isinstance(node, yaml.MappingNode):
-        told = cast("dict[Any, Any]", value)
-        return {key: _worded(each, node_at(node, (key,)), words=key in _WORDS) for key, each in told.items()}
+        entries = cast("dict[Any, Any]", value).items()
+        return {key: _worded(entry, node_at(node, (key,)), words=key in _WORDS) for key, entry in entries}
     if isinstance(value, list):
-        told = enumerate(cast("list[Any]", value))
-        return [_worded(each, node_at(node, (place,)), words=words) for place, each in told]
-    return (
-        str(node.value)
-        if words and isinstance(value, bool) and isinstance(node, yaml.ScalarNode)
-        else cast("Any", value)
-    )
+        items = enumerate(cast("list[Any]", value))
+        return [_worded(item, node_at(node, (place,)), words=words) for place, item in items]
+    if words and isinstance(value, bool) and isinstance(node, yaml.ScalarNode):
+        return str(node.value)
+    return cast("Any", value)
 
 
-def _other(entry: object) -> str:
-    """What an entry is that is no conversation at all; empty where it may be one."""
+def _not_a_conversation(entry: object) -> str:
+    """Return why an entry is no conversation; empty if it may be one."""
     if not isinstance(entry, dict):
         return "a conversation is a mapping with title: and turns:"
     fields = cast("dict[object, object]", entry).keys()
@@ -485,26 +485,26 @@ def _other(entry: object) -> str:
 
 
 def _problems(error: ValidationError) -> Iterator[tuple[_Path, str]]:
-    """Where in a conversation, and what is wrong there."""
+    """Yield the path and the message of each problem in a conversation."""
     found = error.errors(include_url=False)
     in_turns = any(each["loc"][:1] == ("turns",) and len(each["loc"]) > 1 for each in found)
     for each in found:
         path = each["loc"]
         if in_turns and path == ("turns",):
-            continue  # too few, since one of them is wrong
+            continue  # "too short", a consequence of an invalid turn
         known, of = _fields_at(path)
-        told = problem_in(each, known, of=of)
+        message = problem_in(each, known, of=of)
         more = "; see docs/cases.md" if each["type"] == "extra_forbidden" else ""
-        yield path, f"{beginning(_told_path(path), _LONGEST_PROBLEM)}: {beginning(told, _LONGEST_PROBLEM)}{more}"
+        yield path, f"{beginning(_path_text(path), _LONGEST_PROBLEM)}: {beginning(message, _LONGEST_PROBLEM)}{more}"
 
 
-def _told_path(path: _Path) -> str:
-    told = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in path)
-    return told.replace("turns.", "turn ", 1) or "it"
+def _path_text(path: _Path) -> str:
+    text = ".".join(f"{part + 1}" if isinstance(part, int) else part for part in path)
+    return text.replace("turns.", "turn ", 1) or "it"
 
 
 def _fields_at(path: _Path) -> tuple[list[str], str]:
-    """The fields of what stands around the end of a path, and what that is."""
+    """Return the valid fields at a path, and the name of the model that has them."""
     model, of = (TurnCase, "turn") if path[0] == "turns" else (ConversationCase, "conversation")
     if "expect" in path[:-1]:
         model, of = Expected, "turn's expect" if model is TurnCase else "conversation's expect"
@@ -514,7 +514,7 @@ def _fields_at(path: _Path) -> tuple[list[str], str]:
 def _unknown(
     case: ConversationCase, registry: "Mapping[str, BaseFlow] | None", tools: Collection[str] | None
 ) -> Iterator[tuple[_Path, str]]:
-    """Names in expectations that nothing has: such a check could never pass, or never fail."""
+    """Yield the names of unknown flows and tools: a check of one could never pass, or never fail."""
     flows = None if registry is None else [flow.name for flow in registry.values()]
     for path, kind, name in _named(case):
         known = flows if kind == "flow" else tools
@@ -523,7 +523,7 @@ def _unknown(
 
 
 def _named(case: ConversationCase) -> Iterator[tuple[_Path, str, str]]:
-    """Every flow and tool that is named: where, which of the two, and its name."""
+    """Yield path, kind (flow or tool) and name of every flow and tool that is named."""
     yield from ((("stubs", name), "tool", name) for name in case.stubs)
     turns: dict[_Path, TurnCase] = {("turns", place): turn for place, turn in enumerate(case.turns)}
     for path, turn in turns.items():
@@ -537,14 +537,14 @@ def _named(case: ConversationCase) -> Iterator[tuple[_Path, str, str]]:
 
 
 def _refuse(wrong: list[tuple[str, str]]) -> None:
-    """What is wrong at several places in the same way is told once."""
+    """Raise a `ConfigError` if there are problems. Equal ones are named once."""
     places: dict[str, list[str]] = {}
     for where, problem in wrong:
         places.setdefault(problem, []).append(where)
-    told = [
+    messages = [
         f"{where[0]}{f' and {len(where) - 1} more' if len(where) > 1 else ''}: {problem}"
         for problem, where in places.items()
     ]
-    if told:
-        rest = f"; and {len(told) - _MOST_PROBLEMS} more" if len(told) > _MOST_PROBLEMS else ""
-        raise ConfigError("; ".join(told[:_MOST_PROBLEMS]) + rest)
+    if messages:
+        rest = f"; and {len(messages) - _MOST_PROBLEMS} more" if len(messages) > _MOST_PROBLEMS else ""
+        raise ConfigError("; ".join(messages[:_MOST_PROBLEMS]) + rest)

@@ -1,6 +1,6 @@
-"""What a change moves: two snapshots of a catalogue compared, flow by flow and request by request; and what it may.
+"""The difference between two versions of a catalogue, by flow and by request, and the gates that limit it.
 
-How much it may move before it is stopped is said by gates: `[tool.jazz-select.gates]` in pyproject.toml.
+Gates are read from `[tool.jazz-select.gates]` in pyproject.toml.
 """
 
 from collections import Counter
@@ -19,21 +19,21 @@ from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
 
 _ALIKE = 0.6
-"""The share of examples that two flows have in common (Jaccard) from which on one is the other under a new name."""
+"""Flows whose examples overlap by at least this much (Jaccard) count as one flow that was renamed."""
 _NAMED = frozenset({"name", "title", "aliases"})
-"""What a new name brings along."""
+"""Fields that change with a rename."""
 _Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowChanges:
-    """What happened to the flows themselves.
+    """Flows that were added, removed, renamed or changed.
 
     Attributes:
-        added: Names of flows that were not there before.
-        removed: Names of flows that are not there any more.
-        renamed: The old name of a flow to its new one: what else it says is the same, or most of its examples are.
-        changed: The fields that are different, of each flow that both versions have, by its later name.
+        added: Names of new flows.
+        removed: Names of removed flows.
+        renamed: Old names to new ones. A flow counts as renamed if its other fields, or most examples, are the same.
+        changed: The changed fields of each flow that both versions have, by its new name.
     """
 
     added: tuple[str, ...]
@@ -43,7 +43,7 @@ class FlowChanges:
 
     @classmethod
     def of(cls, before: Mapping[str, _Fields], after: Mapping[str, _Fields]) -> "FlowChanges":
-        """From what the flows of both versions say, as far as both say it."""
+        """Compare the fields that both versions have."""
         gone = sorted(before.keys() - after.keys())
         new = sorted(after.keys() - before.keys())
         renamed = _renamed({name: before[name] for name in gone}, {name: after[name] for name in new})
@@ -57,17 +57,17 @@ class FlowChanges:
         )
 
     def now(self, name: str) -> str:
-        """What a flow of the earlier version is called in the later one."""
+        """Return the new name of a flow of the earlier version."""
         return self.renamed.get(name, name)
 
     @property
     def any(self) -> bool:
-        """Whether anything is different."""
+        """Whether any flow is different."""
         return bool(self.added or self.removed or self.renamed or self.changed)
 
     @property
     def in_words(self) -> dict[str, tuple[str, ...]]:
-        """What happened, and to which flows, in words."""
+        """The flows of each kind of change, rendered as text."""
         return {
             "added": self.added,
             "removed": self.removed,
@@ -82,7 +82,7 @@ def _different(before: _Fields, after: _Fields) -> tuple[str, ...]:
 
 
 def _renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[str, str]:
-    """The likeliest pairs, each flow in one of them; the same whichever version is the earlier."""
+    """Return the most similar pairs, each flow at most once. Swapping the versions gives the same pairs."""
     likeness = sorted(
         (
             (-alike, *sorted((old, now)), old, now)
@@ -99,10 +99,10 @@ def _renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[st
 
 
 def _alike(one: _Fields, other: _Fields) -> float:
-    """From 0 to 1; 0 where it is too little to be one flow."""
+    """Return the similarity of two flows from 0 to 1, with values below `_ALIKE` as 0."""
     both = (one.keys() & other.keys()) - _NAMED
-    says = any(one[field] for field in both & {"description", "examples"})
-    if says and all(one[field] == other[field] for field in both):
+    has_content = any(one[field] for field in both & {"description", "examples"})
+    if has_content and all(one[field] == other[field] for field in both):
         return 1.0
     mine, theirs = set(map(str, one.get("examples") or ())), set(map(str, other.get("examples") or ()))
     share = len(mine & theirs) / len(mine | theirs) if mine and theirs else 0.0
@@ -110,62 +110,60 @@ def _alike(one: _Fields, other: _Fields) -> float:
 
 
 _BANDS = ((0.98, "sure"), (0.8, "likely"), (0.5, "open"), (0.0, "unlikely"))
-"""Lowest confidence of each class, P(the first candidate is right). `sure` is what `skip_llm_above` mostly is."""
+"""Lowest confidence, P(the first candidate is right), of each class. `sure` is a common value of `skip_llm_above`."""
 _DRIFT = 0.02
-"""How far a confidence has to move, class or not, to be more than the drift of any refit."""
-
-
+"""Smaller changes of a confidence are ignored, even across classes: any refit causes them."""
 _MOST_NAMED = 3
 
 
 class ChangeKind(StrEnum):
-    """What may change for a request."""
+    """What changed for a request."""
 
     FIRST = "first"
     """The first candidate is another flow."""
     CANDIDATES = "candidates"
     """Other flows are offered."""
     OUTCOME = "outcome"
-    """It is taken, asked of a model or not chosen, and was another of these."""
+    """Whether the first is taken without a model, a model is asked, or nothing is chosen."""
     CONFIDENCE = "confidence"
-    """How sure recall is of its first is of another class: `sure` from .98, `likely` from .8, `open` from .5."""
+    """The confidence in the first is of another class: `sure` from .98, `likely` from .8, `open` from .5."""
 
 
 class Effect(StrEnum):
-    """What a change does to a request of which somebody said what is right, the most harmful first."""
+    """The effect of a change on a labelled request, the most harmful first."""
 
     BROKEN = "broken"
-    """The first was right, and is not any more."""
+    """The first candidate was right and is now wrong."""
     GONE = "gone"
-    """The case lost its flow: no flow that is right is there any more, under whatever name."""
+    """Every right flow was removed."""
     LOST = "lost"
-    """The right flow was offered, and is not any more: no model can choose it."""
+    """The right flow is no longer a candidate, so no model can choose it."""
     SURER = "surer"
-    """The first is wrong as before, and recall is surer of it, by a class: it may be taken without a model."""
+    """The first is still wrong, with a higher confidence class: it may now be taken without a model."""
     FOUND = "found"
-    """The right flow was not offered, and is now."""
+    """The right flow is now a candidate."""
     FIXED = "fixed"
-    """The first was wrong, and is right now."""
+    """The first was wrong and is now right."""
     NONE = ""
-    """Neither better nor worse, or nobody said what is right."""
+    """Neither better nor worse, or the request has no label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteChange:
-    """A request that is led elsewhere.
+    """A request whose route changed.
 
     Attributes:
         request: Its text.
-        episodes: What was said before it.
+        episodes: Earlier messages of its conversation.
         source: Where it comes from.
-        expect: What is right, None where nobody said.
-        before: Where it led.
-        after: Where it leads.
+        expect: The right flows; None where it has no label.
+        before: The earlier route.
+        after: The later route.
         kinds: What is different.
         effect: Whether that is better or worse.
-        entered: The candidates that were none before.
-        left: The candidates that are none any more.
-        why: What is known of the reason, such as a flow that is gone.
+        entered: New candidates.
+        left: Candidates that were dropped.
+        why: The known reason, such as a removed flow.
     """
 
     request: str
@@ -182,23 +180,23 @@ class RouteChange:
 
     @property
     def is_shuffle(self) -> bool:
-        """Whether nothing but candidates behind the first change, neither for better nor for worse."""
+        """Whether only candidates behind the first change, without an effect on the label."""
         return self.kinds == (ChangeKind.CANDIDATES,) and self.effect is Effect.NONE
 
     @property
     def details(self) -> list[str]:
-        """What is different beside the first candidate, and what is known of it."""
+        """Lines about every difference except the first candidate, and the known reason."""
         before, after = self.before, self.after
         moves = [*(f"+{name}" for name in self.entered), *(f"-{name}" for name in self.left)]
         more = len(moves) - _MOST_NAMED
         moves = [*moves[:_MOST_NAMED], f"and {more} more"] if more > 1 else moves
         of_first = f" of {after.first}" if self.effect is Effect.SURER else ""
-        told = {
+        texts = {
             ChangeKind.CANDIDATES: f"candidates {' '.join(moves)}",
             ChangeKind.OUTCOME: f"{before.outcome.value} → {after.outcome.value}",
             ChangeKind.CONFIDENCE: f"{sure_in_words(before.confidence)} → {sure_in_words(after.confidence)}{of_first}",
         }
-        lines = [line for kind, line in told.items() if kind in self.kinds]
+        lines = [line for kind, line in texts.items() if kind in self.kinds]
         wrong = bool(self.expect) and not {before.first, after.first} & set(self.expect or ())
         if self.effect is Effect.SURER or (wrong and ChangeKind.FIRST in self.kinds):
             lines.append(f"right is {', '.join(self.expect or ()) or 'no flow'}")
@@ -207,19 +205,19 @@ class RouteChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """How one version does on all of it.
+    """The counts of one version over all requests.
 
     Attributes:
-        flows: How many it has.
-        requests: How many it was asked.
-        labelled: How many of them are cases whose right flow it has, or had: a case that lost its flow counts as wrong.
-        right: How many of those lead to the right flow first.
-        asked: How many of the cases and logged requests would ask a model. The flows' own examples say nothing of
-            that: recall knows them by heart.
-        taken: How many of those are decided without.
-        none: How many of those lead nowhere.
-        counted: Of how many requests the prompt was counted: cases and logged requests, at most a stated sample.
-        prompt_tokens: The tokens of those prompts together, by estimate.
+        flows: Number of flows.
+        requests: Number of requests.
+        labelled: Number of cases whose right flow this version has, or the earlier one had.
+        right: Number of those with the right flow first. A case that lost its flow counts as wrong.
+        asked: Number of cases and logged requests that would ask a model. Examples are left out, because recall has
+            them indexed.
+        taken: Number of cases and logged requests decided without a model.
+        none: Number of cases and logged requests for which nothing is chosen.
+        counted: Number of cases and logged requests whose prompts were counted, at most a fixed sample.
+        prompt_tokens: Estimated tokens of those prompts together.
     """
 
     flows: int
@@ -234,22 +232,22 @@ class Totals:
 
     @property
     def recall_at_1(self) -> float | None:
-        """R@1 of the labelled requests, as `jazz-select eval` measures it; None where there are none."""
+        """R@1 of the labelled requests, as in `jazz-select eval`; None where there are none."""
         return self.right / self.labelled if self.labelled else None
 
     @property
     def users(self) -> int:
-        """How many of the requests are cases and logged ones."""
+        """Number of cases and logged requests."""
         return self.asked + self.taken + self.none
 
     @property
     def asked_share(self) -> float:
-        """The share of the cases and logged requests that would ask a model; 0 where there are none."""
+        """Share of cases and logged requests that would ask a model; 0 where there are none."""
         return self.asked / self.users if self.users else 0.0
 
     @property
     def figures(self) -> dict[str, str]:
-        """Each number by what it is called."""
+        """Each number as text, by its label."""
         first = self.recall_at_1
         return {
             "flows": f"{self.flows:,}",
@@ -264,7 +262,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewConfusion:
-    """Labelled requests and examples of one flow that lead to another one first, and more of them than before."""
+    """A pair of flows where more labelled requests of one lead to the other first than before."""
 
     expected: str
     first: str
@@ -274,7 +272,7 @@ class NewConfusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateFailure:
-    """A gate that a change does not pass: which, what it allows, what was found, and in which words to say so."""
+    """A gate that a change does not pass: its name, its limit, the measured value and a message."""
 
     gate: str
     allowed: str
@@ -284,19 +282,19 @@ class GateFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference(Framed):
-    """What a change of a catalogue moves, and how that was found out.
+    """The difference between two versions of a catalogue.
 
     Attributes:
-        base: The version before, in words.
-        head: The version after.
-        flows: What happened to the flows.
-        changes: The requests that are led elsewhere, the most harmful first.
+        base: Label of the version before.
+        head: Label of the version after.
+        flows: Changes of the flows.
+        changes: Requests whose route changed, the most harmful first.
         confusions: Pairs of flows that are confused more often, those that grew most first.
-        before: How the version before does on all of it.
-        after: How the version after does.
-        failures: The gates that the change does not pass.
-        notes: What there is to know besides.
-        took_s: How long it took, in seconds.
+        before: Counts of the version before.
+        after: Counts of the version after.
+        failures: Gates that the change does not pass.
+        notes: Remarks for the reader.
+        took_s: Duration in seconds.
     """
 
     base: str
@@ -314,28 +312,21 @@ class Difference(Framed):
     def between(
         cls, base: SideState, head: SideState, asked: Sequence[Probe], gates: "Gates | None" = None
     ) -> "Difference":
-        """What is different in `head`, the most harmful change first.
-
-        Args:
-            base: The version before.
-            head: The version after.
-            asked: What both were asked.
-            gates: What the change may do.
-        """
+        """Compare two versions over the requests that both were asked, and apply the gates."""
         flows = FlowChanges.of(base.flows, head.flows)
-        told = [_Told.of(each, base, head, flows) for each in asked]
-        changes = [change for each in told if (change := _change(each, flows)) is not None]
-        found = cls(
+        pairs = [_RoutePair.of(probe, base, head, flows) for probe in asked]
+        changes = [change for pair in pairs if (change := _change(pair, flows)) is not None]
+        difference = cls(
             base=base.label,
             head=head.label,
             flows=flows,
             changes=tuple(sorted(changes, key=_harm)),
-            confusions=_confusions(told, flows),
-            before=_totals(base, told, older=True),
-            after=_totals(head, told, older=False),
+            confusions=_confusions(pairs, flows),
+            before=_totals(base, pairs, older=True),
+            after=_totals(head, pairs, older=False),
             notes=tuple(dict.fromkeys((*base.notes, *head.notes, *_stale(base, head, asked, flows)))),
         )
-        return found if gates is None else replace(found, failures=gates.failures(found))
+        return difference if gates is None else replace(difference, failures=gates.failures(difference))
 
     @property
     def moved(self) -> tuple[RouteChange, ...]:
@@ -344,68 +335,68 @@ class Difference(Framed):
 
     @property
     def broken(self) -> tuple[RouteChange, ...]:
-        """The cases whose right flow was first, or offered, and is not any more, or is gone altogether."""
+        """The cases that the change breaks: see `BROKEN`."""
         return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in BROKEN)
 
     @property
     def fixed(self) -> tuple[RouteChange, ...]:
-        """The cases whose right flow is first now, or offered, and was not before."""
-        better = {Effect.FIXED, Effect.FOUND}
-        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in better)
+        """The cases whose right flow is newly first, or newly a candidate."""
+        return tuple(each for each in self.changes if each.source is Source.CASE and each.effect in _BETTER)
 
     @property
     def led_away(self) -> tuple[RouteChange, ...]:
-        """Examples whose own flow was first, or offered, and is not any more."""
+        """Examples whose own flow is no longer first, or no longer a candidate."""
         return tuple(each for each in self.changes if each.source is not Source.CASE and each.effect in BROKEN)
 
     @property
     def shuffled(self) -> tuple[RouteChange, ...]:
-        """The requests for which nothing but candidates behind the first changes, neither for better nor for worse."""
+        """The requests where only candidates behind the first change: see `RouteChange.is_shuffle`."""
         return tuple(each for each in self.changes if each.is_shuffle)
 
     @property
     def why(self) -> dict[str, int]:
-        """How many requests have another first candidate for each reason that is known, the commonest first."""
+        """Number of requests with another first candidate by known reason, the commonest first."""
         return dict(Counter(each.why for each in self.moved if each.why).most_common())
 
     @property
     def passed(self) -> bool:
-        """Whether every gate was passed."""
+        """Whether the change passes every gate."""
         return not self.failures
 
     @property
     def summary(self) -> str:
-        """It all in one sentence."""
+        """The difference in one sentence."""
         asked = f"{self.after.requests:,} requests"
         if not self.changes:
             return f"No request is led elsewhere ({asked})."
         moved, behind = len(self.moved), len(self.shuffled)
         others = len(self.changes) - moved - behind
-        told = [f"{moved:,} of {asked} {'has' if moved == 1 else 'have'} another first candidate"]
+        parts = [f"{moved:,} of {asked} {'has' if moved == 1 else 'have'} another first candidate"]
         if others:
-            told.append(
+            parts.append(
                 f"{others:,} more {'changes' if others == 1 else 'change'} in candidates, outcome or confidence"
             )
         if behind:
-            told.append(f"{behind:,} {'has' if behind == 1 else 'have'} other candidates behind the same first")
+            parts.append(f"{behind:,} {'has' if behind == 1 else 'have'} other candidates behind the same first")
         if away := len(self.led_away):
-            told.append(f"{away:,} {'example lies' if away == 1 else 'examples lie'} with another flow now")
+            parts.append(f"{away:,} {'example lies' if away == 1 else 'examples lie'} with another flow now")
         if self.after.labelled:
             gone = sum(each.effect is Effect.GONE for each in self.broken)
             lost = f" ({gone:,} lost {'its' if gone == 1 else 'their'} flow)" if gone else ""
-            told.append(f"{_cases(len(self.broken))} broken{lost}, {len(self.fixed) or 'none'} fixed")
-        return f"{'; '.join(told)}."
+            parts.append(f"{_cases(len(self.broken))} broken{lost}, {len(self.fixed) or 'none'} fixed")
+        return f"{'; '.join(parts)}."
 
     def __str__(self) -> str:
-        """It all in one sentence."""
+        """Return `summary`."""
         return self.summary
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types; times in seconds, `None` for what is not known."""
+        """Return plain JSON types: times in seconds, `None` for unknown values."""
         return {
             **asdict(self),
             "changes": [
-                asdict(each) | {"before": _led(each.before), "after": _led(each.after)} for each in self.changes
+                asdict(each) | {"before": _route_to_dict(each.before), "after": _route_to_dict(each.after)}
+                for each in self.changes
             ],
             "summary": self.summary,
             "passed": self.passed,
@@ -425,14 +416,13 @@ _COLUMNS = (
 )
 
 
-def _row(told: Mapping[str, Any]) -> dict[str, Any]:
-    """A change as the row of a data frame."""
-    sides = {f"{name}_{side}": told[side][name] for name in _SIDES for side in ("before", "after")}
-    return {name: sides[name] if name in sides else told[name] for name in _COLUMNS}
+def _row(change: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change as the row of a data frame."""
+    sides = {f"{name}_{side}": change[side][name] for name in _SIDES for side in ("before", "after")}
+    return {name: sides[name] if name in sides else change[name] for name in _COLUMNS}
 
 
-def _led(route: Routed) -> dict[str, Any]:
-    """Where a version leads a request, as plain JSON types."""
+def _route_to_dict(route: Routed) -> dict[str, Any]:
     return {
         "first": route.first,
         "candidates": route.candidates,
@@ -451,14 +441,14 @@ def _cases(count: int) -> str:
 
 
 def confidence_class(confidence: float | None) -> str:
-    """In words."""
+    """Return the name of a confidence's class."""
     if confidence is None:
         return "unknown"
     return next(name for least, name in _BANDS if confidence >= least or not least)
 
 
 def sure_in_words(confidence: float | None) -> str:
-    """The class of a confidence, and the number with as many digits as it takes to be of that class."""
+    """Return the class of a confidence, and the number rounded to the fewest digits that stay in that class."""
     name = confidence_class(confidence)
     if confidence is None:
         return name
@@ -467,38 +457,38 @@ def sure_in_words(confidence: float | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """A question with what both versions say to it, and which flows are right in each: see `expected_flows`."""
+class _RoutePair:
+    """A request with its route and its right flows (see `expected_flows`) in both versions."""
 
-    question: Probe
+    probe: Probe
     before: Routed
     after: Routed
     had: tuple[str, ...] | None
     has: tuple[str, ...] | None
 
     @classmethod
-    def of(cls, question: Probe, base: SideState, head: SideState, flows: FlowChanges) -> "_Told":
+    def of(cls, probe: Probe, base: SideState, head: SideState, flows: FlowChanges) -> "_RoutePair":
         return cls(
-            question,
-            _route(base, question),
-            _route(head, question),
-            expected_flows(question, base.flows, flows.renamed, older=True),
-            expected_flows(question, head.flows, flows.renamed, older=False),
+            probe,
+            _route(base, probe),
+            _route(head, probe),
+            expected_flows(probe, base.flows, flows.renamed, older=True),
+            expected_flows(probe, head.flows, flows.renamed, older=False),
         )
 
     def side(self, *, older: bool) -> tuple[Routed, tuple[str, ...] | None]:
         return (self.before, self.had) if older else (self.after, self.has)
 
 
-def _route(side: SideState, question: Probe) -> Routed:
-    """Where nothing is, nothing is found."""
-    return side.routes.get(question.key) or Routed(request=question.asked.request)
+def _route(side: SideState, probe: Probe) -> Routed:
+    """Return the route of a request; an empty one where the version has no flows."""
+    return side.routes.get(probe.key) or Routed(request=probe.asked.request)
 
 
-def _change(told: _Told, flows: FlowChanges) -> RouteChange | None:
-    question, before, after, had, has = told.question, told.before, told.after, told.had, told.has
+def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
+    probe, before, after, had, has = pair.probe, pair.before, pair.after, pair.had, pair.has
     kinds = _kinds(before, after, flows)
-    gone = question.source is Source.CASE and had and has is None
+    gone = probe.source is Source.CASE and had and has is None
     if not kinds and not gone:
         return None
     effect = _effect(_rightness(before, had), _rightness(after, has))
@@ -508,10 +498,10 @@ def _change(told: _Told, flows: FlowChanges) -> RouteChange | None:
         effect = Effect.SURER if (after.confidence or 0) > (before.confidence or 0) else effect
     entered, left = _moved(before, after, flows)
     return RouteChange(
-        request=question.asked.request,
-        episodes=question.asked.episodes,
-        source=question.source,
-        expect=question.expect,
+        request=probe.asked.request,
+        episodes=probe.asked.episodes,
+        source=probe.source,
+        expect=probe.expect,
         before=before,
         after=after,
         kinds=kinds,
@@ -538,38 +528,32 @@ def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> tuple[ChangeKin
 
 
 def _moved(before: Routed, after: Routed, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The candidates that were none before, and those that are none any more."""
-    offered = {flows.now(each): each for each in before.candidates}
-    kept = frozenset(after.candidates)
-    entered = tuple(each for each in after.candidates if each not in offered)
-    return entered, tuple(each for name, each in offered.items() if name not in kept)
+    """Return the new candidates, and those that were dropped."""
+    earlier = {flows.now(old): old for old in before.candidates}
+    entered = tuple(name for name in after.candidates if name not in earlier)
+    return entered, tuple(old for name, old in earlier.items() if name not in after.candidates)
 
 
 def expected_flows(
-    question: Probe, flows: Mapping[str, Mapping[str, Any]], renamed: Mapping[str, str], *, older: bool
+    probe: Probe, flows: Mapping[str, Mapping[str, Any]], renamed: Mapping[str, str], *, older: bool
 ) -> tuple[str, ...] | None:
-    """The right flows under the names that they have on one side; None where nobody said, or none of them is there."""
-    if question.expect is None:
+    """Return the right flows by their names on one side; None without a label, or if none of them exists there."""
+    if probe.expect is None:
         return None
-    if not question.expect:
-        return () if question.source is Source.CASE else None
-    if all(name in flows for name in question.expect):
-        return tuple(dict.fromkeys(question.expect))
+    if not probe.expect:
+        return () if probe.source is Source.CASE else None
+    if all(name in flows for name in probe.expect):
+        return tuple(dict.fromkeys(probe.expect))
     back = {new: old for old, new in renamed.items()} if older else renamed
-    there = tuple(dict.fromkeys(name for each in question.expect if (name := _there(each, flows, back))))
-    return there or None
-
-
-def _there(name: str, flows: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> str:
-    other = names.get(name, "")
-    return name if name in flows else other if other in flows else ""
+    names = (name if name in flows else back.get(name, "") for name in probe.expect)
+    return tuple(dict.fromkeys(name for name in names if name in flows)) or None
 
 
 def _rightness(route: Routed, right: tuple[str, ...] | None) -> int | None:
-    """2 where the first is, 1 where it is a candidate, 0 where it is not; None where that is unknown."""
+    """Return 2 if a right flow is first, 1 if it is a candidate, otherwise 0; None without a label."""
     if right is None:
         return None
-    if not right:  # nothing fits: right is what chooses nothing, and a model may say so yet
+    if not right:  # no flow fits: choosing nothing is right, and a model may still decide that
         return {Outcome.NONE: 2, Outcome.ASKED: 1, Outcome.TAKEN: 0}[route.outcome]
     if route.first in right:
         return 2
@@ -585,33 +569,33 @@ def _effect(before: int | None, after: int | None) -> Effect:
 
 
 def _reasons(before: str, after: str, flows: FlowChanges, lost: Sequence[str]) -> list[str]:
-    """Why a case lost its flow, and why another flow is first."""
-    told = [f"lost its flow: {', '.join(lost)} was removed"] if lost else []
+    """Return why a case lost its flow, and why another flow is first."""
+    reasons = [f"lost its flow: {', '.join(lost)} was removed"] if lost else []
     if flows.now(before) == after:
-        return told
+        return reasons
     if before in flows.removed and before not in lost:
-        told.append(f"{before} was removed")
+        reasons.append(f"{before} was removed")
     elif before in flows.changed:
-        told.append(f"{before} changed ({', '.join(flows.changed[before])})")
+        reasons.append(f"{before} changed ({', '.join(flows.changed[before])})")
     if after in flows.added:
-        told.append(f"{after} is new")
+        reasons.append(f"{after} is new")
     elif after in flows.changed and after != before:
-        told.append(f"{after} changed ({', '.join(flows.changed[after])})")
+        reasons.append(f"{after} changed ({', '.join(flows.changed[after])})")
     elif after in flows.renamed.values():
-        told.append(f"{after} has a new name")
-    return told
+        reasons.append(f"{after} has a new name")
+    return reasons
 
 
 _SOURCES = {source: place for place, source in enumerate(Source)}
 _EFFECTS = {effect: place for place, effect in enumerate(Effect)}
 _BETTER = frozenset({Effect.FOUND, Effect.FIXED})
 BROKEN = frozenset({Effect.BROKEN, Effect.GONE, Effect.LOST})
-"""What makes a case a broken one."""
+"""The effects that break a case: its right flow is no longer first, no longer a candidate, or removed."""
 _WORSE = BROKEN | {Effect.SURER}
 
 
 def _harm(change: RouteChange) -> tuple[object, ...]:
-    """Broken cases, then firsts that moved (of logged requests before examples), what is better, and then the rest."""
+    """Sort key: broken cases, moved firsts (logged requests before examples), other harm, improvements, the rest."""
     worse = change.effect in _WORSE
     moved = ChangeKind.FIRST in change.kinds
     if worse and change.source is Source.CASE:
@@ -625,9 +609,9 @@ def _harm(change: RouteChange) -> tuple[object, ...]:
     return (group, _EFFECTS[change.effect] if worse else 0, _SOURCES[change.source], change.request, change.episodes)
 
 
-def _confusions(told: Sequence[_Told], flows: FlowChanges) -> tuple[NewConfusion, ...]:
-    """Pairs that grew, those that grew most first; under the names of the later version."""
-    before, after = (_pairs(told, flows, older=older) for older in (True, False))
+def _confusions(routes: Sequence[_RoutePair], flows: FlowChanges) -> tuple[NewConfusion, ...]:
+    """Return the pairs that grew, those that grew most first, by the names of the later version."""
+    before, after = (_pairs(routes, flows, older=older) for older in (True, False))
     grown = [
         NewConfusion(expected=pair[0], first=pair[1], before=before[pair], after=count)
         for pair, count in after.items()
@@ -636,9 +620,9 @@ def _confusions(told: Sequence[_Told], flows: FlowChanges) -> tuple[NewConfusion
     return tuple(sorted(grown, key=lambda each: (each.before - each.after, each.expected, each.first)))
 
 
-def _pairs(told: Sequence[_Told], flows: FlowChanges, *, older: bool) -> Counter[tuple[str, str]]:
+def _pairs(routes: Sequence[_RoutePair], flows: FlowChanges, *, older: bool) -> Counter[tuple[str, str]]:
     pairs: Counter[tuple[str, str]] = Counter()
-    for each in told:
+    for each in routes:
         route, right = each.side(older=older)
         if right and route.first and route.first not in right:
             expected, first = right[0], route.first
@@ -646,14 +630,14 @@ def _pairs(told: Sequence[_Told], flows: FlowChanges, *, older: bool) -> Counter
     return pairs
 
 
-def _totals(side: SideState, told: Sequence[_Told], *, older: bool) -> Totals:
-    """Of one side; the later one has to answer for the cases of the earlier one as well."""
+def _totals(side: SideState, pairs: Sequence[_RoutePair], *, older: bool) -> Totals:
+    """Count one side. Cases whose flow the later version removed count against it."""
     outcomes: Counter[Outcome] = Counter()
     labelled, right = 0, 0.0
-    for each in told:
+    for each in pairs:
         route, expected = each.side(older=older)
-        outcomes[route.outcome] += each.question.source is not Source.EXAMPLE
-        if each.question.source is not Source.CASE:
+        outcomes[route.outcome] += each.probe.source is not Source.EXAMPLE
+        if each.probe.source is not Source.CASE:
             continue
         if expected:
             labelled += 1
@@ -662,7 +646,7 @@ def _totals(side: SideState, told: Sequence[_Told], *, older: bool) -> Totals:
             labelled += 1
     return Totals(
         flows=len(side.flows),
-        requests=len(told),
+        requests=len(pairs),
         labelled=labelled,
         right=right,
         asked=outcomes[Outcome.ASKED],
@@ -677,15 +661,14 @@ _SHOWN = 5
 
 
 def _stale(base: SideState, head: SideState, asked: Sequence[Probe], flows: FlowChanges) -> list[str]:
-    """What there is to say of cases that name flows which the later version does not have."""
+    """Return notes about cases that name flows which the later version does not have."""
     gone, unknown = Counter[str](), Counter[str]()
     for each in asked:
         for name in (each.expect or ()) if each.source is Source.CASE else ():
             if name not in head.flows and flows.now(name) not in head.flows:
                 (gone if name in base.flows else unknown)[name] += 1
-    told = [(gone, "the earlier version alone has"), (unknown, "nobody has")]
     lines: list[str] = []
-    for counts, what in told:
+    for counts, what in ((gone, "the earlier version alone has"), (unknown, "nobody has")):
         if many := counts.total():
             which = f"{', '.join(sorted(counts)[:_SHOWN])}{' …' if len(counts) > _SHOWN else ''}"
             labels = f"{many} labels of cases name" if many > 1 else "a label of a case names"
@@ -702,19 +685,17 @@ Limit = Annotated[_Count | _Share | None, Constraint('a count, such as 10, or a 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """What a change may do; a gate that is None lets everything through.
+    """Limits on a change. A gate that is None lets everything through.
 
     Attributes:
-        max_broken_cases: Cases whose right flow was first, or offered, and is not any more, or is gone altogether; a
-            share is one of the labelled cases.
-        min_recall_at_1: The least share of labelled cases whose first is right afterwards, from 0 to 1; cases that
-            lost their flow count as wrong.
-        max_changed_first: Requests of any kind whose first is another flow; a share is one of all requests.
-        max_new_confusions: Pairs of flows that more requests are confused between than before.
-        max_extra_model_calls: Requests that ask a model, more than before; a share is one of all cases and logged
-            requests.
-        max_extra_tokens: Tokens of the counted prompts, more than before; a share is one of those before.
-        allow_removed_flows: Whether flows may be gone without one that took their place.
+        max_broken_cases: Most cases whose right flow is no longer first, no longer a candidate, or removed; a share is
+            of the labelled cases.
+        min_recall_at_1: Lowest R@1 of the labelled cases afterwards, from 0 to 1; cases that lost their flow are wrong.
+        max_changed_first: Most requests with another first candidate; a share is of all requests.
+        max_new_confusions: Most pairs of flows that are confused more often.
+        max_extra_model_calls: Most additional requests that ask a model; a share is of all cases and logged requests.
+        max_extra_tokens: Most additional tokens of the counted prompts; a share is of the tokens before.
+        allow_removed_flows: Whether flows may be removed, renames aside.
     """
 
     max_broken_cases: Limit = None
@@ -727,21 +708,21 @@ class Gates:
 
     @classmethod
     def load(cls, folder: Path) -> "Gates":
-        """From the pyproject.toml of `folder`; none where there is no such file or no such table in it.
+        """Load the gates from the pyproject.toml of `folder`; all None without such a file or table.
 
         Raises:
-            ConfigError: The file cannot be read, or a gate in it cannot work.
+            ConfigError: The file cannot be read, or a gate is invalid.
         """
         file = folder / "pyproject.toml"
         return table_as(cls, rules("gates", file=file), f"{file}, [tool.jazz-select.gates]")
 
     @property
     def any(self) -> bool:
-        """Whether one of them may stop something."""
+        """Whether any gate is set."""
         return self != Gates()
 
     def failures(self, found: Difference) -> tuple[GateFailure, ...]:
-        """Those that this change does not pass, in the order of their names here."""
+        """Return the gates that the change does not pass, in the order of their definition."""
         broken, moved = ([each.request for each in some] for some in (found.broken, found.moved))
         pairs = [f"{each.expected} → {each.first}" for each in found.confusions]
         labelled, asked = max(found.before.labelled, found.after.labelled), found.after.requests
@@ -761,14 +742,14 @@ class Gates:
         least, now = self.min_recall_at_1, found.after.recall_at_1
         if least is None or (now is not None and now >= least):
             return None
-        told = "there are no labelled cases to find R@1 by" if now is None else f"R@1 is {now:.1%}"
-        message = f"min_recall_at_1: {told}, and at least {least:.1%} is asked for"
+        text = "there are no labelled cases to find R@1 by" if now is None else f"R@1 is {now:.1%}"
+        message = f"min_recall_at_1: {text}, and at least {least:.1%} is asked for"
         value = "unknown" if now is None else f"{now:.4f}"
         return GateFailure(gate="min_recall_at_1", allowed=str(least), found=value, message=message)
 
     def _tokens(self, found: Difference) -> GateFailure | None:
         if found.before.flows and found.before.counted != found.after.counted:
-            return None  # of one side they are not known, which its notes say
+            return None  # one side could not be counted; its notes say so
         before, more = found.before.prompt_tokens, found.after.prompt_tokens - found.before.prompt_tokens
         what = f"more tokens are in the prompts of {found.after.counted} requests"
         return self._over("max_extra_tokens", more, before, what)

@@ -1,11 +1,10 @@
-"""What only meaning shows: near-twins, examples that lie with another flow, flows that are first for nobody.
+"""Checks by embedding: near-twins, misplaced examples, unreachable flows, and placement of new requests.
 
-Every example is asked as a request while its flow does without it, as a sync does that fits recall (`memory.fit`).
-What counts as near is never a cosine as such, since embedders and catalogues differ in what is usual: each score is
-taken by how far it stands out among all flows for the same request, and each margin by how far it stands out among the
-margins of this very catalogue, in units of its own scatter (median absolute deviation, scaled to a normal one). Where
-examples of one flow have little in common, that scatter is wide, and only the clearest cases are told. New
-requests are placed by the same measures: which flow is nearest to each, and which of them say something new.
+Every example is asked as a request against a catalogue without it (leave-one-out), as in a sync that fits recall
+(`memory.fit`). No threshold is a plain cosine, since usual cosines differ by embedder and catalogue. A score is the
+z-score of a flow among all flows for one request. A margin is normalized by the median and the robust standard
+deviation (scaled median absolute deviation) of all margins of the catalogue. In a catalogue with diverse examples that
+deviation is large, so only the clearest cases are reported. New requests are placed by the same measures.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,68 +27,69 @@ from jazz_select.ports import Vectors
 from jazz_select.text import beginning
 
 MOST_ASKED = 5_000
-"""Examples that are asked; of a larger catalogue, the first ones of every flow."""
+"""Most examples that are asked; of a larger catalogue, the first ones of every flow."""
 _WORDS = 0.3
-"""What the words count beside the meaning, both in units of how they scatter among flows."""
+"""Weight of the z-score by words (BM25), beside 1 for the z-score by meaning."""
 _FEWEST_FLOWS, _FEWEST_ASKED = 6, 20
-"""Below these nothing is usual in a catalogue."""
+"""Least flows and examples for these statistics."""
 _BY_SCATTER, _BY_PLACE, _ASTRAY = 0.2, 0.5, 1.95
-"""What a misplaced example's margin counts, in scatters beyond the median one, and the share of flows before its own,
-beside how much nearer it lies to the other flow; and the sum from which on it is told. Of 96 examples that were moved
-to other flows of public intents, with ten examples each, 56 reach it, and 3 of 13,620 that were not."""
+"""Weights of the misplacement score: its margin (in robust standard deviations) and the share of flows ranked before
+its own flow, added to its lead (`_lead`). A finding is reported above `_ASTRAY`. Of 96 examples that were moved to
+other flows of public intents, with ten examples each, 56 exceed it, and 3 of 13,620 that were not moved."""
 _FAR, _NEARER_CASE = 3.0, 0.25
-"""Scatters by which a labelled request lies with another flow, and how much nearer a text of that flow is."""
+"""Least margins of another flow for a doubted label: in z-scores, and in cosine of the nearest text."""
 _FEWEST_WORDS = 4
-"""Of an example that says enough to tell where it belongs."""
+"""Least words of an example that is reported as misplaced."""
 _BEHIND, _LEAST_BEHIND = 0.06, 3
-"""The share of flows that have to come before its own, and how many at least: a neighbour before it is no mistake."""
+"""Least share and least number of flows ranked before the own flow: one neighbour before it is no mistake."""
 _TWIN, _MOST_TWIN, _WRONG_SIDE = 3.0, 0.15, 0.25
-"""Scatters by which two flows are told apart worse than others from their nearest, the most that this may be, and the
-share of the examples of each that lie on the wrong side."""
-_ALIKE = 4.0
-"""Scatters by which two flows say more alike than others and their nearest."""
-_ALIKE_TOLD = 1.0
+"""Twins by separation: robust standard deviations below the usual separation from the nearest flow, the highest
+separation of twins, and the least share of examples of each flow on the wrong side."""
+_ALIKE, _ALIKE_SEPARATION = 4.0, 1.0
+"""Twins by prototype: robust standard deviations above the usual similarity to the nearest flow, and the most above
+the usual separation."""
 _BY_CHANCE = 0.05
-"""How many flows of a whole catalogue may be first for so many examples of others by chance."""
+"""Expected number of flows in the catalogue that are first for so many examples of others by chance."""
 _LOST = 2.7
-"""Scatters by which the examples of a flow that is first for none lie with others, all together (Stouffer's sum)."""
+"""Threshold of Stouffer's sum over the normalized margins of a flow that is first for none of its examples."""
 _FEWEST_ROBBED, _HELD = 4, 0.5
-"""Flows that a greedy one takes examples from, and the most of its own that it holds."""
+"""Least flows that a greedy flow takes examples from, and the highest share of its own for which it is first."""
 _SPEAKS, _AGAINST = 0.8, 1.2
-"""Standard deviations by which a text about a flow stands out for that flow at least, and by which another one may."""
-_SHORT_WORD, _MOST_SAID = 3, 2_000
+"""A description contradicts below this z-score for its own flow, with another flow ahead by more than the second."""
+_SHORT_WORD, _LONGEST_DESCRIPTION = 3, 2_000
 _SHOWN = 80
 Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
-    """Every example asked of every flow."""
+    """The scores of every flow for every example, leave-one-out."""
 
     flows: Sequence[BaseFlow]
     whose: npt.NDArray[np.int_]
-    """The flow of each example, by place."""
+    """Index of each example's flow."""
     numbers: Sequence[int]
-    """Its number there."""
+    """Index of each example within its flow."""
     cosines: Floats
-    """Of each example with each flow, with its own as if it did not have it; shape (examples, flows)."""
+    """Cosine of each example with each flow, its own flow without it; shape (examples, flows)."""
     scores: Floats
-    """How far each flow stands out for each example, meaning and words together; same shape."""
+    """Combined z-scores by meaning and words; shape (examples, flows)."""
     texts: Vectors
-    """A unit vector for each example."""
+    """Unit vectors of the examples."""
     prototypes: Vectors
+    """Mean vectors of the flows."""
     described: Floats
-    """How far each flow stands out, by its examples alone, for what each says of itself; shape (flows, flows)."""
+    """Z-scores of each flow's examples (columns) for each flow's description (rows); shape (flows, flows)."""
     related: npt.NDArray[np.bool_]
-    """Which flows are parts of which; shape (flows, flows)."""
+    """Whether two flows are part and whole; shape (flows, flows)."""
 
     def of(self, example: int) -> tuple[BaseFlow, str]:
-        """The flow of an example, and its text."""
+        """Return the flow and the text of an example."""
         flow = self.flows[int(self.whose[example])]
         return flow, flow.examples[self.numbers[example]]
 
     def evidence(self, example: int, other: int) -> Evidence:
-        """What this example says of another flow."""
+        """Return this example as evidence for another flow."""
         own = int(self.whose[example])
         flow, text = self.of(example)
         return Evidence(
@@ -102,7 +102,7 @@ class Neighbours:
 
 
 def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Neighbours | None:
-    """Ask the examples; None where there are too few to tell what is usual."""
+    """Score the examples; None where there are too few flows or examples."""
     judged = [flow for flow in flows if flow.examples]
     if len(judged) < _FEWEST_FLOWS or sum(len(flow.examples) > 1 for flow in judged) < _FEWEST_FLOWS:
         return None
@@ -138,7 +138,7 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Neighbours | None:
 
 
 def _embedded(flows: Sequence[BaseFlow], encoder: Encoder) -> tuple[dict[str, Vectors], LeaveOneOut]:
-    """The examples of each flow by its name, and all flows as they are asked without one of them."""
+    """Return the example vectors of each flow by name, and the leave-one-out catalogue."""
     cards = [flow.card() for flow in flows]
     rows = encoder.rows(cards)
     own = {card.id: encoder.of_stage(0, rows[card.id]) for card in cards}
@@ -148,13 +148,13 @@ def _embedded(flows: Sequence[BaseFlow], encoder: Encoder) -> tuple[dict[str, Ve
 
 def _described(flows: Sequence[BaseFlow], examples: Mapping[str, Vectors], encoder: Encoder) -> Floats:
     means = unit_rows(np.stack([examples[flow.name].mean(axis=0) for flow in flows]))
-    said = [indexable(flow.description or flow.condition or flow.name) for flow in flows]
-    rows = encoder.of_stage(0, encoder.embed([text[:_MOST_SAID] for text in said]))
+    descriptions = [indexable(flow.description or flow.condition or flow.name) for flow in flows]
+    rows = encoder.of_stage(0, encoder.embed([text[:_LONGEST_DESCRIPTION] for text in descriptions]))
     return standing_out(rows @ means.T)
 
 
 def nearness(asked: Neighbours, places: Places) -> Iterator[Finding]:
-    """What lies where it should not."""
+    """Yield the findings by embedding."""
     twins = list(_twins(asked))
     for one, other in twins:
         yield _of_twins(asked, one, other, places)
@@ -166,31 +166,31 @@ def nearness(asked: Neighbours, places: Places) -> Iterator[Finding]:
 
 
 def together(meaning: Floats, words: Floats) -> Floats:
-    """Both arms in one, each as `standing_out` gives it."""
+    """Combine the z-scores (`standing_out`) by meaning and by words."""
     return (meaning + np.float32(_WORDS) * words).astype(np.float32)
 
 
 def standing_out(scores: Floats) -> Floats:
-    """How far each flow stands out among all for the same request, in standard deviations."""
+    """Return the z-score of each flow among all flows for the same request."""
     spread = scores.std(axis=1, keepdims=True)
     return ((scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)).astype(np.float32)
 
 
 def _scatter(values: npt.NDArray[np.floating]) -> tuple[float, float]:
-    """Median, and what a standard deviation would be were it normal: 1.4826 median absolute deviations."""
+    """Return the median and the robust standard deviation (1.4826 times the median absolute deviation)."""
     middle = float(np.median(values))
     return middle, max(1.4826 * float(np.median(np.abs(values - middle))), 1e-6)
 
 
 def _others(asked: Neighbours) -> Floats:
-    """How far each flow stands out for each example; an example's own flow, its parts and its wholes are left out."""
+    """Return the scores with -inf for each example's own flow and the flows related to it."""
     others = np.where(asked.related[asked.whose], -np.inf, asked.scores)
     others[np.arange(len(asked.whose)), asked.whose] = -np.inf
     return others
 
 
 def _margins(asked: Neighbours) -> tuple[Floats, Floats]:
-    """By how much another flow stands out more for each example than its own, as it is and in scatters from usual."""
+    """Return the lead of the best other flow over the own one for each example: raw, and normalized robustly."""
     margins = _others(asked).max(axis=1) - asked.scores[np.arange(len(asked.whose)), asked.whose]
     middle, scatter = _scatter(margins)
     return margins, (margins - middle) / scatter
@@ -220,7 +220,7 @@ def _misplaced(asked: Neighbours, twins: set[frozenset[int]], places: Places) ->
 
 
 def _lead(asked: Neighbours, example: int, other: int) -> float:
-    """How much nearer another flow is to an example than its own: its nearest text, and the mean of its texts."""
+    """Return the lead of another flow over an example's own flow: cosine of the nearest text plus cosine of the mean."""
     cosines, own = asked.texts @ asked.texts[example], int(asked.whose[example])
     cosines[example] = -1.0
     theirs, mine = (cosines[asked.whose == flow].max() + asked.cosines[example, flow] for flow in (other, own))
@@ -228,13 +228,13 @@ def _lead(asked: Neighbours, example: int, other: int) -> float:
 
 
 def _first(asked: Neighbours) -> npt.NDArray[np.int_]:
-    """The flow that each example leads to without itself, but for parts and wholes of its own."""
+    """Return the first flow for each example, leaving out flows related to its own."""
     others = np.where(asked.related[asked.whose], -np.inf, asked.scores)
     return others.argmax(axis=1)
 
 
 def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
-    """What would do for any flow, unless its flow is for that alone: then it has more of the kind."""
+    """Yield examples that fit any flow. A flow with several of them is meant for such requests, and is left out."""
     of_help = {number for number, flow in enumerate(asked.flows) if sum(map(is_broad, flow.examples)) > 1}
     first = _first(asked)
     for example, own in enumerate(map(int, asked.whose)):
@@ -252,7 +252,7 @@ def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
 
 
 def _held(asked: Neighbours, example: int, first: int) -> bool:
-    """Whether its own flow comes first for an example, which lies in it as the others of the flow do."""
+    """Whether an example's own flow is first, and the example is as near to it as the flow's other examples."""
     own = int(asked.whose[example])
     others = np.flatnonzero(asked.whose == own)
     least = min((float(asked.cosines[each, own]) for each in others if each != example), default=1.0)
@@ -260,13 +260,13 @@ def _held(asked: Neighbours, example: int, first: int) -> bool:
 
 
 def _at_least(count: int, usual: float) -> float:
-    """How probable so many or more are where so many are usual (Poisson)."""
+    """Return the probability of at least `count` events, where `usual` are expected (Poisson)."""
     less = sum(exp(each * log(usual) - usual - lgamma(each + 1)) for each in range(count))
     return max(0.0, 1.0 - less)
 
 
 def _contradicting(asked: Neighbours, places: Places) -> Iterator[Finding]:
-    """Texts about a flow that lie with the examples of another, and share more words with these than with its own."""
+    """Yield descriptions that are nearer to another flow's examples, and share more words with them."""
     own = asked.described.diagonal()
     for number, flow in enumerate(asked.flows):
         others = np.where(asked.related[number], -np.inf, asked.described[number])
@@ -275,9 +275,9 @@ def _contradicting(asked: Neighbours, places: Places) -> Iterator[Finding]:
         far = own[number] < _SPEAKS and others[best] - own[number] > _AGAINST
         if not far or behind < max(2, _BEHIND * len(asked.flows)) or not flow.description:
             continue
-        said, whose = _stems_of(flow.description), (flow, asked.flows[best])
-        mine, theirs = (_stems_of(" ".join((spoken_name(each.name), *each.examples, *each.aliases))) for each in whose)
-        if said & mine and len(said & mine) >= len(said & theirs):
+        stems, pair = _stems_of(flow.description), (flow, asked.flows[best])
+        mine, theirs = (_stems_of(" ".join((spoken_name(each.name), *each.examples, *each.aliases))) for each in pair)
+        if stems & mine and len(stems & mine) >= len(stems & theirs):
             continue
         yield Finding(
             code="contradicting-text",
@@ -295,7 +295,7 @@ def _stems_of(text: str) -> set[str]:
 
 
 def _unreachable(asked: Neighbours, paired: set[int], places: Places) -> Iterator[Finding]:
-    """First for none, or for others rather, where that is no chance."""
+    """Yield flows that are first for none of their examples, or mostly for those of others, beyond chance."""
     first, count = _first(asked), len(asked.flows)
     own = first == asked.whose
     usual = max(float((~own).sum()) / count, 1e-6)
@@ -331,28 +331,29 @@ def _unreachable(asked: Neighbours, paired: set[int], places: Places) -> Iterato
 
 
 def _twins(asked: Neighbours) -> Iterator[tuple[int, int]]:
-    """Pairs that their own examples hardly tell apart, and pairs that say the same in so many words."""
+    """Yield pairs of flows with hardly separated examples, or with nearly equal prototypes."""
     count = len(asked.flows)
-    told, wrong, sizes = _told_apart(asked)
+    separation, wrong, sizes = _separation(asked)
     alike = asked.prototypes @ asked.prototypes.T
     apart = ~(np.eye(count, dtype=bool) | asked.related | (sizes < 2)[:, None] | (sizes < 2)[None, :])  # noqa: PLR2004
     judged = apart.any(axis=1)
     if not judged.any():
         return
-    middle, scatter = _scatter(np.where(apart, told, np.inf)[judged].min(axis=1))
+    middle, scatter = _scatter(np.where(apart, separation, np.inf)[judged].min(axis=1))
     usual, spread = _scatter(np.where(apart, alike, -np.inf)[judged].max(axis=1))
-    found = apart & (told < min(middle - _TWIN * scatter, _MOST_TWIN)) & (wrong >= _WRONG_SIDE)
-    found |= apart & (alike > usual + _ALIKE * spread) & (told < middle + _ALIKE_TOLD * scatter)
+    found = apart & (separation < min(middle - _TWIN * scatter, _MOST_TWIN)) & (wrong >= _WRONG_SIDE)
+    found |= apart & (alike > usual + _ALIKE * spread) & (separation < middle + _ALIKE_SEPARATION * scatter)
     for one, other in combinations(range(count), 2):
         if found[one, other]:
             yield one, other
 
 
-def _told_apart(asked: Neighbours) -> tuple[Floats, Floats, Floats]:
-    """How far the examples of each two flows tell them apart: the mean lead of their own flow over its scatter.
+def _separation(asked: Neighbours) -> tuple[Floats, Floats, Floats]:
+    """Return how well the examples of each two flows separate them.
 
     Returns:
-        That; the lesser of the two shares of examples that lie on the wrong side; how many examples each flow has.
+        The mean lead of the own flow over its standard deviation; the lesser of the two flows' shares of examples on
+        the wrong side; the number of examples of each flow. The first two have the shape (flows, flows).
     """
     rows = np.arange(len(asked.whose))
     lead = asked.scores[rows, asked.whose][:, None] - asked.scores
@@ -362,9 +363,9 @@ def _told_apart(asked: Neighbours) -> tuple[Floats, Floats, Floats]:
     both = np.maximum(sizes[:, None] + sizes[None, :], 1)
     total, squares = member @ lead, member @ lead**2
     mean = (total + total.T) / both
-    told = mean / np.sqrt(np.maximum((squares + squares.T) / both - mean**2, 1e-6))
+    separation = mean / np.sqrt(np.maximum((squares + squares.T) / both - mean**2, 1e-6))
     wrong = (member @ (lead < 0).astype(np.float32)) / np.maximum(sizes, 1)[:, None]
-    return told, np.minimum(wrong, wrong.T), sizes
+    return separation, np.minimum(wrong, wrong.T), sizes
 
 
 def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Finding:
@@ -390,24 +391,24 @@ def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Findin
 
 
 def _apart(one: BaseFlow, other: BaseFlow) -> str:
-    """What to do about two flows that lie too near, with the words that only one of them has."""
+    """Return the remedy for two flows that are too similar, with the words that only one of them has."""
     mine, theirs = (set(request_key(f"{flow.description} {flow.condition}").split()) for flow in (one, other))
     only = (mine - theirs - EMPTY_WORDS, theirs - mine - EMPTY_WORDS)
-    told = [", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in only]
-    if all(told):
-        said = f"Only {one.name} says {told[0]}; only {other.name} says {told[1]}"
-        return indexable(f"{said}: have their examples show it, or make the two one flow.")
+    longest = [", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in only]
+    if all(longest):
+        words = f"Only {one.name} says {longest[0]}; only {other.name} says {longest[1]}"
+        return indexable(f"{words}: have their examples show it, or make the two one flow.")
     return indexable("Say in both conditions what decides, and have the examples show it; or make the two one flow.")
 
 
 _USUAL = 0.95
-"""Of all examples, the share whose likeness to the nearest of their flow counts as usual: a new one may be as like as
-halfway from there to 1."""
+"""Quantile of the examples' cosine to the nearest of their flow. A new example may be as similar as halfway from there
+to 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A catalogue's flows where they lie, ready to place requests in it."""
+    """An embedded catalogue in which requests are placed."""
 
     known: Sames
     _flows: Sequence[BaseFlow]
@@ -418,7 +419,7 @@ class Field:
 
     @classmethod
     def of(cls, flows: Sequence[BaseFlow], encoder: Encoder) -> Self | None:
-        """Embed the catalogue; None where no flow has an example."""
+        """Embed the catalogue; None if no flow has an example."""
         if not any(flow.examples for flow in flows):
             return None
         examples, catalogue = _embedded(flows, encoder)
@@ -433,23 +434,24 @@ class Field:
         )
 
     def holds(self, flow: str) -> bool:
-        """Whether it has a flow of this name."""
+        """Whether the catalogue has a flow of this name."""
         return flow in self._examples
 
     def first(self, texts: Sequence[str]) -> list[str]:
-        """The name of the flow that lies nearest to each request, by meaning and words as `check` weighs them."""
+        """Return the name of the nearest flow for each request, with the weights of `check`."""
         if not texts:
             return []
         return [self._flows[int(place)].name for place in self._scores(texts, self._vectors(texts)).argmax(axis=1)]
 
     def against(self, texts: Sequence[str], labels: Sequence[Sequence[str]]) -> dict[int, str]:
-        """Places of the requests whose label recall contradicts strongly, and the flow that it has first instead.
+        """Return the positions of requests with doubtful labels, each with the flow that recall has first.
 
-        That is what lies far with another flow, behind several before its own, and nearer to a text of the other one.
+        A label is doubtful if another flow leads by far, several flows rank before the labelled one, and a text of the
+        other flow is nearer.
 
         Args:
             texts: The requests.
-            labels: For each, the names of the flows that are said to be right: one at least, all in the catalogue.
+            labels: For each, the labelled flows: at least one, all in the catalogue.
 
         Raises:
             EmbeddingError: The embedder failed.
@@ -470,13 +472,13 @@ class Field:
         return found
 
     def _scores(self, texts: Sequence[str], vectors: Vectors) -> Floats:
-        """How far each flow stands out for each request; shape (requests, flows)."""
+        """Return the combined z-scores; shape (requests, flows)."""
         heard = [self._catalogue.ask(text, vector, 0, None) for text, vector in zip(texts, vectors, strict=True)]
         dense, words = (np.stack([getattr(each, arm) for each in heard]) for arm in ("dense", "bm25"))
         return together(standing_out(dense), standing_out(words))
 
     def diverse(self, flow: str, texts: Sequence[str], taken: Sequence[str], most: int) -> list[str]:
-        """At most so many of these that are unlike the flow's examples, those taken, and each other; newest first."""
+        """Return at most `most` texts unlike the flow's examples, `taken` and each other, the most different first."""
         if not texts:
             return []
         vectors, have = self._vectors(texts), self._examples[flow]
@@ -501,7 +503,7 @@ class Field:
         return [texts[place] for place in kept]
 
     def neighbours(self, flow: BaseFlow, count: int) -> list[BaseFlow]:
-        """The flows that lie nearest to this one."""
+        """Return the flows nearest to this one."""
         mine = next(place for place, each in enumerate(self._flows) if each is flow)
         near = np.argsort(-(self._catalogue.prototypes @ self._catalogue.prototypes[mine]), kind="stable")
         return [self._flows[int(place)] for place in near if int(place) != mine][:count]

@@ -1,8 +1,8 @@
-"""What is wrong with what flows say: texts that were never written, say nothing, or stand there twice.
+"""Checks of the texts of flows: placeholders, vague texts, copies, contradictions and mixed languages.
 
-Two texts are the same request but for case, marks, numbers, politeness, or a slip of the pen: precise rather than
-complete, since two requests that differ in one word of meaning ("cancel", "change") are different ones, so that
-likeness of letters alone says nothing. Everything goes by keys, so that thousands of texts take no time.
+Two texts are the same request if they differ only in case, punctuation, numbers, polite words or one typo. This
+favours precision: one different word ("cancel", "change") makes a different request, so similar letters alone prove
+nothing. Lookups go by keys, so that thousands of texts are fast.
 """
 
 import re
@@ -28,29 +28,29 @@ _FILLING = word_list("""
     please pls plz hi hello hey thanks thank you thx kindly just ok okay
     so well now um uh bitte hallo danke
 """)
-"""Words that are no part of what is asked for."""
+"""Words without meaning for a request."""
 _LEAST_SLIPPED, _LEAST_WORDS = 5, 3
-"""Letters of a word that may hide a slip, and words of a text that may have one."""
+"""Least letters of a word, and least words of a text, in which a typo is looked for."""
 
 
 def words_of(text: str, *, numbers: bool = True) -> tuple[str, ...]:
-    """The words in small letters; without `numbers`, these are one and the same."""
+    """Return the words in lower case; without `numbers`, every number becomes 0."""
     words = _WORD.findall(nfkc(seen(text[:8_000])).casefold().replace("’", "'"))
     return tuple(words) if numbers else tuple("0" if word.isdigit() else word for word in words)
 
 
 def request_key(text: str, *, numbers: bool = True) -> str:
-    """What two spellings of one request have in common: its words, without those that are only polite."""
+    """Return a key that spellings of one request share: its words without the polite ones."""
     words = words_of(text, numbers=numbers)
     kept = tuple(word for word in words if word not in _FILLING)
     return " ".join(kept or words) or " ".join(text.split())
 
 
 class Sames:
-    """Texts by what makes them the same."""
+    """An index of texts that finds the same request in other spellings."""
 
     def __init__(self, texts: Iterable[str], *, numbers: bool) -> None:
-        """Take the texts, each known by its place; with `numbers`, other numbers make another text."""
+        """Index the texts by position; with `numbers`, texts with different numbers differ."""
         self._numbers = numbers
         self._folded = [request_key(text, numbers=numbers) for text in texts]
         self._exact: defaultdict[str, list[int]] = defaultdict(list)
@@ -61,18 +61,14 @@ class Sames:
                 self._gapped[key].append(place)
 
     def of(self, text: str) -> Sequence[int]:
-        """The places of the texts that are the same as this, in order."""
+        """Return the positions of the texts that are the same request, in order."""
         mine = request_key(text, numbers=self._numbers)
-        found = set(self._exact.get(mine, ()))
-        for key in _gapped(mine):
-            for place in self._gapped.get(key, ()):
-                if place not in found and slipped(mine, self._folded[place]):
-                    found.add(place)
-        return sorted(found)
+        similar = {place for key in _gapped(mine) for place in self._gapped.get(key, ())}
+        return sorted({*self._exact.get(mine, ()), *(at for at in similar if slipped(mine, self._folded[at]))})
 
 
 def slipped(one: str, other: str) -> bool:
-    """Whether two folded texts are the same but for one slip of the pen in one longer word."""
+    """Whether two normalized texts are equal but for one typo in one longer word."""
     mine, others = one.split(), other.split()
     if len(mine) != len(others) or len(mine) < _LEAST_WORDS:
         return mine == others
@@ -86,9 +82,9 @@ def slipped(one: str, other: str) -> bool:
 
 
 def _gapped(text: str) -> Iterator[tuple[str, ...]]:
-    """The text with each longer word left out in turn: texts that differ in one word share one of these."""
+    """Yield the text without each longer word in turn. Texts that differ in one word share one of these."""
     words = text.split()
-    if _LEAST_WORDS <= len(words) <= 60:  # noqa: PLR2004 - a longer text is no copy of another but for one word
+    if _LEAST_WORDS <= len(words) <= 60:  # noqa: PLR2004 - longer texts are not compared for typos
         for place, word in enumerate(words):
             if len(word) >= _LEAST_SLIPPED:
                 yield (str(place), *words[:place], *words[place + 1 :])
@@ -99,13 +95,13 @@ _MARKED = re.compile(
     r"\b(?:TODO|TBD|FIXME|XXX+)\b|(?i:lorem ipsum)|(?i:[<\[{]\s*(?:insert|your|add|describe|fill in|text|placeholder)\b"
     r"[^>\]}]{0,60}[>\]}])"
 )
-"""What stands anywhere in a text that is not written yet; "todo" in small letters is a list that people keep."""
+"""A placeholder within a text. A "todo" in lower case is a word: people keep todo lists."""
 _UNWRITTEN = re.compile(
     r"(?i:\W*|(?:todo|tbd|fixme|x{2,}|n/?a|asdf\w*|qwerty|foo|bar|baz|test(?:ing)?|dummy|placeholder|tba|wip"
     r"|(?:an? )?(?:example|sample|test)(?: (?:request|utterance|text|sentence|query))?(?: ?#?\d+| [a-z])?"
     r"|(?:the |a )?(?:description|condition|effect)(?: (?:goes )?here)?)\W*)"
 )
-"""A whole text that is none."""
+"""A text that is a placeholder as a whole."""
 EMPTY_WORDS = word_list("""
     a an the this that these those it its is are be was to of for in on at by with about as and or if
     when where whenever request requests user users customer customers caller person people someone
@@ -116,20 +112,20 @@ EMPTY_WORDS = word_list("""
     appropriate necessary relevant suitable applicable proper sensible useful possible required needed adequate
     otherwise generally always ever sometimes so such etc fitting right correct best due choice option way
 """)
-"""Words that a condition is put together with: what is left is what it says."""
+"""Words of a condition without content."""
 _FEW_WORDS = 3
-"""Words of a condition that say something of their own, were they not the name's or the description's."""
+"""A condition with more content words than this is never vague."""
 _FEWEST, _SAME_SHARE, _MOST_ALIKE, _COMPARED = 3, 0.6, 0.6, 12
-"""Examples below which nothing is said of their wording; the share of words that all have in common, and of a pair."""
+"""Thresholds of one wording: least examples, share of words common to all, mean Jaccard of pairs, examples compared."""
 
 
 def wording(flows: Sequence[BaseFlow], *, min_examples: int, places: Places) -> Iterator[Finding]:
-    """Everything that the texts alone show.
+    """Yield the findings of the texts alone.
 
     Args:
-        flows: All of the catalogue.
-        min_examples: How many different examples a flow needs; 0 where the catalogue sets its own measure.
-        places: Where things stand.
+        flows: All flows of the catalogue.
+        min_examples: Distinct examples that a flow needs; 0 for half the catalogue's median.
+        places: Source positions.
     """
     yield from _placeholders(flows, places)
     yield from _too_long(flows, places)
@@ -158,13 +154,13 @@ def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding
 
 
 def is_unwritten(text: str) -> bool:
-    """Whether a text is none that anybody meant: a placeholder, or marks alone."""
+    """Whether a text is empty, a placeholder, or punctuation alone."""
     return not text.strip() or bool(_UNWRITTEN.fullmatch(text[:_SHOWN]) or _MARKED.search(text))
 
 
 _LONGEST = {"examples": 500, "aliases": 200, "title": 200, "condition": 2_000, "desired_effects": 2_000, "steps": 4_000}
 _LONGEST_OF_OTHERS = 6_000
-"""Characters of a text of each field: an example of more is no request, and a description of more drowns the rest."""
+"""Most characters of each field. A longer example is no request; a longer description crowds out the other fields."""
 
 
 def _too_long(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -191,17 +187,13 @@ _GENERIC = word_list("""
     input inputs output outputs result results function functions procedure procedures step steps not no nothing
     description system agent assistant bot tool tools everything
 """)
-"""Words that every flow could say of itself, with those of `EMPTY_WORDS`."""
-
-
+"""Words that, with `EMPTY_WORDS`, could describe any flow."""
 _ANYTHING = word_list("""
     need needs help helps know knows tell show find fix fixed doing done working urgent urgently asap quick quickly
     wrong trouble stuck here there now really very much more again anyone else possible yes no it's i'm i've
     have having got been am were did question questions more thing want wants
 """)
-"""Words of which alone no request says what it is about, with `EMPTY_WORDS` and those of any flow."""
-
-
+"""Words that, with `EMPTY_WORDS` and `_GENERIC`, do not name the subject of a request."""
 _OPEN = word_list("""
     help assist assistance support question questions problem problems issue issues trouble something anything fix
     urgent matter
@@ -210,7 +202,7 @@ _THANKING = frozenset({"thanks", "thank", "thx"})
 
 
 def is_broad(text: str) -> bool:
-    """Whether no word of a request says what it is about."""
+    """Whether a request asks for help without naming its subject."""
     words = words_of(text)
     if not _OPEN.intersection(words) or _THANKING.intersection(words):
         return False
@@ -242,7 +234,7 @@ _DENYING = word_list("""
 
 
 def _denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """A text that denies, word for word, what the flow is called, and nowhere affirms it."""
+    """Yield descriptions and conditions that negate the flow's name in every clause that mentions it."""
     for flow in flows:
         name = [stem(word) for word in words_of(spoken_name(flow.name))]
         named = set(name) - EMPTY_WORDS
@@ -266,25 +258,25 @@ def _denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 # --- languages -----------------------------------------------------------------------
 
 _FEWEST_TOLD, _FOREIGN = 3, 0.1
-"""Little words by which a text shows its language, and the share of texts of a language that is no slip any more."""
+"""Least function words that identify a text's language, and the share of texts from which a language is intended."""
 
 
 def _languages(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """Texts in a language that hardly any other text of the catalogue is in."""
+    """Yield texts in a language that the catalogue hardly uses otherwise."""
     fields = {"description", "condition", "examples"}
-    told = [
+    texts = [
         (flow, field, number, text, counts)
         for flow in flows
         for field, number, text in texts_of(flow)
         if field in fields and (counts := little_words(text, words_of(text))) and max(counts.values()) >= _FEWEST_TOLD
     ]
-    first = Counter(counts.most_common(1)[0][0] for *_, counts in told)
+    first = Counter(counts.most_common(1)[0][0] for *_, counts in texts)
     if not first:
         return
     main, _ = first.most_common(1)[0]
-    for flow, field, number, text, counts in told:
+    for flow, field, number, text, counts in texts:
         language, most = counts.most_common(1)[0]
-        is_slip = first[language] < max(_FOREIGN * len(told), _FEWEST_TOLD)
+        is_slip = first[language] < max(_FOREIGN * len(texts), _FEWEST_TOLD)
         if language != main and is_slip and most >= 2 * counts[main]:
             yield Finding(
                 code="mixed-languages",
@@ -299,7 +291,7 @@ def _languages(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     for flow in flows:
-        if not flow.condition.strip() or _UNWRITTEN.fullmatch(flow.condition[:_SHOWN]) or _tells(flow):
+        if not flow.condition.strip() or _UNWRITTEN.fullmatch(flow.condition[:_SHOWN]) or _has_own_condition(flow):
             continue
         yield Finding(
             code="vague-condition",
@@ -313,7 +305,7 @@ def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 
 def _same(flows: Sequence[BaseFlow], field: Literal["description", "condition"], places: Places) -> Iterator[Finding]:
-    """Flows of which one says what the other does, word for word."""
+    """Yield groups of flows with the same words in a field."""
     having: defaultdict[tuple[str, ...], list[BaseFlow]] = defaultdict(list)
     for flow in flows:
         text: str = getattr(flow, field)
@@ -331,18 +323,18 @@ def _same(flows: Sequence[BaseFlow], field: Literal["description", "condition"],
             )
 
 
-def _tells(flow: BaseFlow) -> bool:
-    """Whether the condition says anything beyond the description, or says it in some words of its own."""
+def _has_own_condition(flow: BaseFlow) -> bool:
+    """Whether the condition says anything that the name and the description do not."""
     condition, description = " ".join(words_of(flow.condition)), " ".join(words_of(flow.description))
     if description and description in condition and not set(condition.replace(description, " ").split()) - EMPTY_WORDS:
         return False
-    told = set(condition.split()) - EMPTY_WORDS
+    content = set(condition.split()) - EMPTY_WORDS
     named = _stems(set(words_of(f"{spoken_name(flow.name)} {flow.description}")))
-    return len(told) > _FEW_WORDS or bool(_stems(told) - named)
+    return len(content) > _FEW_WORDS or bool(_stems(content) - named)
 
 
 def _stems(words: set[str]) -> set[str]:
-    """By their beginnings, so that "refunds" and "refunded" say what "refund" does."""
+    """Return prefixes, so that "refunds" and "refunded" equal "refund"."""
     return {word[:5] for word in words}
 
 
@@ -374,13 +366,13 @@ def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> I
 
 def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
     distinct = {request_key(text): words_of(text) for text in flow.examples}
-    said = [set(words) for words in distinct.values()]
+    wordings = [set(words) for words in distinct.values()]
     short = [text for text, words in distinct.items() if len(words) == 1 and text.isascii()]
     if len(distinct) < least:
         why = f"has {len(distinct)} different examples, and {least} are needed"
     elif len(short) * 2 > len(distinct):
         why = f"has {len(short)} examples of one word, which say nothing of how people ask"
-    elif _one_wording(said):
+    elif _one_wording(wordings):
         why = "has examples of one wording only"
     else:
         return
@@ -394,13 +386,13 @@ def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
     )
 
 
-def _one_wording(said: Sequence[set[str]]) -> bool:
-    """Whether most words of each are the words of all, and any two are much alike."""
-    everywhere = set[str].intersection(*said) if len(said) >= _FEWEST else set[str]()
+def _one_wording(wordings: Sequence[set[str]]) -> bool:
+    """Whether the examples share most of their words, all together and in pairs."""
+    everywhere = set[str].intersection(*wordings) if len(wordings) >= _FEWEST else set[str]()
     if not everywhere:
         return False
-    pairs = list(combinations(said[:_COMPARED], 2))
-    shared = fmean(len(everywhere) / len(words) for words in said)
+    pairs = list(combinations(wordings[:_COMPARED], 2))
+    shared = fmean(len(everywhere) / len(words) for words in wordings)
     return shared >= _SAME_SHARE and fmean(len(one & other) / len(one | other) for one, other in pairs) >= _MOST_ALIKE
 
 
@@ -421,12 +413,12 @@ def _copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
 
 
 def _shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """A composite is asked for as its parts are, so that these may share."""
-    whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
-    sames = Sames((flow.examples[number] for flow, number in whose), numbers=False)
-    for mine, (flow, number) in enumerate(whose):
+    """Yield examples of two flows; a composite may share with its parts, since both answer the same requests."""
+    owners = [(flow, number) for flow in flows for number in range(len(flow.examples))]
+    sames = Sames((flow.examples[number] for flow, number in owners), numbers=False)
+    for mine, (flow, number) in enumerate(owners):
         for at in sames.of(flow.examples[number]):
-            other, theirs = whose[at]
+            other, theirs = owners[at]
             if at >= mine or other is flow or related(flow, other):
                 continue
             yield Finding(
@@ -448,17 +440,17 @@ _LIGHT = _FILLING | word_list("""
     a an the i i'd i'm i'll we we'd you would like want wanna need could can will may should to me kindly some get
     let for of that
 """)
-"""Words that make no other request of one."""
+"""Words that do not change a request."""
 _PERSONS = dict.fromkeys(("i", "me", "i'm", "i'd", "i'll"), "I") | {"you": "you"}
 _FEWEST_SAID, _MOST_SAID = 2, 40
 _LONG_ENOUGH = 5
 
 
 class NearCopies:
-    """Texts by what they ask: those that say the same in another order, or with one word more or less of many."""
+    """An index of texts that finds those with the same words in another order, or one word more or less of many."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """Take the texts, each known by its place."""
+        """Index the texts by position."""
         self._texts = list(texts)
         self._whole: defaultdict[frozenset[str], list[int]] = defaultdict(list)
         self._less: defaultdict[frozenset[str], list[int]] = defaultdict(list)
@@ -469,7 +461,7 @@ class NearCopies:
                 self._less[each].append(place)
 
     def of(self, text: str) -> list[int]:
-        """The places of the near copies of this, in order, without those that `Sames` finds."""
+        """Return the positions of the near copies, in order, without those that `Sames` finds."""
         bag, less = _bags(text)
         if not _FEWEST_SAID <= len(bag) <= _MOST_SAID:
             return []
@@ -484,23 +476,23 @@ class NearCopies:
 
 
 def _persons(text: str) -> tuple[str, ...]:
-    """Who does what to whom, where both are named: what I ask you is not what you ask me."""
+    """Return the order of "I" and "you", so that "I ask you" is no copy of "you ask me"."""
     found = tuple(dict.fromkeys(_PERSONS[word] for word in words_of(text) if word in _PERSONS))
     return found if len(found) > 1 else ("", text)
 
 
 def _bags(text: str) -> tuple[frozenset[str], list[frozenset[str]]]:
-    """The words that say something, and these without each one, of a text of several."""
+    """Return the set of content words and, for a longer text, that set without each word in turn."""
     bag = frozenset(map(stem, words_of(text))) - _LIGHT
     return bag, [bag - {word} for word in bag] if _LONG_ENOUGH < len(bag) <= _MOST_SAID else []
 
 
 def _near_copies(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
-    copies = NearCopies(flow.examples[number] for flow, number in whose)
-    for mine, (flow, number) in enumerate(whose):
+    owners = [(flow, number) for flow in flows for number in range(len(flow.examples))]
+    copies = NearCopies(flow.examples[number] for flow, number in owners)
+    for mine, (flow, number) in enumerate(owners):
         text = flow.examples[number]
-        earlier = (whose[at] for at in copies.of(text) if at < mine)
+        earlier = (owners[at] for at in copies.of(text) if at < mine)
         found = next(((other, at) for other, at in earlier if other is not flow and not related(flow, other)), None)
         if found is not None:
             other, theirs = found
@@ -517,7 +509,7 @@ def _near_copies(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]
 
 
 def related(one: BaseFlow, other: BaseFlow) -> bool:
-    """Whether one is a part of the other, at first hand."""
+    """Whether one is a direct part of the other."""
     return any(
         each == part.name or each is part or each is type(part)
         for part, whole in ((one, other), (other, one))
