@@ -1,4 +1,4 @@
-"""Cases: labelled requests, as `examples/requests.yaml` and `examples/eval.yaml` hold them, and files of them."""
+"""Cases, which are labelled requests, and their files, such as `examples/requests.yaml` and `examples/eval.yaml`."""
 
 import csv
 import io
@@ -22,19 +22,19 @@ from jazz_select.text import beginning, describe_value, did_you_mean, nfkc, unkn
 from jazz_select.values import flow_id
 
 LARGEST = 32 << 20
-"""Bytes of a file in JSON, JSON Lines, CSV or TSV; one in YAML, which takes longer to read, is bounded as flows are."""
+"""Most bytes of a file in JSON, JSON Lines, CSV or TSV. YAML is slower to read: it has the limits of files of flows."""
 MOST_CASES = 100_000
-"""Entries of one file."""
+"""Most entries of one file."""
 _MOST_VALUES = 3_000_000
-"""Of JSON in a file as large as it may be."""
+"""Most JSON values of a file of the largest size."""
 _LONGEST_NAME = 80
-"""Characters of a foreign name in a message."""
+"""Most characters of a quoted name in a message."""
 _LONGEST_REQUEST = 8_000
 _PLAIN = ("id", "request", "why")
 _NAMES = ("expect", "tags", "tools")
 _OBJECTS = ("context", "inputs")
 COLUMNS = (*_PLAIN, *_NAMES, "episodes", *_OBJECTS)
-"""What a CSV may have, in any order; `request` and `expect` it has to."""
+"""Columns of a CSV, in any order; `request` and `expect` are required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,27 +49,27 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entries:
-    """All entries of a file, and what is wrong with the file beside them."""
+    """All entries of a file, and the problems of the file itself."""
 
     entries: tuple[Entry, ...]
     problems: tuple[str, ...] = ()
 
 
 def read_document(file: Path, what: str) -> Document:
-    """What a file of the command's own holds, read within the bounds of a file of flows; None where it is empty."""
+    """Read a YAML file within the limits of files of flows; the value is None for an empty file."""
     return _document(file, what) or Document(None)
 
 
 def read_entries(file: Path, what: str) -> object:
-    """As `read_document`, without the places in the file."""
+    """Read the value of `read_document` alone."""
     return read_document(file, what).value
 
 
 def entries_of(file: Path) -> Entries:
-    """The entries of a file of cases, by its suffix: .json, .jsonl, .ndjson, .csv, .tsv, anything else as YAML.
+    """Return the entries of a file of cases in the format of its suffix (.json, .jsonl, .ndjson, .csv, .tsv, or YAML).
 
     Raises:
-        ConfigError: It cannot be read, is not of that format, is too large, or holds no list of entries.
+        ConfigError: The file cannot be read, is invalid in its format, is too large, or holds no list of entries.
     """
     match file.suffix.lower():
         case ".csv" | ".tsv":
@@ -87,9 +87,9 @@ def entries_of(file: Path) -> Entries:
 
 
 def _numbered(given: Iterable[tuple[int | None, object]]) -> tuple[Entry, ...]:
-    """Each with its line, and no more of them than are refused."""
-    some = enumerate(islice(given, MOST_CASES + 1), 1)
-    return tuple(Entry(number=number, line=line, given=each) for number, (line, each) in some)
+    """Number the entries, up to one more than the limit."""
+    limited = enumerate(islice(given, MOST_CASES + 1), 1)
+    return tuple(Entry(number=number, line=line, given=value) for number, (line, value) in limited)
 
 
 def _list(file: Path, given: object) -> list[object]:
@@ -108,8 +108,8 @@ def _document(file: Path, what: str) -> Document | None:
     try:
         documents = documents_of(file, suffix=".yaml")
     except DataFileError as error:
-        told = f"{file} is no YAML" if error.is_syntax else f"cannot read the {what} in {file}"
-        raise ConfigError(f"{told}: {error.problem}") from error
+        failure = f"{file} is no YAML" if error.is_syntax else f"cannot read the {what} in {file}"
+        raise ConfigError(f"{failure}: {error.problem}") from error
     if len(documents) > 1:
         msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
         raise ConfigError(msg)
@@ -133,11 +133,11 @@ def _nodes(file: Path) -> Entries:
 # --- JSON -----------------------------------------------------------------------
 
 
-def _text(file: Path, what: str = "requests", largest: int = LARGEST) -> str:
+def _text(file: Path) -> str:
     try:
-        return read_text(file, largest)
+        return read_text(file, LARGEST)
     except DataFileError as error:
-        raise ConfigError(f"cannot read the {what} in {file}: {error.problem}") from error
+        raise ConfigError(f"cannot read the requests in {file}: {error.problem}") from error
 
 
 def _parsed(file: Path, text: str, *, line: int | None = None) -> object:
@@ -147,14 +147,14 @@ def _parsed(file: Path, text: str, *, line: int | None = None) -> object:
         return json_value(text, _MOST_VALUES)
     except (ValueError, RecursionError) as error:
         at = error.lineno + (line or 1) - 1 if isinstance(error, json.JSONDecodeError) else line
-        said = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        what = "it is nested too deeply" if isinstance(error, RecursionError) else beginning(said, 4 * _LONGEST_NAME)
+        text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else beginning(text, 4 * _LONGEST_NAME)
         msg = f"{file} is no {'JSON Lines' if line else 'JSON'}{f', line {at}' if at else ''}: {what}"
         raise ConfigError(msg) from error
 
 
 def read_requests(files: Sequence[Path]) -> tuple[str, ...]:
-    """The requests of these files, one a line, as far as recall reads each; empty lines say nothing."""
+    """Return the requests of text files with one request a line, cut to the length that recall reads."""
     lines = [line.strip() for file in files for line in _text(file).splitlines()]
     return tuple(line[:_LONGEST_REQUEST] for line in lines if line)
 
@@ -166,7 +166,7 @@ def _rows(file: Path) -> Entries:
     text = _text(file)
     head = text.partition("\n")[0]
     marks = {mark: head.count(mark) for mark in ",;\t"}
-    delimiter = max(marks, key=lambda mark: marks[mark])  # a spreadsheet takes the one of its country
+    delimiter = max(marks, key=lambda mark: marks[mark])  # spreadsheets use the delimiter of their locale
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     entries: list[Entry] = []
     try:
@@ -186,7 +186,7 @@ def _rows(file: Path) -> Entries:
 
 
 def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
-    """Columns that say nothing to anybody."""
+    """Return a problem for each unknown column."""
     if not any(header):
         raise ConfigError(f"{file} holds no requests: its first line has to name the columns, such as request,expect")
     for name in COLUMNS:
@@ -225,24 +225,24 @@ def _cell(name: str, text: str) -> object:
         return text
     if name in _OBJECTS or text.startswith("["):
         return json_value(text)
-    marks = "|" if name == "episodes" else ";|"  # what was said may well hold a semicolon
+    marks = "|" if name == "episodes" else ";|"  # an episode may contain a semicolon
     parts = text.replace(marks[0], marks[-1]).split(marks[-1])
     return [part.strip() for part in parts if part.strip()] if len(parts) > 1 else text
 
 
 NONE = "none"
-"""What `expect` says, instead of a list, where no flow fits; so does an empty list."""
+"""The value of `expect` where no flow fits; an empty list means the same."""
 _NONE = {NONE, "-", "[]"}
 _LONGEST, _MOST_SHOWN = 120, 3
 
 
 def _several(value: object) -> object:
-    """One text stands for a list of one."""
+    """Return a single text as a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
 def _labels(value: object) -> object:
-    """A name stands for a list of one, `none` for an empty list; a name that is repeated is meant once."""
+    """Return a name as a list of one, `none` as an empty list, and a list without repeated names."""
     if value is None or value == "":
         raise ValueError("is empty; write the name of a flow, or none where no flow fits")
     if isinstance(value, str):
@@ -253,7 +253,7 @@ def _labels(value: object) -> object:
     return value
 
 
-def _said(text: str) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("is blank; write what a user would say")
     return text
@@ -281,40 +281,40 @@ _Expected = Annotated[
 
 
 class Case(BaseModel):
-    """A request, and the flows that a careful person would choose for it."""
+    """A request with the flows that are right for it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    request: Annotated[str, Field(min_length=1), AfterValidator(_said)]
-    """What a user says."""
+    request: Annotated[str, Field(min_length=1), AfterValidator(_not_blank)]
+    """The user's message."""
     expect: _Expected
-    """Names of flows, in order where that matters; none where nothing fits."""
+    """Names of the right flows, in order if it matters; none where no flow fits."""
     episodes: _Texts = ()
     """Summaries of earlier turns."""
     context: Mapping[str, Any] = Field(default_factory=dict[str, Any])
-    """What guards look at."""
+    """The context for guards."""
     inputs: Mapping[str, Any] = Field(default_factory=dict[str, Any])
-    """What the flow's tools are given to begin with, where it is run."""
+    """Initial inputs of the flow's tools."""
     tools: tuple[str, ...] = ()
-    """The tools that are to run, in order."""
+    """The tools expected to run, in order."""
     why: str = ""
     """What the case shows."""
     id: Annotated[str, Field(coerce_numbers_to_str=True)] = ""
-    """What reports call it; else its place."""
+    """Its name in reports; by default its position."""
     tags: _Texts = ()
-    """Groups that it is reported in, and can be picked by."""
+    """Groups for reports and for selection."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseProblem:
-    """What is wrong with an entry of a file of cases.
+    """A problem in a file of cases.
 
     Attributes:
         file: The file.
-        entry: The place of the entry, from 1; 0 where it is the file's.
-        line: Where the entry begins, from 1, where that is known.
-        problem: The field and what is wrong with it.
-        is_note: The entry is judged all the same.
+        entry: Number of the entry, from 1; 0 for a problem of the file.
+        line: First line of the entry, from 1; None if unknown.
+        problem: The field and the problem.
+        is_note: Whether the entry is used all the same.
     """
 
     file: str
@@ -329,7 +329,7 @@ class CaseProblem:
         return f"{self.file}{entry}{line}: {self.problem}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
+        """Return plain JSON types."""
         return {
             "file": self.file,
             "entry": self.entry or None,
@@ -341,7 +341,7 @@ class CaseProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cases:
-    """The cases of a file that can be judged, and what is wrong with the others."""
+    """The valid cases of a file, and the problems of the others."""
 
     cases: tuple[Case, ...]
     problems: tuple[CaseProblem, ...] = ()
@@ -355,22 +355,22 @@ class Cases:
 
     @property
     def errors(self) -> tuple[CaseProblem, ...]:
-        """The problems for which something was left out."""
+        """The problems that excluded an entry or a column."""
         return tuple(each for each in self.problems if not each.is_note)
 
 
 def load_cases(
     file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows"
 ) -> tuple[Case, ...]:
-    """The cases of a file, all of them, whose labels name flows of this registry.
+    """Load the cases of a file; a single invalid entry is an error.
 
     Args:
-        file: In YAML, JSON, JSON Lines, CSV or TSV.
-        registry: The flows; where None, labels may name any.
-        flows: Where they were loaded from, for messages.
+        file: A file in YAML, JSON, JSON Lines, CSV or TSV.
+        registry: The flows that labels may name; None allows any name.
+        flows: Where the flows were loaded from, for messages.
 
     Raises:
-        ConfigError: It cannot be read, holds no case, or an entry is wrong; `read_cases` gives the others then.
+        ConfigError: The file cannot be read, holds no case, or an entry is invalid (`read_cases` returns the others).
     """
     found = read_cases(file, registry, flows=flows)
     if found.errors:
@@ -381,18 +381,18 @@ def load_cases(
 
 
 def read_cases(file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows") -> Cases:
-    """The cases of a file that can be judged, and a line for each thing that is wrong with the others.
+    """Read the valid cases of a file, and the problems of the others.
 
-    Left out are entries that are no cases, that name flows which are not there, and requests that are labelled twice
-    and differently, both times: nobody can tell which is meant. A case that is given twice, or an id, is noted.
+    Excluded are invalid entries, entries that name unknown flows, and all entries of a request with contradictory
+    labels. A repeated case or id is noted.
 
     Args:
         file: As for `load_cases`.
-        registry: Likewise.
-        flows: Likewise.
+        registry: As for `load_cases`.
+        flows: As for `load_cases`.
 
     Raises:
-        ConfigError: The file cannot be read, or none of its entries can be judged.
+        ConfigError: The file cannot be read, or has no valid entry.
     """
     entries = entries_of(Path(file))
     name = str(file)
@@ -403,9 +403,9 @@ def read_cases(file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flo
             read.append((entry, outcome))
         else:
             problems += [CaseProblem(file=name, entry=entry.number, line=entry.line, problem=each) for each in outcome]
-    kept, told = _told_apart(name, read)
-    problems = sorted((*problems, *told), key=lambda each: (each.entry, each.is_note))
-    found = Cases(cases=tuple(kept), problems=tuple(problems), file=name)
+    valid, conflicts = _without_conflicts(name, read)
+    problems = sorted((*problems, *conflicts), key=lambda each: (each.entry, each.is_note))
+    found = Cases(cases=tuple(valid), problems=tuple(problems), file=name)
     if not found.cases:
         of = f" (the first of {len(found.errors)} problems)" if len(found.errors) > 1 else ""
         raise ConfigError(f"{found.errors[0]}{of}" if found.errors else f"{file} holds no requests")
@@ -413,20 +413,19 @@ def read_cases(file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flo
 
 
 def case_schema() -> dict[str, Any]:
-    """The JSON Schema of a file of cases, in YAML or JSON, for editors that complete and check while one writes."""
-    case = Case.model_json_schema()
+    """Return the JSON Schema of a file of cases in YAML or JSON, for completion and checks in editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Cases for jazz-select eval",
         "type": "array",
-        "items": case,
+        "items": Case.model_json_schema(),
     }
 
 
 def each_case(
     entries: Entries, registry: Mapping[str, BaseFlow] | None = None, *, flows: str = "the flows"
 ) -> Iterator[tuple[Entry, Case | list[str]]]:
-    """Each entry of a file with its case, or with all that is wrong with it; the arguments as for `load_cases`."""
+    """Yield each entry with its case, or with its problems; the arguments are those of `load_cases`."""
     known = () if registry is None else registry.values()
     names = [flow.name for flow in known]
     aliases = {alias: flow.name for flow in known for alias in flow.aliases}
@@ -475,29 +474,29 @@ def _problem(error: ErrorDetails, wrong: Mapping[str, str]) -> str:
     return f"{where}: {what}"
 
 
-def _told_apart(file: str, read: Sequence[tuple[Entry, Case]]) -> tuple[list[Case], list[CaseProblem]]:
-    """Without the requests that are labelled in two ways; with notes on what is there twice."""
+def _without_conflicts(file: str, read: Sequence[tuple[Entry, Case]]) -> tuple[list[Case], list[CaseProblem]]:
+    """Return the cases without contradictory labels, and the problems and notes about repeated ones."""
     first: dict[tuple[object, ...], tuple[Entry, Case]] = {}
     ids: dict[str, Entry] = {}
-    torn: set[tuple[object, ...]] = set()
-    told: list[CaseProblem] = []
+    contradictory: set[tuple[object, ...]] = set()
+    problems: list[CaseProblem] = []
     keys = [what_is_asked(case) for _, case in read]
 
-    def tell(entry: Entry, problem: str, *, is_note: bool) -> None:
-        told.append(CaseProblem(file=file, entry=entry.number, line=entry.line, problem=problem, is_note=is_note))
+    def add(entry: Entry, problem: str, *, is_note: bool) -> None:
+        problems.append(CaseProblem(file=file, entry=entry.number, line=entry.line, problem=problem, is_note=is_note))
 
     for key, (entry, case) in zip(keys, read, strict=True):
         earlier, other = first.setdefault(key, (entry, case))
         if other is not case and set(other.expect) != set(case.expect):
-            torn.add(key)
+            contradictory.add(key)
             where = f"entry {earlier.number}{f' (line {earlier.line})' if earlier.line else ''}"
             what = f"the same request expects {_label(other)} in {where}, and {_label(case)} here"
-            tell(entry, f"expect: {what}; neither is judged until one of them is taken out", is_note=False)
+            add(entry, f"expect: {what}; neither is judged until one of them is taken out", is_note=False)
         elif other is not case:
-            tell(entry, f"request: it is that of entry {earlier.number}, and counts twice", is_note=True)
+            add(entry, f"request: it is that of entry {earlier.number}, and counts twice", is_note=True)
         if case.id and ids.setdefault(case.id, entry) is not entry:
-            tell(entry, f"id: {beginning(case.id, _LONGEST)!r} is that of entry {ids[case.id].number}", is_note=True)
-    return [case for key, (_, case) in zip(keys, read, strict=True) if key not in torn], told
+            add(entry, f"id: {beginning(case.id, _LONGEST)!r} is that of entry {ids[case.id].number}", is_note=True)
+    return [case for key, (_, case) in zip(keys, read, strict=True) if key not in contradictory], problems
 
 
 def _label(case: Case) -> str:
@@ -505,6 +504,6 @@ def _label(case: Case) -> str:
 
 
 def what_is_asked(case: Case) -> tuple[object, ...]:
-    """Equal where the same is asked in the same situation, whatever the case of letters and the number of blanks."""
+    """Return a key of the request with its episodes and context, ignoring case and white space."""
     texts = tuple(" ".join(nfkc(each).casefold().split()) for each in (case.request, *case.episodes))
     return (texts, plain_bytes(case.context))

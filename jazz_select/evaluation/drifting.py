@@ -1,6 +1,6 @@
-"""Drift: what the log of the last days says against the days before, and what of that is worth an alarm.
+"""Drift: the last days of a log compared with the days before, and alarms for significant changes.
 
-Requests that no flow is for are put together by what they ask: what a catalogue lacks.
+Requests without a fitting flow are clustered by meaning; they show what a catalogue lacks.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from jazz_select.ports import Embedder
 from jazz_select.values import Reason
 
 LEAST: Final = 3
-"""Requests that make a group."""
+"""Least requests of a cluster."""
 MOST_READ: Final = 3_000
 _SHOWN, _MOST_GROUPS = 3, 20
 _USUAL, _LOWEST, _HIGHEST = 0.6, 0.4, 0.8
@@ -35,13 +35,13 @@ _MOST_FLOWS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Requests that ask for much the same.
+    """A cluster of similar requests.
 
     Attributes:
-        size: How many there are.
-        before: How many there were in the window before.
-        texts: Those that stand for them best.
-        nearest: The flow that recall had first for most of them; empty where it had none.
+        size: Number of requests.
+        before: Number of such requests in the window before.
+        texts: The requests nearest to the centre.
+        nearest: The flow that was first for most of them; empty without one.
     """
 
     size: int
@@ -53,11 +53,10 @@ class Cluster:
 def _clusters(
     now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow], embedder: str | Embedder
 ) -> tuple[Cluster, ...]:
-    """The requests without a flow in groups of at least `LEAST`, the largest first; the same ones for the same log.
+    """Cluster the requests without a flow, in clusters of at least `LEAST`, the largest first. Deterministic.
 
-    Again and again the text with the most others around it is taken, with these; they are a group, and the rest is
-    looked at again. At most the last `MOST_READ` texts are read. Requests for one thing lie as near to one another as
-    the examples of one flow do.
+    The text with the most neighbours forms a cluster with them, and the rest is clustered again. Neighbours are as near
+    as examples of one flow usually are. Only the last `MOST_READ` texts are read.
     """
     lacking, lacked = ([each for each in some if _lacks_a_flow(each)][-MOST_READ:] for some in (now, before))
     if not lacking:
@@ -90,7 +89,7 @@ def _clusters(
 
 
 def _usual_nearness(registry: Mapping[str, BaseFlow], embedder: Embedder) -> float:
-    """The median cosine of an example and the nearest other one of its flow."""
+    """Return the median cosine of an example and the nearest other one of its flow, within fixed bounds."""
     flows = [flow for flow in registry.values() if len(flow.examples) > 1][:_MOST_FLOWS]
     rows = unit_vectors([text for flow in flows for text in flow.examples], embedder)
     nearest = to_the_nearest(np.split(rows, np.cumsum([len(flow.examples) for flow in flows])))
@@ -100,16 +99,16 @@ def _usual_nearness(registry: Mapping[str, BaseFlow], embedder: Embedder) -> flo
 
 DAY_S: Final = 86_400.0
 _ALARM: Final = 3.0
-"""Standard errors of a change that is no chance, though many things are looked at: one in 370 by chance."""
-_LEAST_CHANGE, _LEAST_SAID, _LEAST_ASKED = 0.05, 5, 20
+"""Standard errors from which a change is significant: 1 in 370 by chance, low enough for many comparisons."""
+_LEAST_CHANGE, _LEAST_REPORTED, _LEAST_ASKED = 0.05, 5, 20
 _OUTSIDE: Final = 0.5
-"""P(some flow is right) below which a request counts as one that no flow is for."""
+"""Below this P(some flow is right), a request counts as one without a flow."""
 _NEW_SHARE, _NEW_SIZE = 0.01, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """So many of so many, and where the share lies in 95 of 100 (Wilson's interval); None where there are none."""
+    """A count of a total, with the share and its 95 % Wilson interval; None for a total of 0."""
 
     count: int
     of: int
@@ -119,7 +118,7 @@ class Share:
 
     @classmethod
     def of_all(cls, count: int, of: int) -> "Share":
-        """With its interval."""
+        """Compute the share and its interval."""
         if not of:
             return cls(count=count, of=of)
         low, high = interval(count, of)
@@ -128,14 +127,14 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """How often what comes first is right, as recall expects it and as people said.
+    """The accuracy of the first candidate, as recall estimates it and as people report it.
 
     Attributes:
-        requests: How many there were.
-        known: Of how many recall knew how sure it was.
-        expected: The mean of P(the first is right) of those; None where there are none.
+        requests: Number of requests.
+        known: Number of requests with a confidence.
+        expected: Mean P(the first is right) of those; None without any.
         spread: Its standard error.
-        observed: Of those that a person spoke of, how many were right. People speak up more where something is wrong.
+        observed: Share that people reported as right. It is biased: people report mistakes more often.
     """
 
     requests: int
@@ -146,11 +145,11 @@ class Accuracy:
 
     @classmethod
     def of_entries(cls, entries: Sequence[Logged]) -> "Accuracy":
-        """Of these."""
+        """Compute the accuracy over log entries."""
         sure = [each.confidence for each in entries if each.confidence is not None]
-        said = [each for each in entries if each.right is not None and each.source == "user"]
-        right = sum(each.first in (each.right or ()) for each in said)
-        observed = Share.of_all(right, len(said))
+        reported = [each for each in entries if each.right is not None and each.source == "user"]
+        right = sum(each.first in (each.right or ()) for each in reported)
+        observed = Share.of_all(right, len(reported))
         if not sure:
             return cls(requests=len(entries), observed=observed)
         error = stdev(sure) / sqrt(len(sure)) if len(sure) > 1 else 0.0
@@ -159,24 +158,24 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Some days of a log; times are seconds since 1970, `until` not among them.
+    """Some days of a log. Times are seconds since 1970; `until` is excluded.
 
-    The shares are of the requests that came to an end: where the user was asked which flow is meant, the answer counts.
+    The shares count completed requests: where the user was asked which flow is meant, only the answer counts.
     """
 
     since: float
     until: float
     requests: int
     asked: Share
-    """Where a model was asked."""
+    """Requests that asked a model."""
     none: Share
-    """Where nothing was chosen."""
+    """Requests for which nothing was chosen."""
     accuracy: Accuracy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowDrift:
-    """What became of one flow: the requests that recall had it first for, in these days and in those before."""
+    """The accuracy of the requests with one flow first, in the last days and in those before."""
 
     flow: str
     now: Accuracy
@@ -185,7 +184,7 @@ class FlowDrift:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alarm:
-    """A change that is larger than chance makes it. `kind` is a word to sort by, `subject` a flow or empty."""
+    """A significant change; `kind` is a word to sort by, `subject` a flow or empty."""
 
     kind: str
     subject: str
@@ -194,17 +193,17 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift(Framed):
-    """What changed.
+    """The change between two windows of a log.
 
     Attributes:
-        days: The length of a window.
+        days: Length of a window.
         now: The last days.
         before: As many days before them.
-        flows: Each flow, those that are expected to be right least often first.
-        silent: Flows that came first for no request in the last days.
-        clusters: Requests of the last days without a flow, in groups.
-        alarms: What to look at.
-        notes: What could not be told, and why.
+        flows: Each flow, the lowest expected accuracy first.
+        silent: Flows that were first for no request in the last days.
+        clusters: Clusters of requests without a flow in the last days.
+        alarms: Significant changes.
+        notes: What could not be computed, and why.
     """
 
     days: float
@@ -217,16 +216,18 @@ class Drift(Framed):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """One sentence."""
-        told = f"{self.now.requests} requests in the last {self.days:g} days, {self.before.requests} in those before: "
+        """Return one sentence."""
+        counts = (
+            f"{self.now.requests} requests in the last {self.days:g} days, {self.before.requests} in those before: "
+        )
         if not self.alarms:
-            return f"{told}nothing to look at."
+            return f"{counts}nothing to look at."
         first, more = self.alarms[0], len(self.alarms) - 1
         subject = f"{first.subject}: " if first.subject else ""
-        return f"{told}{subject}{first.message}{f', and {more} more to look at' if more else ''}."
+        return f"{counts}{subject}{first.message}{f', and {more} more to look at' if more else ''}."
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values; times in seconds since 1970."""
+        """Return plain JSON values; times in seconds since 1970."""
         return asdict(self)
 
     def _frame(self) -> Frame:
@@ -238,7 +239,7 @@ class Drift(Framed):
         return [dict(zip(columns, row, strict=True)) for row in rows], columns
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
+        """Return HTML for a notebook."""
         alarms = [(each.kind, each.subject, each.message) for each in self.alarms]
         return (html_table(("alarm", "flow", "what"), alarms) if alarms else "") + Framed._repr_html_(self)
 
@@ -255,14 +256,14 @@ async def drift(
     """Compare the last days of a log with as many days before them.
 
     Args:
-        entries: Such as `OutcomeLog.read` gives them; older ones than two windows are passed over.
-        registry: The flows that there are.
-        days: The length of a window.
-        until: The end of the last one, in seconds since 1970; the last entry where None.
-        embedder: Puts requests without a flow into groups; as for `ProceduralMemory.open`.
+        entries: Log entries, such as `OutcomeLog.read` returns; those before both windows are ignored.
+        registry: The live flows.
+        days: Length of a window.
+        until: End of the last window, in seconds since 1970; by default after the last entry.
+        embedder: Embeds requests without a flow for clustering; as for `ProceduralMemory.open`.
 
     Raises:
-        ConfigError: The log is empty, or `days` makes no sense.
+        ConfigError: The log is empty, or `days` is invalid.
         EmbeddingError: The embedder failed.
     """
     found = list(entries)
@@ -301,27 +302,20 @@ def _window(entries: Sequence[Logged], since: float, until: float) -> Window:
 
 
 def _flows(now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow]) -> tuple[FlowDrift, ...]:
-    """Of those that there are: one that is gone has nothing to be mended."""
-    sides: list[defaultdict[str, list[Logged]]] = []
-    for entries in (now, before):
-        by_flow: defaultdict[str, list[Logged]] = defaultdict(list)
+    """Return the drift of the live flows; removed flows are left out."""
+    by_flow: defaultdict[str, tuple[list[Logged], list[Logged]]] = defaultdict(lambda: ([], []))
+    for side, entries in enumerate((now, before)):
         for each in entries:
-            by_flow[each.first].append(each)
-        sides.append(by_flow)
-    names = sorted(flow.name for flow in registry.values())
+            by_flow[each.first][side].append(each)
     found = [
-        FlowDrift(
-            flow=name,
-            now=Accuracy.of_entries(sides[0].get(name, ())),
-            before=Accuracy.of_entries(sides[1].get(name, ())),
-        )
-        for name in names
+        FlowDrift(flow=name, now=Accuracy.of_entries(by_flow[name][0]), before=Accuracy.of_entries(by_flow[name][1]))
+        for name in sorted(flow.name for flow in registry.values())
     ]
     return tuple(sorted(found, key=lambda each: (each.now.expected is None, each.now.expected or 0.0)))
 
 
 def _is_question(entry: Logged) -> bool:
-    """Whether the user was asked which flow is meant: what came of it is an entry of its own."""
+    """Whether the user was asked which flow is meant; the answer has an entry of its own."""
     return entry.reason == Reason.ASK.value
 
 
@@ -357,9 +351,9 @@ def _of_flows(flows: Sequence[FlowDrift]) -> list[Alarm]:
     for each in flows:
         if _is_less(each.now, each.before):
             alarms.append(Alarm(kind="accuracy", subject=each.flow, message=_less(each.now, each.before)))
-        said = each.now.observed
-        if said.high is not None and said.of >= _LEAST_SAID and said.high < (each.now.expected or 0.5):
-            message = f"right in {said.count} of the {said.of} requests that people spoke of"
+        observed = each.now.observed
+        if observed.high is not None and observed.of >= _LEAST_REPORTED and observed.high < (each.now.expected or 0.5):
+            message = f"right in {observed.count} of the {observed.of} requests that people spoke of"
             alarms.append(Alarm(kind="corrected", subject=each.flow, message=message))
         if not each.now.requests and each.before.requests >= _LEAST_ASKED:
             message = f"came first for no request, before for {each.before.requests}"
@@ -379,7 +373,7 @@ def _of_clusters(clusters: Sequence[Cluster], now: Window, before: Window) -> li
 
 
 def _is_less(now: Accuracy, before: Accuracy) -> bool:
-    """Whether fewer are expected to be right, by more than chance (Welch's test)."""
+    """Whether the expected accuracy dropped significantly (Welch's test)."""
     if now.expected is None or before.expected is None or min(now.known, before.known) < _LEAST_ASKED:
         return False
     error = sqrt((now.spread or 0.0) ** 2 + (before.spread or 0.0) ** 2)

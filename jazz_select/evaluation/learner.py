@@ -1,8 +1,7 @@
-"""Learning from corrections: they become examples of the right flows where that lowers nothing, and cases to judge by.
+"""Learning from corrections: corrections become examples of the right flows if a gate shows no loss.
 
-A part of the corrections is kept apart, by the words of the request, and never learned from. With the labelled requests
-that are given it is asked of the very catalogue that a sync would index; beside them stands an example of each flow,
-asked of a catalogue without these examples. That is the gate that a change has to pass.
+A share of the corrections is held out, chosen by the words of the request. The gate routes these and the given cases
+over the catalogue that a sync would index, and one example of each flow over a catalogue without these examples.
 """
 
 import asyncio
@@ -29,13 +28,13 @@ from jazz_select.ports import Embedder
 from jazz_select.text import beginning, counted
 
 KEPT_APART: Final = 0.1
-"""The share of corrections that is judged by and not learned from."""
+"""The share of corrections that is held out for the gate."""
 MOST_LEARNED, MOST_CONFIRMED = 20, 10
 _MOST_CORRECTIONS, _MOST_CASES = 10_000, 2_000
 _LEAST_JUDGED: Final = 3
 _HURTS: Final = "as an example it would take requests from other flows"
 _SHOWN, _MOST_NAMED = 80, 3
-"""Characters of a request that is lost, and how many are named."""
+"""Most characters of a lost request in a message, and most requests in one."""
 _MOST_LOST: Final = 20
 _NO_GAIN: Final = "it wins nothing beside the others"
 _NO_ROOM: Final = "the gate was asked as often as it may be (refits)"
@@ -44,7 +43,7 @@ _NONE_LEFT: Final = "what is left after what does harm does not pass"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """An example that was learned."""
+    """A learned example, with the flow that was first before and the ids of the log entries."""
 
     flow: str
     text: str
@@ -54,20 +53,20 @@ class Added:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned(Framed):
-    """What came of a log's corrections.
+    """The result of learning from a log's corrections.
 
     Attributes:
-        version: All that is learned by now, to put on trial; None where nothing new is.
-        added: The examples that are new in it.
-        refused: What was left out, and why.
-        suggested: What an agent gathered that no person corrected, for a person to look at.
-        gain: What the gate says of the change; None where there was nothing to judge.
-        corrections: How many could be used.
-        held: How many of them the gate keeps.
-        refits: How many indexes were made.
-        nothing: Why nothing was learned; empty where something was.
-        notes: What could not be used of what was learned before.
-        took_s: How long it took, in seconds.
+        version: Everything learned so far, ready for a trial; None if nothing is new.
+        added: The new examples.
+        refused: Corrections that were left out, with the reason.
+        suggested: Signals of agents without a person's correction, for review.
+        gain: The gate's measurement of the change; None if there was nothing to measure.
+        corrections: Number of usable corrections.
+        held: Number of corrections held out for the gate.
+        refits: Number of indexes that were built.
+        nothing: Why nothing was learned; empty otherwise.
+        notes: Parts of earlier versions that could not be applied.
+        took_s: Duration in seconds.
     """
 
     version: Version | None = None
@@ -83,7 +82,7 @@ class Learned(Framed):
     took_s: float = field(default=0.0, compare=False)
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line."""
         flows = len({each.flow for each in self.added})
         what = f"{counted(len(self.added), 'example')} learned for {counted(flows, 'flow')}"
         what += f", from {counted(self.corrections, 'correction')}"
@@ -91,16 +90,15 @@ class Learned(Framed):
         return f"{what}; {gain_text(self.gain)}" if self.gain else what
 
     def numbered(self, number: int) -> "Learned":
-        """With the number that its version got in a file."""
-        return (
-            self if self.version is None else replace(self, version=self.version.model_copy(update={"number": number}))
-        )
+        """Return a copy with the number that its version has in a file."""
+        if self.version is None:
+            return self
+        return replace(self, version=self.version.model_copy(update={"number": number}))
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        told["version"] = None if self.version is None else self.version.number
-        return plain(told)
+        """Return plain JSON values."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return plain({**values, "version": None if self.version is None else self.version.number})
 
     def _frame(self) -> Frame:
         rows = [
@@ -113,7 +111,7 @@ class Learned(Framed):
 
 
 def gain_text(gain: Gain) -> str:
-    """A gain in words."""
+    """Return a gain as text."""
     change = gain.after - gain.before
     return (
         f"right first {gain.before:.1%} → {gain.after:.1%} of {gain.requests} requests that nothing was learned from "
@@ -134,47 +132,45 @@ async def learn(  # noqa: PLR0913 - options with a name
     most: Positive = MOST_LEARNED,
     refits: Annotated[int, Constraint("a whole number from 2, one before and one after", ge=2)] = 24,
 ) -> Learned:
-    """Make examples of corrections, as far as that lowers nothing.
+    """Learn examples from corrections, as long as no gate case loses.
 
-    What comes of it, indexed, has not fewer of the gate cases' flows first than the flows have without it: that is
-    measured on the same catalogue that `sync_registry(…, learned=…)` indexes once it is live.
-
-    Nothing is written: `Learned.version` is what `Overlay.tried` takes. It is also what there is to keep where a
-    version before it was good: all of that is in it.
+    With the new examples, no fewer gate cases have their flow first. This is measured on the catalogue that
+    `sync_registry(…, learned=…)` indexes once the version is live. Nothing is written: pass `Learned.version` to
+    `Overlay.tried`. It includes everything of the live version.
 
     Args:
         registry: The flows, as their authors wrote them.
-        entries: Of a log, the oldest first, such as `OutcomeLog.read(corrected=True)`.
-        gate_cases: Labelled requests that a change must not lower; none of them is learned. Those that no flow is for
-            must not come to seem to be for one, as far as P(some flow is right) and the thresholds of `policy` say.
-        overlay: What was learned before; the live version of it is what is gone on from.
-        embedder: As for `ProceduralMemory.open`; it should be the deployment's.
-        language: Likewise.
+        entries: Entries of a log, the oldest first, such as `OutcomeLog.read(corrected=True)`.
+        gate_cases: Labelled requests that must not get worse; none of them is learned. An out-of-scope request must
+            not seem in scope afterwards, by P(some flow is right) and the thresholds of `policy`.
+        overlay: Earlier versions; learning continues from the live one.
+        embedder: As for `ProceduralMemory.open`; use the deployment's.
+        language: As for `ProceduralMemory.open`.
         policy: How the deployment selects.
-        most: How many texts a flow learns at most, with those of before.
-        refits: How often the gate is asked at most, of two indexes each time: the time that it takes goes by that.
+        most: Most learned texts of a flow, earlier ones included.
+        refits: Most rounds of the gate, of two indexes each; they take most of the time.
 
     Raises:
-        ConfigError: An option makes no sense.
+        ConfigError: An option is invalid.
         EmbeddingError: The embedder failed.
     """
     began = time.perf_counter()
     overlay = overlay or Overlay()
     loaded = await asyncio.to_thread(open_embedder, embedder)
-    one = _Lesson(registry, overlay.version("live"), loaded, language, policy, most, refits)
-    found = await one.learned(list(entries)[-_MOST_CORRECTIONS:], gate_cases)
-    return replace(found, took_s=time.perf_counter() - began)
+    lesson = _Lesson(registry, overlay.version("live"), loaded, language, policy, most, refits)
+    learned = await lesson.learned(list(entries)[-_MOST_CORRECTIONS:], gate_cases)
+    return replace(learned, took_s=time.perf_counter() - began)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What the gate says of one example, before it lands.
+    """The gate's measurement of one example, before it is added.
 
     Attributes:
-        doubt: Why a person should look at it twice; empty where nothing is doubted.
-        why: Why it must not land; empty where it may.
-        gain: Shares of the gate's requests before and after; None where there were too few to judge by.
-        lost: Requests that it takes away, each with the flow that is right and the one that would come first.
+        doubt: Why a person should review it; empty without doubt.
+        why: Why it must not be added; empty if it may be.
+        gain: Shares of the gate's requests before and after; None with too few requests.
+        lost: Requests that it takes from their flows: the request, the right flow, and the flow that would be first.
     """
 
     doubt: str = ""
@@ -184,7 +180,7 @@ class Rehearsal:
 
     @property
     def passes(self) -> bool:
-        """Whether it may land."""
+        """Whether it may be added."""
         return not self.doubt and not self.why
 
 
@@ -199,12 +195,12 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
     language: str = "english",
     policy: Policy | None = None,
 ) -> Rehearsal:
-    """What would come of one example, by the filter and the gate of `learn`. Nothing is written.
+    """Measure the effect of one example by the filter and the gate of `learn`. Nothing is written.
 
     Args:
-        registry: The flows, as their authors wrote them, or with what was learned.
-        request: The text.
-        flow: The name of the flow that it would be an example of.
+        registry: The flows, as their authors wrote them, or with learned examples.
+        request: The example's text.
+        flow: The name of its flow.
         gate_cases: As for `learn`.
         overlay: As for `learn`.
         embedder: As for `learn`.
@@ -222,7 +218,7 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
 
 @dataclass
 class _Lesson:
-    """One time of learning."""
+    """One run of learning: its arguments and its counts of rounds and indexes."""
 
     _authored: Mapping[str, BaseFlow]
     _version: Version | None
@@ -230,12 +226,12 @@ class _Lesson:
     _language: str
     _policy: Policy | None
     _most: int
-    _left: int
+    _most_rounds: int
     _rounds: int = 0
     _refits: int = 0
 
     async def learned(self, entries: Sequence[Logged], cases: Sequence[Case]) -> Learned:
-        """What comes of these entries."""
+        """Learn from log entries."""
         names = {flow.name for flow in self._authored.values()}
         found = gathered(entries, names)
         base = taught(self._authored, self._version)
@@ -252,7 +248,7 @@ class _Lesson:
         return await self._tried(outcome, base.registry, usable, self._cases(held), cases)
 
     async def rehearsed(self, one: Correction, cases: Sequence[Case]) -> Rehearsal:
-        """What would come of this example alone."""
+        """Measure the effect of one correction alone."""
         base = taught(self._authored, self._version)
         gate = self._gate(base.registry, self._cases(()), cases)
         before, led = await self._routes(gate, corrections=[one])
@@ -272,7 +268,7 @@ class _Lesson:
         kept: Sequence[HeldCase],
         cases: Sequence[Case],
     ) -> Learned:
-        """What passes the gate of these corrections, and is learned by that."""
+        """Learn the corrections that pass the gate."""
         gate = self._gate(registry, kept, cases)
         fits = sum(bool(each.right) for each in gate.judged)
         if fits < _LEAST_JUDGED:
@@ -299,7 +295,7 @@ class _Lesson:
     def _sorted(
         self, corrections: Sequence[Correction], registry: FlowRegistry, cases: Sequence[Case]
     ) -> tuple[list[Correction], list[Correction], list[Correction]]:
-        """Those that are new; of these, those that are judged by, and those that may be learned."""
+        """Return the new corrections, those held out for the gate, and those that may be learned."""
         known = {spelled(text) for flow in registry.values() for text in flow.examples}
         labelled = Sames((case.request for case in cases), numbers=False)
         earlier = () if self._version is None else self._version.cases
@@ -308,7 +304,7 @@ class _Lesson:
         fresh, held, usable = list[Correction](), list[Correction](), list[Correction]()
         for each in corrections:
             text = spelled(each.request)
-            if text in known or labelled.of(each.request):  # what is judged by is not learned, however it is written
+            if text in known or labelled.of(each.request):  # gate cases are not learned in any spelling
                 continue
             apart = each.is_held or judged_by.of(each.request) or is_kept_apart(each.request, KEPT_APART)
             (held if apart else usable).append(each)
@@ -318,18 +314,18 @@ class _Lesson:
 
     @property
     def _taken(self) -> Mapping[str, int]:
-        """How many texts each flow has learned before."""
+        """Number of texts that each flow has learned before."""
         return {} if self._version is None else {name: len(texts) for name, texts in self._version.examples.items()}
 
     def _cases(self, held: Sequence[Correction]) -> list[HeldCase]:
-        """What is kept to judge by: of before, and new."""
+        """Return the held-out cases, earlier and new."""
         earlier = () if self._version is None else self._version.cases
         new = [HeldCase(request=each.request, expect=each.right, ids=" ".join(each.ids)) for each in held]
         merged = {spelled(each.request): each for each in (*earlier, *new)}
         return list(merged.values())[-_MOST_CASES:]
 
     def _gate(self, registry: FlowRegistry, kept: Sequence[HeldCase], cases: Sequence[Case]) -> "_Gate":
-        """What is judged by: corrections that are kept apart, what was given, and examples of the flows' own."""
+        """Return the gate: held-out corrections, given cases, and the flows' own examples."""
         names = {flow.name for flow in self._authored.values()}
         held = [each.as_case() for each in kept if names.issuperset(each.expect)]
         index, own = spared(registry, self._authored)
@@ -339,7 +335,7 @@ class _Lesson:
     async def _routes(
         self, gate: "_Gate", examples: Sequence[Correction] = (), corrections: Sequence[Correction] = ()
     ) -> tuple[list[Routed], list[Routed]]:
-        """Where the gate's requests lead with these examples more, and the corrected ones."""
+        """Route the gate's requests and the corrected requests with these examples added."""
         self._rounds += 1
         asked = [*(each.asked for each in gate.own), *(Query(request=each.request) for each in corrections)]
         own = await self._led(_with(gate.spared, examples), asked)
@@ -347,7 +343,7 @@ class _Lesson:
         return [*labelled, *own[: len(gate.own)]], own[len(gate.own) :]
 
     async def _led(self, registry: FlowRegistry, asked: Sequence[Query]) -> list[Routed]:
-        """Where requests lead, over an index of these flows."""
+        """Route requests over an index of these flows."""
         if not asked:
             return []
         self._refits += 1
@@ -360,17 +356,17 @@ class _Lesson:
         examples: Sequence[Correction],
         near: Neighbourhood,
     ) -> "_Trial":
-        """The examples that pass the gate together, what it says of them, and those that were left out, with why.
+        """Search for the examples that pass the gate together, and give a reason for each of the others.
 
-        All are tried at once, then without those that took requests from their flows, for as long as that is better.
-        What was left out is tried again beside what has passed: by flows, by halves of them, one by one, as long as
-        there is room. Whoever takes requests away is told which.
+        First, all are tried at once, then without those that took requests from other flows, while that improves the
+        result. The rest is then added to the passing ones by flows, by halves and one by one, until the rounds are
+        used up. The reason names the requests that an example took.
         """
         nothing = verdict(gate.judged, before, before)
         landed, failed = _Trial(kept=(), verdict=nothing), _Trial(kept=(), verdict=nothing)
         whys: dict[str, str] = {}
         group, ahead = tuple(sorted(examples, key=lambda each: each.flow)), list[tuple[Correction, ...]]()
-        while group and self._rounds < self._left:
+        while group and self._rounds < self._most_rounds:
             trial, lost = await self._tried_with(gate, before, group)
             blame = await asyncio.to_thread(near.blamed, [(each.asked.request, first) for each, first in lost], group)
             if not trial.verdict.why and (not landed.kept or trial.verdict.gain.after > landed.verdict.gain.after):
@@ -386,7 +382,7 @@ class _Lesson:
             group = tuple(each for each in group if each not in guilty)
         left = [each for each in sorted(examples, key=lambda each: each.flow) if each not in landed.kept]
         ahead += _halves(tuple(left)) if left else []
-        while ahead and self._rounds < self._left:
+        while ahead and self._rounds < self._most_rounds:
             group = ahead.pop(0)
             trial, lost = await self._tried_with(gate, before, (*landed.kept, *group))
             if not trial.verdict.why and trial.verdict.gain.after >= landed.verdict.gain.after:
@@ -405,14 +401,14 @@ class _Lesson:
     async def _tried_with(
         self, gate: "_Gate", before: Sequence[Routed], examples: Sequence[Correction]
     ) -> tuple["_Trial", list[tuple[Gated, str]]]:
-        """What the gate says of these examples, and the requests that are lost with them, with who takes each."""
+        """Return the gate's verdict on these examples, and the lost requests with the flow that is now first."""
         after, _ = await self._routes(gate, examples)
         found = verdict(gate.judged, before, after)
         lost = [(gate.judged[place], after[place].first) for place in found.lost]
         return _Trial(kept=tuple(examples), verdict=found), lost
 
     def _next(self, trial: "_Trial", cases: Sequence[HeldCase]) -> Version:
-        """All that is learned by now."""
+        """Return the next version: everything learned so far."""
         examples = defaultdict[str, dict[str, str]](dict)
         if self._version is not None:
             examples.update({name: dict(texts) for name, texts in self._version.examples.items()})
@@ -435,10 +431,10 @@ class _Lesson:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Gate:
-    """What is judged by, and of which catalogues it is asked, before anything new is learned.
+    """The requests that a change is judged by, and the catalogues over which they are routed.
 
-    Adding an example fits all of recall anew, so what holds of one catalogue need not hold of another: labelled
-    requests are asked of the one that is shipped.
+    An added example refits all of recall, so results on one catalogue need not hold on another. Labelled requests are
+    therefore routed over the shipped catalogue.
     """
 
     shipped: FlowRegistry
@@ -448,13 +444,13 @@ class _Gate:
 
     @property
     def judged(self) -> tuple[Gated, ...]:
-        """All of them, in the order of their routes."""
+        """All requests, in the order of their routes."""
         return (*self.labelled, *self.own)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trial:
-    """Examples that were tried, what the gate says of them, and those that were left out since they do harm."""
+    """Examples that were tried, the gate's verdict, and the corrections that were left out."""
 
     kept: tuple[Correction, ...]
     verdict: Verdict
@@ -462,18 +458,18 @@ class _Trial:
 
 
 def _taken(lost: Sequence[tuple[Gated, str]]) -> str:
-    """The requests that are lost, to whom they belong, and who takes them."""
-    told = [
+    """Return the lost requests, with the right flow and the flow that is now first, as text."""
+    named = [
         f"“{beginning(each.asked.request, _SHOWN)}” ({', '.join(sorted(each.right)) or 'no flow'}) goes to "
         f"{first or 'nothing'}"
         for each, first in lost[:_MOST_NAMED]
     ]
-    more = len(lost) - len(told)
-    return "; ".join((*told, *([f"and {more} more"] if more else [])))
+    more = len(lost) - len(named)
+    return "; ".join((*named, *([f"and {more} more"] if more else [])))
 
 
 def _halves(group: Sequence[Correction]) -> list[tuple[Correction, ...]]:
-    """By flows where they are for several, and else by their number."""
+    """Split a group in two, between two flows if it has several."""
     if len(group) == 1:
         return [tuple(group)]
     middle = len(group) // 2

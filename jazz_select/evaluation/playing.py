@@ -1,4 +1,4 @@
-"""Playing conversation cases with an agent, and what came of them: for people, for programs, for a file of results."""
+"""Playing conversation cases with an agent, and their results."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from jazz_select.evaluation.tables import Frame, Framed, html_table
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.routing.tool_call import stubbed
 from jazz_select.selector.candidates_stage import side_by_side
-from jazz_select.text import beginning, describe_error, one_line
+from jazz_select.text import beginning, counted, describe_error, one_line
 from jazz_select.values import Message, Reply
 
 if TYPE_CHECKING:
@@ -30,23 +30,23 @@ if TYPE_CHECKING:
     from jazz_select.ports import ChatModel
 
 Outcome = Literal["passed", "failed", "xfailed", "xpassed"]
-"""As pytest tells it: `xfailed` failed as it is known to, and `xpassed` is known to fail and did not."""
+"""As in pytest: `xfailed` failed as expected, and `xpassed` passed although a failure was expected."""
 _SHOWN_TEXT: Final = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlayed:
-    """A turn, as it came out.
+    """The result of one turn.
 
     Attributes:
-        number: Which, from 1.
-        say: What the user said.
-        seen: What came of it.
-        replies: What a model answered in it, in order: what a script would hold.
-        checks: What was expected of it.
-        notes: What was degraded.
-        error: What went wrong in it, if anything did.
-        took_s: How long it took, in seconds.
+        number: Its number, from 1.
+        say: The user's message.
+        seen: The actual result.
+        replies: The model's replies, in order, as a script would hold them.
+        checks: The checks of the turn.
+        notes: Degradations.
+        error: The error; empty without one.
+        took_s: Duration in seconds.
     """
 
     number: int
@@ -60,29 +60,29 @@ class TurnPlayed:
 
     @property
     def passed(self) -> bool:
-        """Whether every check did."""
+        """Whether every check passed."""
         return all(check.passed for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
-        plain: dict[str, Any] = json_or_same(asdict(self))  # pyright: ignore[reportAssignmentType]
-        return {**plain, "passed": self.passed}
+        """Return plain JSON values."""
+        values: dict[str, Any] = json_or_same(asdict(self))  # pyright: ignore[reportAssignmentType]
+        return {**values, "passed": self.passed}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationResult:
-    """A conversation, as it came out.
+    """The result of one conversation.
 
     Attributes:
-        id: What the case is known by.
-        title: What it shows.
-        tags: Its tags.
-        file: Where it stands.
-        turns: Its turns, as far as they were played.
-        checks: What was expected of the whole.
-        xfail: Why it is known to fail, where it is.
-        error: What the agent, or whoever makes it, raised: then the rest was not played.
-        took_s: How long it took, in seconds.
+        id: The case's id.
+        title: The case's title.
+        tags: The case's tags.
+        file: The case's file.
+        turns: The turns that were played.
+        checks: The checks over all turns.
+        xfail: The reason for a known failure; empty without one.
+        error: The error of the agent or of its factory, after which no turn was played; empty without one.
+        took_s: Duration in seconds.
     """
 
     id: str
@@ -102,32 +102,32 @@ class ConversationResult:
 
     @property
     def outcome(self) -> Outcome:
-        """How it counts."""
+        """The outcome, with `xfail` considered."""
         if self.xfail:
             return "xpassed" if self.passed else "xfailed"
         return "passed" if self.passed else "failed"
 
     @property
     def all_checks(self) -> Iterator[tuple[int, Check]]:
-        """Every check with the number of its turn; 0 for those of the whole."""
+        """Every check with the number of its turn; 0 for those over all turns."""
         yield from ((turn.number, check) for turn in self.turns for check in turn.checks)
         yield from ((0, check) for check in self.checks)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong, a line each; none where it passed."""
+        """A line for each problem; none if it passed."""
         failed = [(number, check) for number, check in self.all_checks if not check.passed]
-        told = tuple(f"{f'turn {number}' if number else 'the whole'}: {check}" for number, check in failed)
-        return (*told, f"turn {len(self.turns) + 1}: it broke off: {self.error}") if self.error else told
+        lines = tuple(f"{f'turn {number}' if number else 'the whole'}: {check}" for number, check in failed)
+        return (*lines, f"turn {len(self.turns) + 1}: it broke off: {self.error}") if self.error else lines
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values, with `outcome` and `problems`."""
+        """Return plain JSON values, with `outcome` and `problems`."""
         turns = [turn.to_dict() for turn in self.turns]
         also = {"outcome": self.outcome, "passed": self.passed, "problems": list(self.problems), "turns": turns}
         return {**asdict(self), "tags": list(self.tags), "checks": list(map(asdict, self.checks)), **also}
 
     def __str__(self) -> str:
-        """For the message of a test that fails: what was said, and what is wrong."""
+        """Return the messages and the problems, for the message of a failing test."""
         lines = [f"{self.id} ({self.title}): {self.outcome}"]
         for turn in self.turns:
             lines += [f"  user:  {beginning(turn.say, _SHOWN_TEXT)}"]
@@ -135,11 +135,11 @@ class ConversationResult:
         return "\n".join([*lines, *(f"  - {problem}" for problem in self.problems)])
 
     def html(self) -> str:
-        """As HTML; whatever anybody said in it is only text."""
+        """Return HTML, with all texts escaped."""
         checks = ["; ".join(f"{'✓' if each.passed else '✗'} {each}" for each in turn.checks) for turn in self.turns]
         rows = [
-            (turn.say, turn.seen.text or turn.seen.reason, str(turn.seen), told)
-            for turn, told in zip(self.turns, checks, strict=True)
+            (turn.say, turn.seen.text or turn.seen.reason, str(turn.seen), check_text)
+            for turn, check_text in zip(self.turns, checks, strict=True)
         ]
         whole = "".join(f"<li>{escape(problem)}</li>" for problem in self.problems)
         return (
@@ -154,11 +154,11 @@ class ConversationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationReport(Framed):
-    """Several conversations, as they came out.
+    """The results of several conversations.
 
     Attributes:
-        results: One for each, in their order.
-        took_s: How long all of them took, in seconds.
+        results: One result for each, in order.
+        took_s: Duration of all, in seconds.
     """
 
     results: tuple[ConversationResult, ...]
@@ -166,15 +166,15 @@ class ConversationReport(Framed):
 
     @property
     def passed(self) -> bool:
-        """Whether none failed; one that is known to fail may."""
+        """Whether no conversation failed, known failures aside."""
         return not self.count("failed")
 
     def count(self, outcome: Outcome) -> int:
-        """How many came out so."""
+        """Return the number of conversations with this outcome."""
         return sum(result.outcome == outcome for result in self.results)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values: how many there are of each outcome, and all results."""
+        """Return plain JSON values: the counts by outcome, and all results."""
         turns = sum(len(result.turns) for result in self.results)
         checks = sum(1 for result in self.results for _ in result.all_checks)
         return {
@@ -203,17 +203,17 @@ class ConversationReport(Framed):
 
 _SHOWN: Final = 240
 _CHOOSING: Final = "<selection>"
-"""What a prompt begins with that asks which flow is meant."""
+"""The beginning of a prompt that asks which flow is meant."""
 _CANDIDATE: Final = re.compile(r'<flow id="([^"]+)" name="([^"]*)"')
 
 MadeAgent: TypeAlias = Agent | Awaitable[Agent] | AbstractAsyncContextManager[Agent]
 MakeAgent: TypeAlias = "Callable[[ChatModel | None], MadeAgent] | MakeAgentOf"
-"""Makes a fresh agent, with fresh state behind its tools, that asks the model that it gets; a context is left at the
-end. Where a conversation has a `state`, it gets that as well, by this name."""
+"""Makes a new agent, with new state behind its tools, for the given model. A context manager is exited at the end. The
+`state` of a conversation is passed by keyword if it has one."""
 
 
 class MakeAgentOf(Protocol):
-    """As `MakeAgent`, of the state of a conversation."""
+    """A `MakeAgent` that takes the state of a conversation."""
 
     def __call__(self, model: "ChatModel | None", *, state: Any) -> MadeAgent:
         """Make an agent with this state behind its tools."""
@@ -223,16 +223,16 @@ class MakeAgentOf(Protocol):
 async def play(
     case: ConversationCase, make_agent: "MakeAgent", *, model: "ModelLike | None" = None
 ) -> ConversationResult:
-    """Play one conversation from its start, with an agent of its own.
+    """Play one conversation with a new agent.
 
-    Between two turns the conversation goes through JSON, as where it is kept. A turn that fails says so in its checks;
-    what the agent raises ends the conversation, and is in the result.
+    Between two turns the conversation is converted to JSON and back, as a stored one is. A failed turn has a failed
+    check. An exception of the agent ends the conversation, and is in the result.
 
     Args:
         case: The conversation.
-        make_agent: Makes the agent; called once, with the model to ask.
-        model: A real model, as `FlowSelector` takes it: the script is not looked at then. Without one the script
-            answers; where no turn has any, there is no model.
+        make_agent: Makes the agent; called once, with the model.
+        model: A real model, as for `FlowSelector`, which replaces the script. By default the script answers; without
+            a script there is no model.
 
     Raises:
         ConfigError: The model cannot be used.
@@ -250,14 +250,14 @@ async def play_all(
     at_once: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> ConversationReport:
-    """Play conversations, each with an agent of its own.
+    """Play conversations, each with a new agent.
 
     Args:
         cases: The conversations.
         make_agent: As for `play`.
-        model: As for `play`; one for all of them.
-        at_once: How many are played at the same time: for a real model, where agents share nothing.
-        progress: Called with (played, all) after each.
+        model: As for `play`; shared by all.
+        at_once: Number of conversations played at the same time; the agents must share nothing.
+        progress: Called with (played, all) after each conversation.
 
     Raises:
         ConfigError: The model cannot be used.
@@ -272,7 +272,7 @@ async def play_all(
 
 @asynccontextmanager
 async def _asking(model: "ModelLike | None") -> "AsyncGenerator[ChatModel | None]":
-    """The model that is asked; one that was made of its name is closed afterwards."""
+    """Open the model; one that was made from a name is closed afterwards."""
     chat = as_chat_model(model, argument="model")
     try:
         yield chat
@@ -296,16 +296,16 @@ async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatMo
         async with made as agent:
             with stubbed({name: partial(_stub, reply) for name, reply in case.stubs.items()}):
                 await _turns(case, agent, script, turns)
-    except Exception as failure:  # noqa: BLE001 - one conversation that cannot be played is no reason to stop the others
+    except Exception as failure:  # noqa: BLE001 - a failing conversation does not stop the others
         error = describe_error(failure)
     checks = () if error else judged(case.expect, _whole(turns))
     return replace(result, turns=tuple(turns), checks=checks, error=error, took_s=perf_counter() - began)
 
 
 def _stub(reply: Any, /, **_: Any) -> Any:
-    """What a stub does for a tool: it returns what it is to return, or fails as it is to fail."""
-    if isinstance(reply, dict) and (told := cast("dict[str, Any]", reply)).keys() == {"raises"}:
-        raise ToolError("stub", str(told["raises"]))
+    """Return a stub's reply, or raise the error that it names."""
+    if isinstance(reply, dict) and (fields := cast("dict[str, Any]", reply)).keys() == {"raises"}:
+        raise ToolError("stub", str(fields["raises"]))
     return cast("Any", reply)
 
 
@@ -343,7 +343,7 @@ def _turn(number: int, turn: TurnCase, result: "TurnResult", checks: Sequence[Ch
 
 
 def seen_in(result: "TurnResult") -> Seen:
-    """What came of a turn, as it is judged."""
+    """Return the result of a turn in the form that checks compare."""
     pending, active = result.conversation.pending, result.conversation.active
     waits_for = (pending.tool,) if pending is not None else active.asks if active is not None else ()
     return Seen(
@@ -360,7 +360,7 @@ def seen_in(result: "TurnResult") -> Seen:
             )
             for span in result.trace
             if span.kind == "tool"
-            and span.name not in {BLOCKED, FINISHED, ANOTHER_WISH}  # they end a flow, and are nobody's tools
+            and span.name not in {BLOCKED, FINISHED, ANOTHER_WISH}  # these end a flow, and are no real tools
         ),
         text=result.text,
         reason=result.reason,
@@ -370,7 +370,7 @@ def seen_in(result: "TurnResult") -> Seen:
 
 
 def _whole(turns: Sequence[TurnPlayed]) -> Seen:
-    """All turns as one: what was said, called and run in any, and how the last one ended."""
+    """Merge all turns: the texts, calls and flows of every turn, and the status of the last one."""
     if not turns:
         return Seen()
     return replace(
@@ -384,25 +384,25 @@ def _whole(turns: Sequence[TurnPlayed]) -> Seen:
 
 
 class Script:
-    """A `ChatModel` that answers what the turn under way has in its script, and knows what was asked in vain.
+    """A `ChatModel` that answers from the script of the current turn, and records calls without a reply.
 
-    Which flow is meant it answers by name, wherever that is asked: how many candidates there are, and whether a model
-    is asked at all, is the embedder's, and another one is no reason to write the script anew.
+    It answers which flow is meant by name, in any prompt that asks so. The candidates, and whether a model is asked at
+    all, depend on the embedder, so that a script by name outlives a change of it.
     """
 
     def __init__(self) -> None:
-        """No turn has begun."""
+        """Start with an empty turn."""
         self.begin(TurnCase(say="-"))
 
     def begin(self, turn: TurnCase) -> None:
-        """The next turn begins."""
+        """Start the next turn."""
         self._turn, self._chooses, self._left = turn, turn.chooses, list(turn.script)
         self._given: int = 0
         self._in_vain: list[str] = []
         self._not_offered: list[str] = []
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
-        """Give the next reply."""
+        """Return the next reply."""
         asked = messages[-1].content if messages else ""
         if self._chooses is not None and asked.startswith(_CHOOSING):
             return Reply(text=self._choice(self._chooses, asked), model="script")
@@ -417,7 +417,7 @@ class Script:
         return Reply(text=self._left.pop(0), model="script")
 
     def _choice(self, chooses: Sequence[str], asked: str) -> str:
-        """What is read, with the ids that these flows have in the prompt."""
+        """Return the scripted choice as JSON, with the ids of the flows in the prompt."""
         ids = {unescape(name): number for number, name in _CANDIDATE.findall(asked)}
         read: dict[str, Any] = {"flows": [], "off": [], "values": dict(self._turn.values)}
         for each in chooses:
@@ -431,20 +431,16 @@ class Script:
         return json.dumps(plain(read))
 
     def checks(self) -> tuple[Check, ...]:
-        """What is wrong with the script of the turn that ended, if anything is."""
-        found: list[Check] = []
+        """Return failed checks for the problems of the script in the last turn."""
+        failed: list[Check] = []
         if self._not_offered:
-            told = ", ".join(self._chooses or ())
             seen = beginning("; ".join(self._not_offered), _SHOWN)
-            found.append(Check(name="chooses", passed=False, expected=told, seen=seen))
+            failed.append(Check(name="chooses", passed=False, expected=", ".join(self._chooses or ()), seen=seen))
         if self._in_vain or self._left:
-            told = _counted(self._given + len(self._left), "reply", "replies")
-            asked = _counted(self._given + len(self._in_vain), "question", "questions")
+            replies = self._given + len(self._left)
+            asked = counted(self._given + len(self._in_vain), "question")
             rest = f"nothing answers {self._in_vain[0]!r}" if self._in_vain else f"nobody asked for {self._left[0]!r}"
             seen = beginning(f"{asked}: {rest}", _SHOWN)
-            found.append(Check(name="script", passed=False, expected=told, seen=seen))
-        return tuple(found)
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"1 {one}" if number == 1 else f"{number} {several}"
+            expected = f"{replies} {'reply' if replies == 1 else 'replies'}"
+            failed.append(Check(name="script", passed=False, expected=expected, seen=seen))
+        return tuple(failed)

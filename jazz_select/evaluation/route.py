@@ -1,7 +1,7 @@
-"""Routes: where a catalogue leads each request before any model is asked, and which of them would ask one.
+"""Routes: the flows that recall ranks for each request, and whether a model would be asked.
 
-What all judging rests on: `eval` compares routes with labels, `diff` with the routes of another version. They are made
-by a `FlowSelector` over the very memory that recalls, so nothing here knows how to rank or decide.
+`eval` compares routes with labels, and `diff` with the routes of another version. A `FlowSelector` over the real memory
+makes them, so that this module has no ranking and no decision of its own.
 """
 
 import asyncio
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
     from jazz_select.settings import Settings
 
 DEPTH = 10
-"""How far down a ranking is known."""
+"""Least depth of a ranking."""
 _AT_ONCE = 256
-"""Requests that are selected for in one go: what is found for all of them is in memory until they are done."""
+"""Requests of one batch, whose results are all in memory at once."""
 
 
 class Outcome(StrEnum):
-    """What becomes of a request before a model is asked."""
+    """The decision on a request before a model is asked."""
 
     TAKEN = "taken"
-    """Recall's first is taken: it is sure enough, or nothing else is left."""
+    """Recall's first is taken, because it is sure enough or the only one."""
     ASKED = "asked"
     """A model chooses among the candidates."""
     NONE = "none"
-    """Nothing is chosen: too unlikely that any flow fits, or nothing is there."""
+    """Nothing is chosen, because there is no candidate, or no flow is likely to fit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How a deployment selects; the options of `FlowSelector` of these names, the recommended ones by default."""
+    """The options of a deployment's `FlowSelector`, with the recommended defaults."""
 
     top_k: int | Literal["auto"] = "auto"
     coverage: float = COVERAGE
@@ -63,11 +63,11 @@ class Policy:
 
     @classmethod
     def of(cls, settings: "Settings") -> "Policy":
-        """As the settings say."""
+        """Return the policy of the settings."""
         return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
 
     def options(self) -> dict[str, Any]:
-        """For `FlowSelector`, by their names."""
+        """Return the keyword arguments for `FlowSelector`."""
         return {
             **{name: value for name, value in asdict(self).items() if name not in {"skip_llm_above", "abstain_below"}},
             "max_error": budget_of(self.max_error, self.skip_llm_above),
@@ -76,18 +76,18 @@ class Policy:
 
     @property
     def cascade(self) -> Cascade:
-        """From which confidence on recall decides."""
+        """The thresholds of recall."""
         return Cascade(skip_llm_above=self.skip_llm_above, abstain_below=self.abstain_below)
 
     @property
     def settling(self) -> Settling:
-        """What it settles before a model is asked."""
+        """The rules that decide before a model is asked."""
         return Settling(on_empty=self.on_empty, coverage=self.coverage, cascade=self.cascade)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A request as it is put to a selector."""
+    """A request as a selector gets it."""
 
     request: str
     episodes: tuple[str, ...] = ()
@@ -95,24 +95,24 @@ class Query:
 
     @classmethod
     def of(cls, case: "Case") -> "Query":
-        """What a labelled request asks."""
+        """Return the query of a labelled request."""
         return cls(request=case.request, episodes=case.episodes, context=case.context)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Routed:
-    """Where a request leads.
+    """The route of a request.
 
     Attributes:
         request: The text.
-        ranking: Names of flows, best first, as far as `DEPTH`, or as candidates go where that is further.
-        offered: How many of them, from the first, are candidates under the policy.
-        confidences: P(each candidate is right), None where that is not known.
-        in_scope: P(some flow is right), likewise.
+        ranking: Names of flows, best first, down to `DEPTH` or to the last candidate.
+        offered: Number of candidates, from the first of the ranking.
+        confidences: P(each candidate is right); None if unknown.
+        in_scope: P(some flow is right); None if unknown.
         outcome: Whether a model would be asked.
-        notes: What was degraded on the way.
-        took_s: How long it took, in seconds: its share of the batch that it was recalled in.
-        sized: Whether recall chose how many candidates there are.
+        notes: Degradations.
+        took_s: Its share of the batch's duration, in seconds.
+        sized: Whether recall chose the number of candidates.
         runs: Whether the first candidate is live.
     """
 
@@ -129,7 +129,7 @@ class Routed:
 
     @property
     def first(self) -> str:
-        """The name of the first candidate; empty where there is none."""
+        """The name of the first candidate; empty without one."""
         return self.ranking[0] if self.ranking else ""
 
     @property
@@ -139,12 +139,12 @@ class Routed:
 
     @property
     def confidence(self) -> float | None:
-        """P(the first candidate is right), where that is known."""
+        """P(the first candidate is right); None if unknown."""
         return self.confidences[0] if self.confidences else None
 
     @property
     def known(self) -> Recalled:
-        """What thresholds go by."""
+        """The values that thresholds are compared with."""
         return Recalled(
             candidates=self.offered,
             confidence=self.confidence,
@@ -154,7 +154,7 @@ class Routed:
         )
 
     def outcome_under(self, settling: Settling) -> Outcome:
-        """What would become of it with other thresholds: they change neither ranking nor candidates."""
+        """Return the outcome with other thresholds, which change neither ranking nor candidates."""
         if not self.offered:
             return Outcome.NONE
         reason = settling.reason(self.known)
@@ -170,14 +170,14 @@ async def routes(
     asked: Sequence[Query],
     policy: Policy | None = None,
 ) -> list[Routed]:
-    """The route of each request, in their order. No model is asked.
+    """Return the route of each request, in order. No model is asked.
 
     Args:
-        registry: The live flows; their guards look at the context of each request.
-        memory: Where they are synced to.
-        agent_id: Whose they are there.
+        registry: The live flows; their guards see the context of each request.
+        memory: The memory that they are synced to.
+        agent_id: Their agent in the memory.
         asked: The requests.
-        policy: How the deployment selects; the recommended way where None.
+        policy: How the deployment selects; the recommended options by default.
 
     Raises:
         StoreError: The memory failed.
@@ -186,12 +186,12 @@ async def routes(
     policy = policy or Policy()
     watched = _Watched(memory)
     selector = FlowSelector(_Unasked(), registry, watched, agent_id, **policy.options())
-    groups: defaultdict[bytes, list[int]] = defaultdict(list)  # select_many takes one context for all of a call
+    groups: defaultdict[bytes, list[int]] = defaultdict(list)  # one call of select_many has one context
     for place, each in enumerate(asked):
         groups[plain_bytes(each.context)].append(place)
     found: dict[int, Routed] = {}
-    some = (each[start : start + _AT_ONCE] for each in groups.values() for start in range(0, len(each), _AT_ONCE))
-    for places in some:
+    batches = (group[at : at + _AT_ONCE] for group in groups.values() for at in range(0, len(group), _AT_ONCE))
+    for places in batches:
         requests = [SelectRequest(asked[each].request, episode_summaries=asked[each].episodes) for each in places]
         watched.rankings.clear()
         began = perf_counter()
@@ -208,7 +208,7 @@ async def routes(
 async def led(
     registry: Mapping[str, BaseFlow], asked: Sequence[Query], policy: Policy | None = None, **index: Any
 ) -> list[Routed]:
-    """`routes` over an index that is made of these flows, as `indexed` is told to."""
+    """Return `routes` over a temporary index of these flows; `index` holds the options of `indexed`."""
     async with indexed(registry, **index) as memory:
         return await routes(registry, memory, AGENT, asked, policy)
 
@@ -240,14 +240,14 @@ _OUTCOMES = {Reason.UNASKED: Outcome.ASKED, Reason.NONE: Outcome.NONE}
 
 
 class _Unasked:
-    """Stands where a deployment has a model, so that the selector knows that there is one."""
+    """A model that is never called: with it, the selector decides as a deployment with a model does."""
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
         raise AssertionError(f"no model is asked for a route, and {len(messages)} messages came")
 
 
 class _Watched:
-    """A memory that remembers how each request was ranked, further down than candidates go."""
+    """A memory that records the ranking of each request down to `DEPTH`."""
 
     def __init__(self, memory: "ProceduralMemory") -> None:
         self.capabilities = memory.capabilities
@@ -255,13 +255,13 @@ class _Watched:
         self.rankings: list[tuple[str, ...]] = []
 
     async def recall(self, query: str, *given: Any, focus: str = "", **options: Any) -> RecallResult:
-        """As the memory recalls."""
+        """Recall for one query."""
         return (await self.recall_many([query], *given, focuses=[focus] if focus else (), **options))[0]
 
     async def recall_many(
         self, queries: Sequence[str], agent_id: str, top_k: int | Literal["auto"] = 3, *given: Any, **options: Any
     ) -> list[RecallResult]:
-        """As the memory recalls, looked at as far as `DEPTH`."""
+        """Recall down to `DEPTH`, record the rankings, and return the first `top_k`."""
         deep = top_k if top_k == "auto" else max(top_k, DEPTH)
         found = await self._memory.recall_many(queries, agent_id, deep, *given, **options)
         for result in found:
@@ -276,9 +276,9 @@ T = TypeVar("T")
 
 @dataclass
 class Standing:
-    """Gives routes over one catalogue; its index is opened by the first, and closed with this.
+    """Routes requests over one catalogue, with an index that the first request opens and `close` closes.
 
-    All of it happens in a thread of its own, so that it works where an event loop runs as well.
+    Everything runs in a thread of its own, so that it works inside a running event loop too.
     """
 
     registry: "FlowRegistry"
@@ -290,7 +290,7 @@ class Standing:
     _memory: "ProceduralMemory | None" = None
 
     def route(self, asked: Query) -> Routed:
-        """The route of a request."""
+        """Return the route of a request."""
         return self._run(lambda: self._route(asked))
 
     async def _route(self, asked: Query) -> Routed:
@@ -299,7 +299,7 @@ class Standing:
         return (await routes(self.registry, self._memory, AGENT, [asked], self.policy))[0]
 
     def close(self) -> None:
-        """Close the index; no route is given any more."""
+        """Close the index; `route` must not be called afterwards."""
         self._run(self._stack.aclose)
         self._thread.submit(self._runner.close).result()
         self._thread.shutdown()

@@ -1,4 +1,4 @@
-"""What an evaluation says: measures by group, flow and stage, confusions, misses, choices, what could be saved."""
+"""The results of an evaluation: measures by group, flow and stage, confusions, misses, choices, thresholds."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _ORDER: Final[tuple[StageName, ...]] = ("recall", "transformer", "decider", "cha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageMeasures:
-    """One stage, over all cases that were put to a cascade."""
+    """The counts of one stage over all cases of a cascade."""
 
     name: StageName
     cases: int
@@ -36,7 +36,7 @@ class StageMeasures:
 
     @classmethod
     def of(cls, name: StageName, cases: Sequence[Judged]) -> "StageMeasures":
-        """Of the cases that were put to a cascade."""
+        """Count a stage over the cases of a cascade."""
         records = [
             (record, case.exact)
             for case in cases
@@ -65,34 +65,32 @@ class StageMeasures:
 
     @property
     def accuracy(self) -> float | None:
-        """The share of what it decided that is exactly right; None where it decided nothing."""
+        """The share of its decisions that are exactly right; None where it decided nothing."""
         return self.right / self.decided if self.decided else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
+        """Return plain JSON types."""
         return {**asdict(self), "share": self.share, "accuracy": self.accuracy}
 
 
 DEPTHS = (1, 3, 5)
-"""The places within which right flows are looked for, unless others are named."""
+"""The default depths k of recall at k."""
 _SHOWN = 3
-"""Requests that stand for a confusion."""
-
-
-_TOLD = ("R@1", "R@3", "coverage", "exact")
+"""Requests shown for a confusion."""
+_IN_SUMMARY = ("R@1", "R@3", "coverage", "exact")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowScore:
-    """How the requests of one flow fare.
+    """The measures of one flow.
 
     Attributes:
-        name: The flow.
-        cases: How many cases expect it.
-        recall_at_1: In how many of them, as a share, it stands first; among the first n where n flows are expected.
-        coverage: In how many it is among the candidates.
-        taken_by: Who stands in its place otherwise, with how often, most often first.
-        takes: How many cases that do not expect it have it first.
+        name: The flow's name.
+        cases: Number of cases that expect it.
+        recall_at_1: Share of them with the flow first, or among the first n where n flows are expected.
+        coverage: Share of them with the flow among the candidates.
+        taken_by: The flows found in its place with their counts, the most frequent first.
+        takes: Number of cases that have it first and do not expect it.
     """
 
     name: str
@@ -105,13 +103,13 @@ class FlowScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion:
-    """Two flows, the second of which is found where the first is expected; empty for none.
+    """A pair of flows where the second is found in place of the first.
 
     Attributes:
-        expected: The flow that is right.
-        first: The one that is found in its place.
-        count: In how many cases.
-        requests: Some of them.
+        expected: The right flow; empty where no flow fits.
+        first: The flow found in its place; empty for none.
+        count: Number of cases.
+        requests: Some of their requests.
     """
 
     expected: str
@@ -122,7 +120,7 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """A case whose right flows are not first; `rank` is the place down to which all are found, None beyond ten."""
+    """A case whose right flows are not first; `rank` is the depth that covers all of them, None beyond ten."""
 
     request: str
     expect: tuple[str, ...]
@@ -133,18 +131,18 @@ class Miss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """How a model did on the same cases.
+    """The choices of a model on the same cases.
 
     Attributes:
-        model: Which.
-        exact: In how many cases exactly the expected flows were chosen.
-        failed: In how many a call failed, and recall's first was taken instead.
-        asked: For how many it was asked at all.
-        calls: Calls that got an answer, those to ask again and those of a decision model included.
-        input_tokens: Of all of them.
-        output_tokens: Likewise.
-        tiers: How free the choices were: tier to number of cases.
-        reasons: Why they came out as they did: reason to number of cases.
+        model: The model's name.
+        exact: Number of cases with exactly the expected flows.
+        failed: Number of cases with a failed call, where recall's first was taken.
+        asked: Number of cases that asked the model.
+        calls: Answered calls, with retries and those of a decision model.
+        input_tokens: Input tokens of all calls.
+        output_tokens: Output tokens of all calls.
+        tiers: Number of cases by decision tier.
+        reasons: Number of cases by reason of the decision.
     """
 
     model: str
@@ -159,7 +157,7 @@ class Choices:
 
     @classmethod
     def of(cls, model: str, judged: Sequence[Judged]) -> "Choices":
-        """Counted."""
+        """Count the choices in judged cases."""
         made = [each.chosen.decision for each in judged if each.chosen is not None]
         calls = [sum(stage.calls for stage in each.stages) or each.attempts for each in made]
         usages = [each.usage for each in made if each.usage is not None]
@@ -178,18 +176,18 @@ class Choices:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Framed):
-    """How well a catalogue is found, on labelled requests.
+    """The measures of a catalogue on labelled requests.
 
     Attributes:
-        judged: Each case with what became of it.
-        policy: How was selected.
-        agent_id: Whose flows.
-        embedder: With which embedder.
-        flows: How many flows there are.
-        at: The accuracy that thresholds are to keep.
-        depths: The places within which right flows were looked for.
-        model: The model that chose; empty where none was asked.
-        problems: What is wrong with the file of cases; what was left out for it is in no number.
+        judged: Each case with its route and choice.
+        policy: The options of the selector.
+        agent_id: The agent of the flows.
+        embedder: The embedder's identity.
+        flows: Number of flows.
+        at: The accuracy that thresholds have to keep.
+        depths: The depths k of recall at k.
+        model: The model that chose; empty if none was asked.
+        problems: Problems in the file of cases; excluded entries are in no number.
     """
 
     judged: tuple[Judged, ...]
@@ -204,7 +202,7 @@ class Evaluation(Framed):
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        """All cases, then those of one flow, of several, and follow-ups, as far as there are any, then each tag."""
+        """All cases, then those with one right flow, with several, and follow-ups, then each tag; no empty groups."""
         parts = {
             "all": self.judged,
             "one": [each for each in self.judged if len(each.expect) == 1],
@@ -213,45 +211,46 @@ class Evaluation(Framed):
         }
         for tag in sorted({tag for each in self.judged for tag in each.case.tags}):
             parts[f"tag:{tag}"] = [each for each in self.judged if tag in each.case.tags]
-        kept = {name: part for name, part in parts.items() if part and (name != "one" or len(part) < len(self.judged))}
-        return tuple(group_of(name, part, self.depths) for name, part in kept.items())
+        return tuple(
+            group_of(name, part, self.depths)
+            for name, part in parts.items()
+            if part and (name != "one" or len(part) < len(self.judged))
+        )
 
     @cached_property
     def none(self) -> metrics.Detection:
-        """How well "no flow fits" is told, by a model or under `abstain_below`."""
-        said = ((not each.taken) for each in self.judged)
-        return metrics.Detection.of(zip((not each.expect for each in self.judged), said, strict=True))
+        """Precision and recall of "no flow fits", by a model or under `abstain_below`."""
+        return metrics.Detection.of((not each.expect, not each.taken) for each in self.judged)
 
     @cached_property
     def measures(self) -> Mapping[str, Measure]:
-        """Every number by the name that `--fail-under` takes: those of all cases plain, `group:name` of a group.
+        """Every measure by its name for `--fail-under`; those of a group as `group:name`.
 
-        Beside those of `group_of`: `none-precision`, `none-recall` and `none-F1`; `none-AUROC`: how well P(some
-        flow is right) tells where one is; `AUROC` and `ECE`: how well confidence in the first tells where it is right,
-        and by how much it lies beside the share that is.
+        Added to those of `group_of`: `none-precision`, `none-recall` and `none-F1`; `none-AUROC` of P(some flow is
+        right); `AUROC` and `ECE` (expected calibration error) of the confidence in the first candidate.
         """
-        none, found = self.none, dict(self.groups[0].measures) if self.groups else {}
-        found["none-precision"] = Measure.share(none.right, none.said)
-        found["none-recall"] = Measure.share(none.right, none.cases)
-        found["none-F1"] = Measure(value=none.f1, cases=none.cases)
+        none, measures = self.none, dict(self.groups[0].measures) if self.groups else {}
+        measures["none-precision"] = Measure.share(none.right, none.said)
+        measures["none-recall"] = Measure.share(none.right, none.cases)
+        measures["none-F1"] = Measure(value=none.f1, cases=none.cases)
         scoped = [(each.route.in_scope, bool(each.expect)) for each in self.judged if each.route.in_scope is not None]
-        told = metrics.separation([scope for scope, _ in scoped], [fits for _, fits in scoped])
-        found["none-AUROC"] = Measure(value=told, cases=len(scoped))
+        auroc = metrics.separation([scope for scope, _ in scoped], [fits for _, fits in scoped])
+        measures["none-AUROC"] = Measure(value=auroc, cases=len(scoped))
         sure = [
             (each.route.confidence, each.route.first in each.expect)
             for each in self.judged
             if each.expect and each.route.confidence is not None
         ]
         confidences, right = [each for each, _ in sure], [each for _, each in sure]
-        found["AUROC"] = Measure(value=metrics.separation(confidences, right), cases=len(sure))
-        found["ECE"] = Measure(value=metrics.calibration_error(confidences, right), cases=len(sure))
+        measures["AUROC"] = Measure(value=metrics.separation(confidences, right), cases=len(sure))
+        measures["ECE"] = Measure(value=metrics.calibration_error(confidences, right), cases=len(sure))
         for group in self.groups[1:]:
-            found |= {f"{group.name}:{name}": measure for name, measure in group.measures.items()}
-        return found
+            measures |= {f"{group.name}:{name}": measure for name, measure in group.measures.items()}
+        return measures
 
     @cached_property
     def by_flow(self) -> tuple[FlowScore, ...]:
-        """The flows that cases expect, worst first."""
+        """The expected flows, worst first."""
         of: defaultdict[str, list[Judged]] = defaultdict(list)
         takes: Counter[str] = Counter()
         taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -276,7 +275,7 @@ class Evaluation(Framed):
 
     @cached_property
     def confusions(self) -> tuple[Confusion, ...]:
-        """Who is found in whose place, most often first."""
+        """Pairs of the expected flow and the one found in its place, the most frequent first."""
         pairs: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for expected, first, request in self._mistaken:
             pairs[expected, first].append(request)
@@ -288,7 +287,7 @@ class Evaluation(Framed):
 
     @cached_property
     def _mistaken(self) -> tuple[tuple[str, str, str], ...]:
-        """Expected flow, the one in its place, request."""
+        """The expected flow, the one in its place, and the request of each mistake."""
         found: list[tuple[str, str, str]] = []
         for each in self.judged:
             places = _places(each)
@@ -319,27 +318,27 @@ class Evaluation(Framed):
 
     @cached_property
     def choices(self) -> Choices | None:
-        """What the model chose; None where none was asked."""
+        """The model's choices; None if none was asked."""
         return Choices.of(self.model, self.judged) if any(each.chosen is not None for each in self.judged) else None
 
     @cached_property
     def sweep(self) -> Sweep:
-        """Which thresholds would save how many calls."""
+        """The calls that each threshold would save."""
         return sweep([(each.route, each.expect) for each in self.judged], self.policy, at=self.at)
 
     @property
     def p50_s(self) -> float | None:
-        """How long half of the requests take to be recalled, in seconds, asked together."""
+        """Median time of recall in seconds, in batches."""
         return median(each.route.took_s for each in self.judged) if self.judged else None
 
     @cached_property
     def stages(self) -> list[StageMeasures]:
-        """What each stage of a cascade did, in the order in which they are asked; empty without one."""
+        """The stages of a cascade, in the order in which they are asked; empty without one."""
         cases = [each for each in self.judged if each.chosen is not None and each.chosen.decision.stages]
         return [found for name in _ORDER if (found := StageMeasures.of(name, cases)).asked]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types: times in seconds, None for what is not known."""
+        """Return plain JSON types: times in seconds, None for unknown values."""
         none = self.none
         values = {name: measure.value for name, measure in self.measures.items()}
         return {
@@ -372,20 +371,20 @@ class Evaluation(Framed):
         return [each.row() for each in self.judged], ()
 
     def __str__(self) -> str:
-        """One line: how many cases of how many flows, and the measures that matter most."""
-        told = [
+        """Return one line: the numbers of cases and flows, and the main measures."""
+        measures = [
             f"{name} {each.value:.1%}"
             for name, each in self.measures.items()
-            if name in _TOLD and each.value is not None
+            if name in _IN_SUMMARY and each.value is not None
         ]
-        return ", ".join((self._counts, *told))
+        return ", ".join((self._counts, *measures))
 
     @property
     def _counts(self) -> str:
         return f"{counted(len(self.judged), 'case')}, {counted(self.flows, 'flow')}"
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
+        """Return HTML for a notebook."""
         names = list(self.groups[0].measures) if self.groups else []
         groups = [(each.name, each.cases, *(each.measures[name].value for name in names)) for each in self.groups]
         flows = [(each.name, each.cases, each.recall_at_1, each.coverage, each.takes) for each in self.by_flow]
@@ -401,5 +400,5 @@ class Evaluation(Framed):
 
 
 def _places(each: Judged) -> tuple[str, ...]:
-    """The first place, or as many as there are right flows."""
+    """Return the first n flows of the ranking, for n right flows; at least one."""
     return each.route.ranking[: max(1, len(each.expect))]

@@ -1,4 +1,4 @@
-"""`check`: everything that is wrong with a catalogue at once, in order of harm."""
+"""`check`: all findings of a catalogue, in order of harm."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,14 +37,12 @@ if TYPE_CHECKING:
     from jazz_select.routing.tools.tool import Tool
 
 _SHOWN = 80
-
-
 Placed = tuple[Case, Place]
-"""A case, and where it stands."""
+"""A case and its place."""
 
 
 def read(given: Iterable[Case | str | Path]) -> tuple[list[Placed], list[Finding]]:
-    """The cases that can be read, of files and as they are, and what is wrong with the others."""
+    """Return the valid cases, given directly or in files, and findings for the others."""
     cases: list[Placed] = []
     wrong: list[Finding] = []
     for each in given:
@@ -76,14 +74,7 @@ _FORM = "A case has request: and expect:, the names of the flows that are right,
 def leaks(
     cases: Sequence[Placed], flows: Sequence[BaseFlow], broken: Iterable[str], places: Places
 ) -> Iterator[Finding]:
-    """What is wrong with cases beside these flows.
-
-    Args:
-        cases: The labelled requests.
-        flows: The catalogue.
-        broken: Names of flows that did not load; a case may expect them.
-        places: Where things stand.
-    """
+    """Yield the findings of cases against a catalogue; a case may expect `broken` flows, which did not load."""
     known = {flow.name for flow in flows} | set(broken)
     for case, at in cases:
         for name in dict.fromkeys(case.expect):
@@ -117,7 +108,7 @@ def _named_twice(cases: Sequence[Placed]) -> Iterator[Finding]:
 
 
 def _against_recall(cases: Sequence[Placed], flows: Sequence[BaseFlow], encoder: Encoder) -> Iterator[Finding]:
-    """Labels that recall contradicts so strongly that one of the two is wrong."""
+    """Yield labels that recall contradicts strongly."""
     known = {flow.name for flow in flows}
     asked = [each for each in cases if each[0].expect and not each[0].episodes and known.issuperset(each[0].expect)]
     field = Field.of(flows, encoder) if asked else None
@@ -155,29 +146,25 @@ def _contradicting(cases: Sequence[Placed]) -> Iterator[Finding]:
 
 
 def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    whose = [(flow, number) for flow in flows for number in range(len(flow.examples))]
-    sames = Sames((flow.examples[number] for flow, number in whose), numbers=False)
-    copies = NearCopies(flow.examples[number] for flow, number in whose)
-    for case, stands in cases:
-        if case.episodes:  # what was said before makes it another request
+    owners = [(flow, number) for flow in flows for number in range(len(flow.examples))]
+    sames = Sames((flow.examples[number] for flow, number in owners), numbers=False)
+    copies = NearCopies(flow.examples[number] for flow, number in owners)
+    for case, case_place in cases:
+        if case.episodes:  # earlier messages make it another request
             continue
         leaked, near = sames.of(case.request)[:1], copies.of(case.request)[:1]
         for at in leaked or near:
-            flow, number = whose[at]
-            place = places.of(flow, "examples", number)
-            told = (
-                "is an example"
-                if leaked
-                else f"asks what “{beginning(flow.examples[number], _SHOWN)}” does, an example"
-            )
+            flow, number = owners[at]
+            text, place = flow.examples[number], places.of(flow, "examples", number)
+            relation = "is an example" if leaked else f"asks what “{beginning(text, _SHOWN)}” does, an example"
             yield Finding(
                 code="leaked-case" if leaked else "near-leak",
                 flows=(flow.name,),
-                at=stands if stands.file else place,
-                what=f"“{beginning(case.request, _SHOWN)}” is asked as a case, and {told} of "
+                at=case_place if case_place.file else place,
+                what=f"“{beginning(case.request, _SHOWN)}” is asked as a case, and {relation} of "
                 f"{flow.name}{f' ({place})' if place.line else ''}.",
                 remedy="Take it out of one of the two: what a catalogue was shown measures nothing.",
-                evidence=(Evidence(text=case.request, beside=flow.examples[number], other=flow.name),),
+                evidence=(Evidence(text=case.request, beside=text, other=flow.name),),
             )
 
 
@@ -187,10 +174,10 @@ BY_MEANING = frozenset(
         "contradicted-label",
     }
 )
-"""The kinds for which texts have to be embedded."""
+"""The kinds that need embeddings."""
 
 
-def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one after the other
+def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     source: str | Path | Mapping[str, BaseFlow],
     *,
     tools: "ToolsLike | str | Path | None" = None,
@@ -202,26 +189,26 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     ignore: Iterable[str] = (),
     learned: Path | None = None,
 ) -> Findings:
-    """Find all that is wrong with a catalogue; no index is needed, and nothing is written.
+    """Find the problems of a catalogue. No index is needed, and nothing is written.
 
-    What cannot be loaded is a finding, and the rest is judged all the same.
+    A flow that cannot be loaded is a finding; the others are checked all the same.
 
     Args:
         source: As for `load_flows`, or a registry.
-        tools: The tools that there are, or what `load_tools` reads them from; where None, flows may name any.
-        cases: Labelled requests, or files of them: they must not stand among the examples.
-        embedder: As for `ProceduralMemory.open`; best the deployment's own.
-        language: Likewise.
-        min_examples: How many different examples a flow needs. With 0, for catalogues of bare tools, nothing is
-            required, and a flow is thin beside what the others have.
-        only: The kinds that are looked for, by code; all of `KINDS` where empty.
-        ignore: What is accepted: a code, or a code with the flows, `near-twins:exchange_item,refund_order`. What is
-            accepted and not there is found as `unused-ignore`, unless it names flows of another catalogue alone.
-        learned: What was learned from corrections, as `learn` writes it: the flows are judged with the live version.
+        tools: The tools, or a source for `load_tools`; with None, flows may name any.
+        cases: Labelled requests, or files of them; they must not be examples too.
+        embedder: As for `ProceduralMemory.open`; preferably the deployment's.
+        language: As for `ProceduralMemory.open`.
+        min_examples: Distinct examples that a flow needs. With 0, for catalogues of bare tools, none is required, and
+            a flow is thin compared with the others.
+        only: Codes of the kinds to report; all of `KINDS` by default.
+        ignore: Accepted findings: a code, or a code with flows, such as `near-twins:exchange_item,refund_order`. An
+            entry without a finding is reported as `unused-ignore`, unless it names only flows of other catalogues.
+        learned: The file that `learn` writes; the flows are checked with its live version.
 
     Raises:
-        FlowLoadError: There is no such source.
-        ConfigError: A code is not known, there is no such embedder or language, or what was learned cannot be read.
+        FlowLoadError: The source does not exist.
+        ConfigError: A code, the embedder or the language is unknown, or `learned` cannot be read.
         EmbeddingError: The embedder failed.
     """
     began = perf_counter()
@@ -241,7 +228,7 @@ def check(  # noqa: PLR0913, PLR0914 - what a catalogue is judged with, one afte
     found += safety(flows, places)
     broken = {fault.flow for fault in faults if isinstance(fault, FlowValidationError)}
     found += leaks(placed, flows, broken, places)
-    notes = [*untaught, *([] if tools is not None else _untold(flows))]
+    notes = [*untaught, *([] if tools is not None else _unchecked_tools(flows))]
     whole = [flow for flow in flows if has_definition(flow)]
     found += guards(whole, [case.context for case, _ in placed if case.context], places)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
@@ -282,7 +269,7 @@ def _with_learned(registry: Mapping[str, BaseFlow], learned: Path) -> tuple[Mapp
 
 
 def _toolbox(tools: "ToolsLike | str | Path | None") -> tuple["Mapping[str, Tool] | None", list[Finding]]:
-    """The tools by name; where their source cannot be read, that is a finding, and flows may name any."""
+    """Return the tools by name; None and a finding if their source cannot be read."""
     if tools is None:
         return None, []
     try:
@@ -292,14 +279,14 @@ def _toolbox(tools: "ToolsLike | str | Path | None") -> tuple["Mapping[str, Tool
         return None, [Finding(code="unreadable-file", what=f"The tools cannot be loaded: {error}", remedy=remedy)]
 
 
-def _untold(flows: Sequence[BaseFlow]) -> list[str]:
+def _unchecked_tools(flows: Sequence[BaseFlow]) -> list[str]:
     named = sum(bool(flow.own_tools) for flow in flows)
     which = "1 flow names" if named == 1 else f"{named} flows name"
     return [f"whether the tools that {which} exist was not looked at: pass tools=… (--tools)"] if named else []
 
 
 def _without_echoes(found: Sequence[Finding]) -> list[Finding]:
-    """Each thing once: a flow that did not load for its examples is not thin as well, and so on."""
+    """Drop findings that repeat another one, such as thin examples of a flow that did not load."""
     invalid = {(each.flows, each.at) for each in found if each.code == "invalid-flow"}
     shared = {frozenset(each.flows) for each in found if each.code == "shared-example"}
     texts = {one.text for each in found if each.code == "shared-example" for one in each.evidence}
@@ -316,7 +303,7 @@ def _without_echoes(found: Sequence[Finding]) -> list[Finding]:
 def _sorted_out(
     found: Sequence[Finding], accepted: Sequence[tuple[str, frozenset[str]]], wanted: Collection[str]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """What is shown, and what was accepted; what was accepted in vain is shown as well."""
+    """Return the findings to show and the accepted ones; entries of `ignore` without a finding are shown."""
     shown: list[Finding] = []
     hidden: list[Finding] = []
     used: set[tuple[str, frozenset[str]]] = set()

@@ -1,4 +1,4 @@
-"""What a check finds: kinds in order of harm, one finding of each place in the files of flows, and all together."""
+"""The findings of a check: kinds in order of harm, positions in the files of flows, and the result of a check."""
 
 import ast
 import hashlib
@@ -27,7 +27,7 @@ _INDEX = re.compile(r"\[(\d+)\]$")
 
 
 class Place(NamedTuple):
-    """A file, seen from the working directory, and a line of it; empty and 0 where they are not known."""
+    """A file, relative to the working directory, and a line; empty and 0 if unknown."""
 
     file: str = ""
     line: int = 0
@@ -40,15 +40,15 @@ NOWHERE = Place()
 
 
 class Places:
-    """Looks places up, each file read once. What cannot be read has places without lines."""
+    """Looks up source positions, reading each file once. A file that cannot be read has positions without lines."""
 
     def __init__(self) -> None:
         self._entries, self._definitions = cache(_entries), cache(_definitions)
 
     def of(self, flow: BaseFlow, field: str = "", number: int | None = None) -> Place:
-        """Where a flow is defined; with a field, where that stands; with a number from 0, where that entry of it does.
+        """Return where a flow is defined, or a field of it, or an entry of that field, numbered from 0.
 
-        What cannot be found more closely is at the line of the flow.
+        A field or entry that is not found has the line of the flow.
         """
         origin = flow.origin
         if not origin.file or origin.file.startswith("<"):
@@ -56,7 +56,7 @@ class Places:
         return self.entry(origin.file, origin.entry or origin.line, field, number, data=bool(origin.entry))
 
     def entry(self, file: str, at: int, field: str = "", number: int | None = None, *, data: bool = True) -> Place:
-        """The same of an entry of a data file, from 1, or of what a line of a Python file defines."""
+        """Return the place of an entry of a data file, numbered from 1, or of a definition at a line of Python."""
         line = self._line_of_entry(file, at, field, number) if data else self._line_of(file, at, field, number)
         return Place(relative_path(file), line)
 
@@ -80,7 +80,7 @@ class Places:
         return line
 
     def of_fault(self, fault: FlowError) -> Place:
-        """Where what could not be loaded stands."""
+        """Return the place of a flow that could not be loaded."""
         if isinstance(fault, FlowLoadError):
             return _of_unreadable(fault)
         where = fault.second if isinstance(fault, DuplicateFlowError) else getattr(fault, "place", "")
@@ -94,7 +94,7 @@ class Places:
 
 
 def relative_path(file: str) -> str:
-    """The path from the working directory on, with slashes: never an absolute one."""
+    """Return the path relative to the working directory, with slashes; never an absolute one."""
     try:
         return Path(os.path.relpath(file)).as_posix()
     except ValueError:  # another drive
@@ -117,9 +117,9 @@ def _field(fault: FlowError) -> tuple[str, int | None]:
 
 
 def _entries(file: str) -> list[yaml.Node]:
-    """The flows of a data file."""
+    """Return the YAML nodes of the flows in a data file."""
     try:
-        documents = documents_of(Path(file), suffix=".yaml")  # JSON is YAML as well, as far as flows go
+        documents = documents_of(Path(file), suffix=".yaml")  # the JSON of flows is valid YAML
     except DataFileError:
         return []
     found: list[yaml.Node] = []
@@ -134,7 +134,7 @@ def _entries(file: str) -> list[yaml.Node]:
 
 
 def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
-    """What a file of Python defines, by line."""
+    """Return the classes and calls in a Python file, by line."""
     found: dict[int, list[ast.ClassDef | ast.Call]] = {}
     try:
         tree = ast.parse(read_text(Path(file)))
@@ -147,7 +147,7 @@ def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
 
 
 def _assigned(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
-    """Fields and what they are set to."""
+    """Return the assigned names or keyword arguments with their values."""
     if isinstance(node, ast.Call):
         return [(each.arg, each.value) for each in node.keywords if each.arg]
     plain = [(target, each.value) for each in node.body if isinstance(each, ast.Assign) for target in each.targets]
@@ -156,12 +156,12 @@ def _assigned(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
-    """Something cannot work: it would not load, not run, or two things contradict each other."""
+    """Something does not load or run, or two things contradict each other."""
     WARNING = "warning"
-    """It works, and requests will go astray."""
+    """It works, and some requests will lead to the wrong flow."""
     NOTE = "note"
     """Worth a look."""
 
@@ -173,7 +173,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of finding: how bad it is, and what it is about in a sentence."""
+    """A kind of finding: its severity, and a description in a sentence."""
 
     severity: Severity
     about: str
@@ -240,15 +240,15 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What a finding rests on: a text, whose it is, and what it collides with.
+    """The evidence of a finding: a text, its flow, and the text or flow that it conflicts with.
 
     Attributes:
         text: A request, or another text of a flow.
-        flow: Whose it is; empty for a case.
-        beside: The text that it collides with, where it is one.
-        other: The flow that it lies with, or whose `beside` is.
-        cosine: How near the text lies to the other flow or text, from -1 to 1, in four digits; None: not asked.
-        own_cosine: How near it lies to its own flow without itself.
+        flow: The text's flow; empty for a case.
+        beside: The conflicting text; empty without one.
+        other: The conflicting flow, or the flow of `beside`.
+        cosine: Cosine of the text and the other flow or text, with four digits; None if not computed.
+        own_cosine: Cosine of the text and its own flow without it.
     """
 
     text: str
@@ -261,15 +261,15 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong.
+    """One problem of a catalogue.
 
     Attributes:
         code: Its kind, one of `KINDS`.
-        flows: The names of the flows that it is about.
-        at: Where it is.
-        what: What is wrong, in a sentence.
+        flows: Names of the flows concerned.
+        at: Its place.
+        what: The problem, in a sentence.
         remedy: What to do, in a sentence.
-        evidence: What it rests on, the clearest first.
+        evidence: The evidence, the clearest first.
     """
 
     code: str
@@ -281,29 +281,29 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How bad its kind is."""
+        """The severity of its kind."""
         return KINDS[self.code].severity
 
     @property
     def place(self) -> str:
-        """`file:line`, as terminals make it a link."""
+        """`file:line`, which terminals show as a link."""
         return str(self.at)
 
     @property
     def key(self) -> str:
-        """What to write into `ignore` to accept it: `near-twins:exchange_item,refund_order`."""
+        """The entry of `ignore` that accepts it: `near-twins:exchange_item,refund_order`."""
         return f"{self.code}:{','.join(sorted(self.flows))}" if self.flows else self.code
 
     @property
     def fingerprint(self) -> str:
-        """Stays the same while lines move: of the kind, the flows, and the texts that it rests on."""
-        told = (self.key, *(f"{each.text}\x1f{each.beside}" for each in self.evidence[:1]))
-        told = told if self.flows or self.evidence else (*told, self.at.file, self.what)
-        return hashlib.sha256("\x1e".join(told).encode(errors="surrogatepass")).hexdigest()[:32]
+        """A digest of kind, flows and evidence, which does not change when lines move."""
+        parts = (self.key, *(f"{each.text}\x1f{each.beside}" for each in self.evidence[:1]))
+        parts = parts if self.flows or self.evidence else (*parts, self.at.file, self.what)
+        return hashlib.sha256("\x1e".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types."""
-        told = {
+        """Return plain JSON types."""
+        values = {
             "code": self.code,
             "severity": self.severity,
             "flows": self.flows,
@@ -315,21 +315,21 @@ class Finding:
             "fingerprint": self.fingerprint,
             "evidence": self.evidence,
         }
-        return plain(told)
+        return plain(values)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(Framed):
-    """All that a check found.
+    """The result of a check.
 
     Attributes:
-        found: What is wrong, in order of harm.
-        accepted: What is wrong too and was accepted (`ignore`).
-        flows: How many flows were judged.
-        cases: How many labelled requests they were compared with.
-        embedder: What told how near texts lie; empty where nothing was embedded.
-        notes: What was not looked at, and why.
-        took_s: In seconds.
+        found: The findings, in order of harm.
+        accepted: Findings that `ignore` accepts.
+        flows: Number of flows.
+        cases: Number of labelled requests.
+        embedder: The embedder's identity; empty if nothing was embedded.
+        notes: Checks that were skipped, and why.
+        took_s: Duration in seconds.
     """
 
     found: tuple[Finding, ...] = ()
@@ -341,17 +341,17 @@ class Findings(Framed):
     took_s: float = field(default=0.0, compare=False)
 
     def at_least(self, severity: Severity | str) -> tuple[Finding, ...]:
-        """Those that are as bad, or worse."""
+        """Return the findings of this severity or a worse one."""
         rank = Severity(severity).rank
         return tuple(each for each in self.found if each.severity.rank <= rank)
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """How many there are of each severity."""
+        """Number of findings by severity."""
         return {each.value: sum(one.severity is each for one in self.found) for each in Severity}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; times in seconds."""
+        """Return plain JSON types; times in seconds."""
         return {
             "flows": self.flows,
             "cases": self.cases,
@@ -369,12 +369,11 @@ class Findings(Framed):
         return rows, columns
 
     def __str__(self) -> str:
-        """One line: how many there are of each severity."""
-        told = ", ".join(counted(count, name) for name, count in self.counts.items() if count)
-        return f"{told or 'nothing'} in {counted(self.flows, 'flow')}"
+        """Return one line with the counts by severity."""
+        counts = ", ".join(counted(count, name) for name, count in self.counts.items() if count)
+        return f"{counts or 'nothing'} in {counted(self.flows, 'flow')}"
 
 
 def worst_first(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The worst kinds first, those of one kind by place, each once."""
-    unlike = dict.fromkeys(found)
-    return tuple(sorted(unlike, key=lambda each: (_ORDER[each.code], each.at, each.flows)))
+    """Return the distinct findings, the worst kinds first, those of one kind by place."""
+    return tuple(sorted(dict.fromkeys(found), key=lambda each: (_ORDER[each.code], each.at, each.flows)))

@@ -220,7 +220,7 @@ def _misplaced(asked: Neighbours, twins: set[frozenset[int]], places: Places) ->
 
 
 def _lead(asked: Neighbours, example: int, other: int) -> float:
-    """Return the lead of another flow over an example's own flow: cosine of the nearest text plus cosine of the mean."""
+    """Return the lead of another flow over the own one: cosine of the nearest text plus cosine of the mean."""
     cosines, own = asked.texts @ asked.texts[example], int(asked.whose[example])
     cosines[example] = -1.0
     theirs, mine = (cosines[asked.whose == flow].max() + asked.cosines[example, flow] for flow in (other, own))
