@@ -236,7 +236,8 @@ class _Comparison:
         more = _more(own)
         found = [SURELY]
         for name in dict.fromkeys((*ours, *theirs, *given, *needed)):
-            part = ours.get(name, more)
+            undeclared = True if more is False and name in given else more  # required, so it is there
+            part = ours.get(name, undeclared)
             if part is False:
                 if name in needed:
                     return NEVER
@@ -281,11 +282,11 @@ def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, f
         ends = (place for place in range(len(prefix(schema)) + 1) if item_at(schema, place) is False)
         high = min(high, next(ends, math.inf))
     if kind == "object":
-        properties = mapping(schema.get("properties"))
-        low = max(low, len(names(schema.get("required"))))
+        properties, needed = mapping(schema.get("properties")), names(schema.get("required"))
+        low = max(low, len(needed))
         closed = _more(schema) is False if at_word else _allowed(schema, None, {}) is False
         if closed:
-            high = min(high, sum(part is not False for part in properties.values()))
+            high = min(high, len({*needed, *(name for name, part in properties.items() if part is not False)}))
     return low, high
 
 

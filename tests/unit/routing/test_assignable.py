@@ -101,7 +101,49 @@ CASES: dict[str, tuple[Any, Any, float]] = {
     "a reference to itself": ({"$ref": "#"}, INT, PERHAPS),
     "unknown keywords": ({"type": "integer", "x-unit": "g"}, {"type": "integer", "whatever": []}, SURELY),
     "no schema": (5, "x", PERHAPS),
+    "a required property that nothing else is said of": (MAYBE | {"required": ["b"]}, SUB, PERHAPS),
+    "one that a condition requires": (MAYBE | {"if": {"required": ["a"]}, "then": {"required": ["b"]}}, SUB, PERHAPS),
+    "one that a condition forbids besides": (
+        MAYBE | {"additionalProperties": False, "required": ["b"]},
+        {"type": "object", "properties": {"b": S}, "required": ["b"]},
+        NEVER,
+    ),
+    "others of a type that does not fit": (MAYBE | {"additionalProperties": INT}, SUB, NEVER),
+    "others of a type that fits": (MAYBE | {"additionalProperties": S}, SUB, PERHAPS),
+    "a false one beside one that fails": (
+        {"type": "object", "properties": {"a": False, "b": INT}, "required": ["b"]},
+        {"type": "object", "properties": {"a": S, "b": S}, "required": ["b"]},
+        NEVER,
+    ),
+    "the same words about references that mean another thing": (
+        {"$defs": {"n": INT}, "type": "integer", "not": {"$ref": "#/$defs/n"}},
+        {"$defs": {"n": S}, "type": "integer", "not": {"$ref": "#/$defs/n"}},
+        PERHAPS,
+    ),
+    "unevaluated properties": (
+        {**BASE, "unevaluatedProperties": False},
+        {"type": "object", "properties": {"a": {"type": ["integer", "null"]}}, "unevaluatedProperties": False},
+        PERHAPS,
+    ),
+    "an item that fails behind one that fits": (
+        {"type": "array", "prefixItems": [INT, S], "minItems": 2},
+        {"type": "array", "prefixItems": [INT, INT], "minItems": 2},
+        NEVER,
+    ),
 }
+
+
+def nested(leaf: Any, levels: int, *, in_objects: bool) -> Any:
+    for _ in range(levels):
+        leaf = {"type": "object", "properties": {"a": leaf}, "required": ["a"]} if in_objects else array(leaf)
+    return leaf
+
+
+@pytest.mark.parametrize("in_objects", [True, False], ids=["objects", "arrays"])
+def test_what_is_nested_too_deep_is_not_looked_at(in_objects: bool) -> None:
+    deep = (nested(INT, 100, in_objects=in_objects), nested(N, 100, in_objects=in_objects))
+    assert assignable(*deep) == PERHAPS
+    assert assignable(nested(INT, 10, in_objects=in_objects), nested(N, 10, in_objects=in_objects)) == SURELY
 
 
 @pytest.mark.spec("000.9")
@@ -120,6 +162,15 @@ def test_assignable(there: Any, wanted: Any, score: float) -> None:
         ({"type": "object", "properties": {"a": False}, "required": ["a"]}, False),
         ({"type": "object", "properties": {"a": False}, "required": ["a"], "enum": [{"a": 1}]}, False),
         ({"properties": {"a": {"$ref": "#"}}, "required": ["a"], "type": "object"}, False),
+        ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, False),
+        ({"type": "array", "items": {"$ref": "#"}}, True),
+        ({"type": "array", "prefixItems": [S, False], "minItems": 1}, True),
+        ({"type": "array", "prefixItems": [S, False], "minItems": 2}, False),
+        ({"type": "array", "prefixItems": [False, S], "minItems": 2}, False),
+        ({"type": "array", "prefixItems": [S], "items": False, "minItems": 2}, False),
+        ({"type": "array", "prefixItems": [S], "items": False, "minItems": 1}, True),
+        ({"type": "array", "items": S, "minItems": 5}, True),
+        ({"type": "object", "properties": {"a": False}, "required": ["a"], "enum": [[1]]}, False),
     ],
     ids=str,
 )
