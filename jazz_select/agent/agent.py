@@ -1,4 +1,4 @@
-"""An agent: a message comes in, guards look at it, flows are found and run, and an answer leaves."""
+"""The agent: a message passes the guards, its flows are selected and run, and an answer is returned."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -69,7 +69,7 @@ _TOPOLOGY: Final = Topology((PRE_CHECK, _SELECT, _RUN, _CONVERSE, _ANSWER, FINIS
 
 
 class Agent:
-    """Answers messages with flows and their tools. It keeps nothing between turns: the conversation is a value.
+    """Answers messages with flows and their tools. It is stateless: the conversation is a value.
 
     Attributes:
         selector: Finds its flows.
@@ -94,48 +94,44 @@ class Agent:
         texts: Mapping[str, Any] | None = None,
         handover_after: int | None = None,
     ) -> None:
-        """Put an agent together.
+        """Create an agent.
 
         Args:
-            selector: Finds flows, with a model of its own or without one.
-            tools: What is connected: tools, functions, of each of which a tool is made (`tool_from_function`), or what
-                `load_tools` returns. Every tool that a flow cannot do without has to be among them; with none at all,
-                flows are the caller's to run.
-            model: Goes on where flows are open, chooses between tools, finds facts in what the user says, and puts
-                answers into a schema; as `FlowSelector` takes it. Without one, all of that is the caller's.
-            guards: Checked first, in this order, without a model; whatever tag one answers with ends the turn. What
-                one changes in message, context or conversation is all that anything after it sees, and that is kept.
-            decision_callback: Who chooses between tools at guided steps, instead of the model: an object with a
-                `decide`, or a function that does what it does.
-            facts: What holds in every conversation and models are told of, such as
-                `{"today": lambda: date.today().isoformat(), "company": "Fjord", "support": "help@fjord.example"}`;
-                a function is called in each turn. `support` is whom users are told of where a flow cannot be done.
-            prompt: Who the model is told to be, which tools it gets where no flow fits, whether prompts only grow, and
-                the schema of answers.
-            calls: How models call tools: how often in a chain, who hears of a call, how long a model may take, and how
-                sure a decision model has to be.
-            approval: Which calls the user is asked to confirm: of tools that destroy something, "always", or "never";
-                or an `Approval`, with a hook that is asked about each call, or with a store of claims.
-            min_confidence: How sure recall has to be, where no chat model chose, that some flow is meant, and that it
-                is this one, for it to be run; `math.inf` for never. 0, for tests, runs the nearest flow whatever is
-                said, but for what may change something and is denied, supposed, only asked about, or told of as done.
-            timeout_s: The most that a whole turn may take, whatever it waits for: models, tools, guards, hooks, recall.
-                Then it ends with what was done until then, and says so; None for no limit.
-            tracing: Who hears of spans, and what the agent is called in them.
-            decider: A decision model, as `as_decision_model` takes it, that is asked before the model where that
-                chooses between tools, and where the lists of words leave open whether a message answers a yes/no
-                question or approves a call. Where it fails, or is not sure, it goes on as without it, with a note.
-            texts: Sentences that the agent says by itself, in the place of its own: by key, such as
-                `{"done": "{title}: all done!"}`, or by language and key; a language of your own comes whole. The keys
-                are in `jazz_select/texts.toml`. A turn is answered in the user's language where that is one of these,
-                else in English.
-            handover_after: After how many questions in a row that led nowhere a turn ends as `handed_over`, as it does
-                then where a flow fails; by a flow that says `handover=True`, if there is one. None for never.
+            selector: Selects flows, with or without a model of its own.
+            tools: The connected tools: `Tool`s, functions (see `tool_from_function`), or the result of `load_tools`.
+                They include every tool that a flow requires. Without any tools, the caller runs the flows.
+            model: Continues open flows, chooses between tools, reads facts from messages, and formats answers; as for
+                `FlowSelector`. Without one, all of that is left to the caller.
+            guards: Run first, in this order, without a model. A guard that answers with a tag ends the turn. Its
+                changes to message, context or conversation are what all later stages see, and they are kept.
+            decision_callback: Chooses between tools at guided steps in place of the model: a function, or an object
+                with a method `decide`.
+            facts: Facts that hold in every conversation, shown to models, such as
+                `{"today": lambda: date.today().isoformat(), "company": "Fjord", "support": "help@fjord.example"}`.
+                A function is called in each turn. Users are referred to `support` if a flow cannot be done.
+            prompt: The system text, the tools where no flow fits, append-only prompts, and the schema of answers.
+            calls: How models call tools: limits of a chain, hooks, timeouts, and the threshold of a decision model.
+            approval: Which calls the user has to confirm: those of "destructive" tools, "always" or "never"; or an
+                `Approval` with a hook or a store of claims.
+            min_confidence: Without a choice by a chat model, the lowest P(some flow is meant) and P(it is this one)
+                at which a flow runs; `math.inf` for never. 0, for tests, runs the nearest flow, except one that may
+                change something where the message denies, supposes, asks about or reports it.
+            timeout_s: The longest that a turn may take in all. It then ends with what is done, and says so. None for
+                no limit.
+            tracing: The hooks for spans, and the agent's name in them.
+            decider: A decision model (see `as_decision_model`) that is asked before the model between tools, and where
+                the phrase table does not decide whether a message answers a yes/no question or approves a call. If it
+                fails or is unsure, the turn continues without it, with a note.
+            texts: Replacements of the agent's own sentences: by key, such as `{"done": "{title}: all done!"}`, or by
+                language and key; a new language has to be complete. The keys are in `jazz_select/texts.toml`. A turn
+                is answered in the user's language if it is one of these, else in English.
+            handover_after: Number of questions in a row without progress after which a turn ends as `handed_over`, by
+                a flow with `handover=True` if there is one. Failed flows are then handed over as well. None for never.
 
         Raises:
-            ConfigError: An argument cannot work.
-            UnconnectedToolsError: A flow names a tool that is not connected, which is not among its `optional_tools`,
-                and is not `manual`.
+            ConfigError: An argument is invalid.
+            UnconnectedToolsError: A flow that is not `manual` names a tool that is neither connected nor among its
+                `optional_tools`.
             DuplicateToolError: Two tools have one name.
         """
         self.name = tracing.name
@@ -224,7 +220,7 @@ class Agent:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections of models that were given as strings; the selector is closed by whoever made it."""
+        """Close the connections of models that were given as strings. The selector is not closed."""
         if self._own is not None:
             await self._own.aclose()
         if self._own_decider is not None:
@@ -232,20 +228,19 @@ class Agent:
 
     @property
     def tools(self) -> Toolbox:
-        """What is connected, by name."""
+        """The connected tools, by name."""
         return self._tools
 
     def with_claims(self, claims: ClaimStore) -> Self:
-        """This agent, which claims calls there where it has no store of its own."""
+        """Return this agent with a store of claims, unless it has one."""
         if self._approval.claims is None:
             self._approval.claims = self._executor.claims = claims
         return self
 
     async def verdict(self, call: ToolCall) -> Verdict:
-        """What this agent says of a call that somebody else wants made, such as a client over MCP.
+        """Return the verdict on a call from outside a turn, such as one by an MCP client.
 
-        Its guards see the call as a message, with the tool and the arguments as the context; then its hook decides, or
-        its policy.
+        The guards see the call as a message, with tool and arguments as context. Then the hook or the policy decides.
         """
         if self._guards:
             context = {**call.arguments, "tool": call.tool}
@@ -259,11 +254,11 @@ class Agent:
 
     @property
     def unconnected(self) -> dict[str, tuple[str, ...]]:
-        """Flow to the tools that it names and nobody connected, as far as there are any: what cannot be done here."""
+        """Return the flows that cannot be done here, each with its tools that are not connected."""
         return unconnected(self.selector.flow_registry.values(), self._tools)
 
     def mermaid(self) -> str:
-        """A turn as a mermaid flowchart."""
+        """Return the stages of a turn as a mermaid flowchart."""
         return mermaid(_TOPOLOGY)
 
     async def turn(  # noqa: PLR0913 - options with a name
@@ -281,24 +276,22 @@ class Agent:
         """Answer one message.
 
         Args:
-            message: What the user says.
-            history: What was before: the last result's `conversation`, or messages.
-            context: What is known beside, in this turn: guards and tools see it, models what tools return of it.
-                It is not kept: send it with each turn. None counts as not known.
-            facts: What holds in this conversation, over the agent's own `facts`, such as who is signed in: models are
-                told of it, tools are not. It is not kept either.
-            schema: What the answer is to have, instead of the agent's own.
-            conversation_id: What a new conversation is to be known by, and no other one of this agent; by default a
-                new id. It is kept in it.
-            timeout_s: The most that this turn may take; None for no limit. By default what the agent was given.
-            on_event: Hears of what happens, as `stream` gives it.
+            message: The user's message.
+            history: The last result's `conversation`, or messages.
+            context: Data of this turn for guards and tools; models see only what tools return of it. It is not kept,
+                so pass it with each turn. A value of None counts as unknown.
+            facts: Facts of this conversation beside the agent's own, such as who is signed in. Models see them, tools
+                do not. They are not kept either.
+            schema: The schema of the answer, in place of the agent's own.
+            conversation_id: A unique id for a new conversation; by default a random one. The conversation keeps it.
+            timeout_s: The longest that this turn may take; None for no limit. By default the agent's own limit.
+            on_event: Called with each event of `stream`.
 
         Returns:
-            What to say and what to go on with. What fails on the way, or that the time ran out, is in it as data.
+            The text to say and the conversation to pass next. Failures and timeouts are data in it.
 
         Raises:
-            ConfigError: An argument is of the wrong kind, the schema cannot be used, or the conversation has another
-                id; nothing was done.
+            ConfigError: An argument or the schema is invalid, or the conversation has another id; nothing was done.
             CancelledError: The caller was cancelled.
         """
         known = checked_input(message, context)
@@ -345,7 +338,7 @@ class Agent:
         return result
 
     def _in_words(self, on_event: OnEvent | None) -> OnEvent | None:
-        """Who listens, told of each call in words for the user, too."""
+        """Return the listener, with a text for the user added to each call."""
 
         async def hear(event: Event) -> None:
             if isinstance(event, ToolCalled) and event.call.tool in self._tools:
@@ -355,19 +348,19 @@ class Agent:
         return hear if on_event is not None else None
 
     turn_sync = in_own_loop(turn, lambda agent: agent.own_loop)
-    """`turn`, without async: in a loop that the agent keeps, and that ends with it."""
+    """`turn` for synchronous code, in an event loop that the agent owns."""
     stream = in_events(turn, "stream")
-    """What `turn` does, event by event; the last one, `Finished`, holds the `TurnResult`.
+    """`turn` as a stream of events; the last one, `Finished`, holds the `TurnResult`.
 
-    `FlowChosen` says which flow runs, `ToolCalled` and `ToolReturned` what is called and what came of it, `OutputText`
-    and `ChainText` what a model says, piece by piece or as a whole. What to tell the user is the result's `text`.
+    `FlowChosen` names the flow that runs, `ToolCalled` and `ToolReturned` are calls and their outcomes, `OutputText`
+    and `ChainText` are texts of a model in pieces or whole. The text for the user is the result's `text`.
 
-    Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the turn is cancelled. Arguments and
-    errors are those of `turn`.
+    To stop early, close the generator (`contextlib.aclosing`): the turn is cancelled. Arguments and errors are those of
+    `turn`.
     """
 
     async def _passed(self, node: str, value: Any) -> NodeExit[Any]:
-        """Pass one node: the edges see to it that each stage is given what the one before it gave."""
+        """Run one node of the graph; its edges give each stage the output of the one before."""
         stages: Mapping[str, Callable[[Any], Awaitable[NodeExit[Any]]]] = {
             PRE_CHECK: self._checked,
             _SELECT: self._selected,
@@ -382,7 +375,7 @@ class Agent:
         return left
 
     async def _checked(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnOutcome]:
-        """The guards, without a model."""
+        """Run the guards."""
         if not self._guards:
             return NodeExit(request, CONTINUE)
         state = TurnInput(message=request.message, conversation=request.conversation, context=request.context)
@@ -397,7 +390,7 @@ class Agent:
         return NodeExit(cut_short(TurnOutcome.blocked(request, text=text, reason=reason), self._titles), "blocked")
 
     async def _selected(self, given: TurnRequest | TurnWork) -> NodeExit[SelectedFlows | TurnWork]:
-        """Which flows the message is for; once more, where a model at work on one hands it back."""
+        """Select flows for the message, or for a part that a model at work on a flow handed back."""
         selecting = self._selecting
         selected = await (selecting.handed_back(given) if isinstance(given, TurnWork) else selecting.select(given))
         spent = spent_budget()
@@ -407,21 +400,21 @@ class Agent:
         return NodeExit(TurnWork.of(selected) if selected.way == "ask" else selected, selected.way)
 
     async def _ran(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
-        """The flows, one after the other."""
+        """Run the flows, one after the other."""
         work = await self._running.run(selected)
         return NodeExit(work, "back" if work.handed_back else "")
 
     async def _conversed(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
-        """A model without a flow, or nobody."""
+        """Answer without a flow, by the model if there is one."""
         return NodeExit(await self._running.converse(selected))
 
     async def _answered(self, work: TurnWork) -> NodeExit[TurnOutcome]:
-        """What is told."""
+        """Compose the answer."""
         return NodeExit(await self._answers.give(await self._running.handed_over(work)))
 
 
 async def _prepared(schema: SchemaLike) -> OutputSchema:
-    """A schema for one turn."""
+    """Prepare a schema for one turn."""
     try:
         return await run_within_budget(output_schema(schema), what="its schema")
     except TimeoutError as error:

@@ -1,4 +1,4 @@
-"""The options of an agent that belong together: approvals, prompts, calls of tools, and tracing."""
+"""Options of an agent by subject: approval, prompts, tool calls and tracing."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,24 +15,23 @@ from jazz_select.routing.tools.showing import OpenTools
 from jazz_select.telemetry import Redact, TraceHook
 
 Narrowing = Literal["fresh", "growing"]
-"""How what was narrowed is put to models: each time afresh, or behind what was shown before in the conversation."""
+"""How prompts show what was narrowed: anew each time, or appended to what the conversation showed before."""
 Facts = Mapping[str, object | Callable[[], object]]
-"""What holds in every conversation, by name; a function, async or plain, is called in each turn."""
+"""Facts by name; a function, async or plain, is called in each turn."""
 
 
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """Which calls of tools somebody is asked about first, and where those that destroy something are claimed.
+    """Which calls need approval, and where destructive calls are claimed.
 
     Attributes:
-        policy: Which calls the user is asked to confirm, where there is no `approve`: of tools that destroy something,
-            "always", or "never". A turn that asks ends as `confirming`.
-        approve: Asked before each call of a tool, whoever chose it and whatever the policy: `Allow()`, `Deny(reason)`,
-            or `Ask(reason)` for the user's yes.
-        claims: Where calls that destroy something are claimed before they are made, such as `SqliteClaims(path)`: then
-            of two processes that go on with one conversation, one makes a call, and the other hears what became of it.
-            Without it nobody keeps them apart.
+        policy: Which calls the user has to confirm if there is no `approve`: "destructive", "always" or "never". A
+            turn that asks ends as `confirming`.
+        approve: A hook that decides before each call of a tool, in place of the policy: `Allow()`, `Deny(reason)`, or
+            `Ask(reason)` to ask the user.
+        claims: A store that destructive calls are claimed in, such as `SqliteClaims(path)`. Of two processes with one
+            conversation, one then makes a call, and the other gets its outcome. Without it both may make the call.
     """
 
     policy: ApprovalPolicy = "destructive"
@@ -43,15 +42,15 @@ class Approval:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptOptions:
-    """What an agent's models are told, which tools they see, and what answers look like.
+    """What an agent's models see, and the form of answers.
 
     Attributes:
-        system: Who the model is told to be; what it has to do follows.
-        open_tools: Which tools the model gets where no flow fits: those that change nothing ("read"), "all", or "none".
-        narrowing: How what was narrowed is put to models. "fresh": each prompt holds what it needs and no more.
-            "growing": within a conversation prompts only grow, at their end, so that providers can serve their
-            beginnings from a cache; they are longer. What may be chosen and called is the same.
-        schema: A JSON Schema or a pydantic class that answers are to have.
+        system: The role of the model; its instructions follow.
+        open_tools: Tools of the model where no flow fits: those that change nothing ("read"), "all", or "none".
+        narrowing: How prompts show what was narrowed. "fresh": each prompt holds only what it needs. "growing":
+            prompts of a conversation are append-only, so that providers can cache their prefix; they are longer. Both
+            offer the same flows and tools.
+        schema: JSON Schema or pydantic class of the answers.
     """
 
     system: str = SYSTEM
@@ -66,12 +65,12 @@ class CallOptions:
     """How an agent's models call tools.
 
     Attributes:
-        chain_limit: How often the model may be asked in one chain of tool calls.
-        before_call: Asked before each call that a model makes; may say no.
-        after_call: Told after each call that a model makes.
-        open_router: Who chooses among all tools where nothing narrows them.
-        model_timeout_s: The most that one call of the model may take, retries included; None for no limit.
-        decider_above: How likely a decision model has to say that its answer is, for that to count.
+        chain_limit: Most calls of the model in one chain of tool calls.
+        before_call: Hook before each call that a model makes; it may refuse the call.
+        after_call: Hook after each call that a model makes.
+        open_router: Chooses among all tools if nothing narrows them.
+        model_timeout_s: The longest that one call of the model may take, retries included; None for no limit.
+        decider_above: Lowest confidence at which an answer of a decision model counts.
     """
 
     chain_limit: int = 8
@@ -84,12 +83,12 @@ class CallOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceOptions:
-    """Who hears of an agent's spans.
+    """Tracing of an agent.
 
     Attributes:
-        name: What the agent is called in them.
-        hooks: Who hears of them, beside the log.
-        redact: Applied to what is said in each span, before anyone gets it.
+        name: The agent's name in spans.
+        hooks: Receivers of spans beside the log.
+        redact: Applied to the content of each span before any receiver gets it.
     """
 
     name: str = "agent"

@@ -1,4 +1,4 @@
-"""The gate before what cannot be undone: which flows wait there, and which calls, until the user says yes."""
+"""The gate for destructive work: which flows and calls wait for the user's yes."""
 
 import logging
 from collections import Counter
@@ -39,8 +39,8 @@ class Hold:
     """Why a flow waits for a yes.
 
     Attributes:
-        problem: In words.
-        changed: The steps to come, where they are not those of when the flow was begun.
+        problem: The reason, in words.
+        changed: The remaining steps, if they differ from those at the flow's start.
     """
 
     problem: str
@@ -48,15 +48,14 @@ class Hold:
 
 
 class DestructionGate:
-    """Decides when a flow that destroys something may run, and what is kept of one in which something was destroyed.
+    """Decides when a destructive flow may run, and what is kept of a flow that stopped after a change.
 
-    A flow destroys something where its chain, or that of a part, may run a tool that is `destructive`; where that
-    cannot be told, it does. Such a flow is held, and the user asked for a yes, where its steps are not those of when it
-    was begun, since its author changed them meanwhile (`held_by_change`). A tool that failed in it, and may have been
-    done all the same, is asked about when its turn comes (`TurnApproval`).
+    A flow is destructive if its chain, or that of a part, may run a `destructive` tool, or cannot be read. It is held
+    for the user's yes if its author changed its steps after it was begun (`held_by_change`). A destructive tool that
+    failed, and may have had its effect, needs approval before it runs again (`TurnApproval`).
 
-    A flow that ends before it is done, after something was changed in it, is kept (`kept`): asked for again, it goes on
-    where it stood and does not do that twice.
+    A flow that stops after it changed something is kept (`kept`): the next request for it resumes where it stopped, and
+    repeats nothing.
     """
 
     def __init__(self, tools: Mapping[str, Tool]) -> None:
@@ -64,14 +63,14 @@ class DestructionGate:
         self._tools = tools
 
     def chained(self, flow: BaseFlow) -> Iterator[Tool]:
-        """The connected tools that its chain and those of its parts may run, in their order."""
+        """Yield the connected tools that the chains of a flow and its parts may run, in order."""
         for step in chain_of(flow):
             yield from (self._tools[name] for name in self._runnable(step) if name in self._tools)
         for part in flow.subflows:
             yield from self.chained(part)
 
     def _runnable(self, step: Step) -> list[str]:
-        """The tools that a step may run: of a decision point, what it falls back to as well."""
+        """Return the tools that a step may run, with the fallback of a decision point."""
         if isinstance(step, str):
             return [step]
         if not isinstance(step, GuidedDecisionPoint):
@@ -80,21 +79,21 @@ class DestructionGate:
         return [*step.candidate_tools, *([fallback] if fallback and fallback not in step.candidate_tools else [])]
 
     def destroys(self, flow: BaseFlow | None) -> bool:
-        """Whether a tool of this flow destroys something."""
+        """Whether a flow is destructive."""
         try:
             return flow is not None and any(tool.destructive for tool in self.chained(flow))
         except FlowError:
             return True
 
     def may_write(self, flow: BaseFlow | None) -> bool:
-        """Whether a tool of this flow may change something: one that is not known to read only."""
+        """Whether a flow may change something: whether any of its tools is not read-only."""
         try:
             return flow is not None and not all(tool.reads for tool in self.chained(flow))
         except FlowError:
             return True
 
     def held_by_change(self, waiting: OpenFlow, flow: BaseFlow) -> Hold | None:
-        """Why it is held, where its steps have changed since some of them were done, and it destroys something."""
+        """Return why a destructive flow is held whose steps changed after some were done, or None."""
         if not (waiting.is_final or self.destroys(flow)):
             return None
         changed = tuple(_changed(waiting, flow, "0"))
@@ -103,7 +102,7 @@ class DestructionGate:
         return Hold(problem="its steps have changed since it was begun", changed=changed)
 
     def agreed(self, waiting: OpenFlow) -> OpenFlow:
-        """A flow that was held, once the user says yes to what was asked."""
+        """Return a held flow after the user's yes."""
         if waiting.anew:
             return waiting.model_copy(update={"parts": {}, "anew": False, "asks": (), "status": "queued"})
         begins = {} if waiting.parts or waiting.asks else {"status": "queued"}
@@ -112,7 +111,7 @@ class DestructionGate:
     def kept(
         self, ended: OpenFlow, run: FlowRun | None = None, approval: "TurnApproval | None" = None
     ) -> tuple[OpenFlow, ...]:
-        """What is kept of a flow that ended before it was done: itself, where something was changed in it."""
+        """Return the flow to keep if it stopped after it changed something, or nothing."""
         called = (self._tools.get(each.tool) for each in ended.ran if not each.failed)
         if not (ended.is_final or any(tool is not None and not tool.reads for tool in called)):
             return ()
@@ -122,9 +121,9 @@ class DestructionGate:
         return (ended.model_copy(update={"status": "failed", **doubt}),)
 
     def _doubt(self, ended: OpenFlow, run: FlowRun) -> tuple[str, ...]:
-        """The tools that destroy something, were called and failed: whether they were done, nobody knows.
+        """Return the destructive tools that were called and failed: they may have had their effect.
 
-        What was in doubt before stays so until that tool has run: a run may end before its turn comes.
+        A tool stays in doubt until it has run, since a run may end before it.
         """
         since = {record.tool for record in run.steps if record.status == "ok"}
         failed = [record for record in run.steps if record.status == "failed" and record.attempts]
@@ -132,14 +131,14 @@ class DestructionGate:
         return tuple(dict.fromkeys((*(name for name in ended.doubt if name not in since), *names)))
 
     def _unheard(self, flow: str, run: FlowRun, approval: "TurnApproval") -> dict[str, str]:
-        """The ids of the calls that nobody heard the end of and that may be made twice, by their places."""
+        """Return the ids of idempotent calls with an unknown outcome, by their places."""
         gone = [(part.path, record.tool) for part in run.all for record in part.records if record.unknown]
         found = (approval.passed.get((flow, *each)) for each in gone if self._tools[each[1]].idempotent)
         return dict(each for each in found if each is not None)
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
-    """The steps to come of each part that has begun and has others to come than it had."""
+    """Yield the remaining steps of each begun part whose steps changed."""
     part = waiting.parts.get(path)
     if part is not None and part.done:
         left = [name for name, _ in steps_left(chain_of(flow), part.done)]
@@ -150,7 +149,7 @@ def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
 
 
 class AgentApproval:
-    """What an agent asks for: by its hook where it has one, else by its policy."""
+    """The approval of an agent: its hook, or else its policy."""
 
     def __init__(self, given: Approval) -> None:
         self._policy: ApprovalPolicy = given.policy
@@ -159,14 +158,14 @@ class AgentApproval:
 
     @property
     def asks_to_begin(self) -> bool:
-        """Whether the user is asked before a flow is begun that may change something and that nobody has chosen.
+        """Whether the user confirms a flow that may change something before it begins, if no model chose it.
 
-        Not where nothing is asked, nor where each call is.
+        False if no call needs approval, or if each one does.
         """
         return self._hook is not None or (self._asks[True] and not self._asks[False])
 
     async def withdraw(self, pending: PendingCall) -> Before:
-        """See that a call that was called off is made by no other process; what became of it where one has begun it."""
+        """Claim a cancelled call, so that no other process makes it; return what became of it if one began it."""
         if self.claims is None or not pending.destructive:
             return ""
         call = ToolCall(
@@ -180,18 +179,18 @@ class AgentApproval:
         return await withdrawn(self.claims, call)
 
     def turn(self, key: str, granted: PendingCall | None, asked: PendingCall | None) -> "TurnApproval":
-        """The approval of the turn that is known by this, in which the user has said yes to `granted`, if to anything.
+        """Return the approval of the turn with this key; `granted` is the call that the user approved, if any.
 
-        What was `asked` for before keeps its id where it is asked for again.
+        A call that was `asked` about before keeps its id.
         """
         return TurnApproval(self, key, granted, granted or asked)
 
     def asks_user(self, tool: Tool) -> bool:
-        """Whether the user is asked before this tool is called, as far as that is known before there is a call."""
+        """Whether the user is asked before calls of this tool, as far as that is known without arguments."""
         return self._hook is None and self._asks[tool.destructive]
 
     async def verdict(self, call: ToolCall) -> Verdict:
-        """What is said of a call before the user is asked."""
+        """Return the verdict on a call before the user is asked."""
         return await verdict_of(self._hook, call, self._policy)
 
 

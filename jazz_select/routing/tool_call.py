@@ -125,14 +125,14 @@ async def call_tool(  # noqa: PLR0913 - options with a name
 async def call_of(
     tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str = "", known: bool = True
 ) -> ToolCall:
-    """A call that is about to be made, with copies of its arguments: what runs, and what is told of it, is that.
+    """Return a call with its own copies of the arguments, which are what runs and what is recorded.
 
     Args:
         tool: What to call.
         arguments: By name, references replaced.
         door: Who calls.
-        call_id: What the call is known by; by default a new id.
-        known: Whether it has to be known again, since somebody may have to agree to it, or to claim it.
+        call_id: Id of the call; random by default.
+        known: Whether it needs an identity for approval or a claim.
     """
     call = ToolCall(
         id=call_id or uuid4().hex,
@@ -150,7 +150,7 @@ async def call_of(
 
 
 async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
-    """What a call would do, as its tool says; or why that cannot be told."""
+    """Return the tool's own words for a call, or why there are none."""
     if tool.confirm is None:
         return "", ""
     try:
@@ -165,7 +165,7 @@ async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
 
 
 async def made_once(tool: Tool, call: ToolCall, make: Callable[[], Awaitable[Any]], claims: ClaimStore) -> CallOutcome:
-    """Let somebody else make a call, or tell what became of it before; what is raised is raised, and kept."""
+    """Make a call by `make` unless it was made before, and return its outcome; an error is kept, and raised."""
     if refused := await _claimed(claims, tool, call):
         return refused
     try:
@@ -178,10 +178,10 @@ async def made_once(tool: Tool, call: ToolCall, make: Callable[[], Awaitable[Any
 
 
 def may_repeat(tool: Tool, earlier: CallOutcome, *, vouched: bool = False) -> bool:
-    """Whether a call that came to nothing may be tried again.
+    """Whether a call without a result may be repeated.
 
-    One that raised may. One that may have had its effect, or surely had it and returned what is no JSON, may only
-    where the tool is `idempotent`, or destroys nothing and the caller vouches for it.
+    A call that raised may. One that had, or may have had, its effect may only if the tool is `idempotent`, or not
+    destructive and vouched for by the caller.
     """
     if earlier.error is None or not earlier.called:
         return False
@@ -194,7 +194,7 @@ def may_repeat(tool: Tool, earlier: CallOutcome, *, vouched: bool = False) -> bo
 
 
 def left_out(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The required inputs that are not among the arguments."""
+    """Return the required inputs that the arguments lack."""
     schema = tool.input_schema
     if schema.keys() & _ELSEWHERE:  # what is required may stand behind a reference
         names: list[object] = [name for name, (_, needed) in fields(schema).items() if needed]
@@ -205,10 +205,9 @@ def left_out(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments for one call: what a tool changes in them changes nothing that is kept.
+    """Return copies of the arguments, so that a tool changes nothing that is kept.
 
-    What cannot be copied, such as something that holds a lock, is given as it is; so is an object that is an argument
-    by itself and no data, such as a client.
+    Values that cannot be copied, such as a lock, stay as they are; so do objects that are no data, such as a client.
     """
     return {name: _copy(value, {}) if _is_data(value) else value for name, value in arguments.items()}
 
@@ -220,7 +219,7 @@ def _is_data(value: object) -> bool:
 
 
 def _copy(value: Any, known: dict[int, Any]) -> Any:
-    """A copy, with what cannot be copied in it as it is. `known` are the parts so far: one may be in itself."""
+    """Return a copy in which values that cannot be copied stay. `known` are the parts so far, for cycles."""
     own = id(value)
     if own in known:
         return known[own]
@@ -240,7 +239,7 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
 
 
 def _unbegun(call: ToolCall) -> CallOutcome | None:
-    """The outcome of a call for which no time is left."""
+    """Return the failure of a call without time left, or None."""
     budget = spent_budget()
     if budget is None:
         return None
@@ -249,7 +248,7 @@ def _unbegun(call: ToolCall) -> CallOutcome | None:
 
 
 async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
-    """The outcome of a call whose arguments are not right, or whose tool cannot be called."""
+    """Return the failure of a call with invalid arguments or a tool without a function, or None."""
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
     if (refusal := Threaded.refused(tool.function, MOST_RUNNING)) and not is_async(tool.function):
@@ -264,7 +263,7 @@ async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
 
 
 async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[str, ...], str]:
-    """What is missing and what is wrong, found in a thread where a loop would have to wait for it."""
+    """Return the missing arguments and what is wrong with the others; a large schema is read in a thread."""
 
     def found() -> tuple[tuple[str, ...], str]:
         return left_out(tool, arguments), invalid(tool.input_schema, arguments)
@@ -278,7 +277,7 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
 
 
 async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | None:
-    """The outcome of a call that may not be made, or not yet."""
+    """Return the outcome of a call that is denied or has to be asked about, or None."""
     verdict = await verdict_of(approve, call)
     if isinstance(verdict, Allow):
         return None
@@ -293,29 +292,29 @@ async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | 
 
 
 def fingerprint(tool: str, arguments: Mapping[str, Any]) -> str:
-    """Equal for calls of one tool with the same arguments, in whatever order they are named."""
+    """Return a digest of tool and arguments, whatever the order of the arguments."""
     return sha256(plain_bytes([tool, arguments])).hexdigest()
 
 
 def fingerprint_once(tool: Tool, arguments: Mapping[str, Any]) -> str:
-    """The fingerprint of a call that must not be made twice unasked; empty where it may."""
+    """Return the fingerprint of a call that must not be repeated without approval, or an empty text."""
     once = tool.destructive and not tool.idempotent
     return fingerprint(tool.name, arguments) if once else ""
 
 
 _CLAIM_S: Final = 15.0
-"""How long a store of claims may take."""
+"""Seconds that a store of claims may take."""
 _CLAIMS: Final = "jazz-select-claims"
 
 
 async def _claim(claims: ClaimStore, call: ToolCall) -> Claim | None:
-    """Claim a call: None where it is this caller's, else what is known of it. Raises whatever the store fails with."""
+    """Claim a call; return None if it is this caller's to make, else the earlier claim. The store's errors pass."""
     claiming = run_with_timeout(claims.claim, call.id, call.identity, limit_s=_CLAIM_S, name=_CLAIMS)
     return cast("Claim | None", await claiming)
 
 
 async def _claimed(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> CallOutcome | None:
-    """What became of a call that was claimed before; None where it is this caller's to make."""
+    """Return the outcome of a call that was claimed before, or None if it is this caller's to make."""
     if claims is None or not call.destructive:
         return None
     try:
@@ -333,9 +332,9 @@ async def _claimed(claims: ClaimStore | None, tool: Tool, call: ToolCall) -> Cal
 
 
 async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "unknown"]:
-    """Claim a call so that nobody makes it, and say what became of it where somebody has begun it before.
+    """Claim a cancelled call, so that nobody makes it; return what became of it if it was begun before.
 
-    Where the store fails nobody else can claim it either, so that this is no reason to say anything.
+    If the store fails, nobody else can claim the call either, so a failure is only logged.
     """
     try:
         claim = await _claim(claims, call)
@@ -352,7 +351,7 @@ async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "
 
 
 def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
-    """What became of a call when it was made before."""
+    """Return the outcome of a call that was made before."""
     unheard = f"{call.tool} was begun before, and nobody heard of its end: it may have been done"
     unknown = replace(_failed(call, "claim", unheard, unknown=True), replayed=True)
     try:
@@ -367,7 +366,7 @@ def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
 
 
 async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
-    """Keep what became of a call that was claimed. One whose end nobody knows stays as it is: claimed."""
+    """Store the outcome of a claimed call; one with an unknown outcome stays claimed."""
     if claims is None or not outcome.call.destructive or outcome.status == "unknown":
         return
     error = outcome.error
@@ -392,7 +391,7 @@ _stubs: ContextVar[Mapping[str, Callable[..., object]]] = ContextVar("jazz_selec
 
 @contextmanager
 def stubbed(functions: Mapping[str, Callable[..., object]]) -> Generator[None]:
-    """For tests: inside, these functions are called in place of those of the tools of these names."""
+    """Call these functions in place of the tools of these names, within the block; for tests."""
     before = _stubs.set(functions)
     try:
         yield
@@ -427,7 +426,7 @@ async def _made(
 
 
 def _wants_id(tool: Tool, function: Callable[..., object]) -> bool:
-    """Whether a function takes the id of the call, and not an input of its own that has this name."""
+    """Whether a function takes the id of the call, unless the tool has an input of this name."""
     properties: object = tool.input_schema.get("properties")
     if isinstance(properties, Mapping) and CALL_ID in properties:
         return False
@@ -449,7 +448,7 @@ async def _within(call: ToolCall, function: Callable[[], object], timeout_s: flo
 
 
 def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
-    """What becomes of a call whose function raised, or was not called since it hangs."""
+    """Return the outcome of a call whose function raised, or was not called since it hangs."""
     if isinstance(error, HungError):
         return _failed(call, "tool", f"{call.tool} was not run: {error.problem}", cause=error)
     if isinstance(error, ToolArgumentsError | ToolUnheardError):
@@ -463,7 +462,7 @@ def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
 
 
 def _returned(call: ToolCall, result: object) -> CallOutcome:
-    """What becomes of a call whose function returned."""
+    """Return the outcome of a call whose function returned."""
     try:
         if large := too_much(result):
             problem = f"{call.tool}: it ran, but returned {large}; let it return fewer, or page by page"
@@ -475,7 +474,7 @@ def _returned(call: ToolCall, result: object) -> CallOutcome:
 
 
 def _unheard(call: ToolCall, timeout_s: float | None) -> str:
-    """What is known of a call that was left behind."""
+    """Return what is known of an abandoned call."""
     budget = spent_budget()
     limit = f"{timeout_s or 0.0:g} s" if budget is None else budget.limit
     return f"{call.tool} was begun, and nobody heard of its end within {limit}: it may have been done"
