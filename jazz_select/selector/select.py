@@ -1,4 +1,4 @@
-"""`FlowSelector`: narrow what there is, decide among what is left, record how."""
+"""`FlowSelector`: narrow the flows, decide among the rest, and record how."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
@@ -52,14 +52,14 @@ _WITHOUT_A_FLOW = (Reason.UNASKED, Reason.ASK)
 
 
 class PromptCache:
-    """The compact prompts of flows by id; a flow whose checksum changed is built anew, one that is gone is dropped."""
+    """A cache of compact prompts by flow id; a changed checksum renders a prompt again, a deleted flow drops it."""
 
     def __init__(self, registry: Mapping[str, BaseFlow]) -> None:
         self._registry = registry
         self._built: dict[str, tuple[str, str]] = {}
 
     async def prompt(self, flow: BaseFlow) -> str:
-        """`flow.build_prompt(verbose=False)`, built only if this definition was not built before."""
+        """Return `flow.build_prompt(verbose=False)`, rendered once per definition."""
         checksum = flow.compute_checksum()
         known = self._built.get(flow.id)
         if known is not None and known[0] == checksum:
@@ -75,13 +75,13 @@ class PromptCache:
 
 
 class FlowSelector:
-    """Finds the flows for a request: recall narrows, a model decides where there is something to decide.
+    """Selects flows for a request: recall narrows, and a model decides if more than one flow is left.
 
     One selector may be used by many tasks at once.
 
     Attributes:
-        agent_id: Whose flows it finds.
-        capabilities: That `select` may be told where in a conversation it is asked.
+        agent_id: The agent whose flows it selects.
+        capabilities: "situation": `select` takes the situation of a conversation.
     """
 
     capabilities: ClassVar[tuple[Capability, ...]] = ("situation",)
@@ -111,35 +111,34 @@ class FlowSelector:
         max_error: Probability | None = None,
         ask_user: bool = False,
     ) -> None:
-        """Put a selector together.
+        """Create a selector.
 
         Args:
-            llm: A chat model, an async function `(messages) -> str`, a model string, a pydantic-ai `Model`, or None to
-                take the top candidate without asking.
-            flow_registry: Flow id to live flow, read anew at each selection.
-            proc_mem: Where candidates are recalled from; without it they are given to `select`.
-            agent_id: Whose flows to recall.
-            top_k: How many candidates to recall; "auto" for as few, from 1 to 10, as hold the right one with
-                probability `coverage`. `decision.sized` says how many those are, and why.
-            rrf_k: The constant of the rank fusion; the lower, the more the first ranks weigh.
-            coverage: What "auto" promises, from .5 to .999.
-            on_empty: What the model's "none fits" leads to: the top candidate, or nothing.
-            timeout_s: How long the model may take for one selection, in seconds, queueing, retries and asking again
-                included; None for as long as it likes.
-            model_options: How long a prompt may be, and how often and how many at once the models are asked.
-            cascade: From which confidence on recall decides without the model, and what labelled requests taught of it.
-            log: Where each selection is kept, and what was right where somebody says so: an `OutcomeLog`, or a path.
-                It holds what users asked; nothing is kept where None.
-            decider: A decision model, asked before `llm` where recall is not sure enough: an object with `async
-                decide(state, questions)`, a pydantic-ai `DecisionModel`, or a model string; a `DecisionClient` has
-                bounds of its own. Without `max_error` it decides from .98 on.
-            max_error: The share of answers that may be wrong of those that are given without `llm`, such as .01; the
-                `max_error` of a flow comes before it. It replaces `cascade.skip_llm_above`. See `decision.stages`.
-            ask_user: Where two or three flows are left and no model may decide, choose none (reason `ask`) and say
-                what the user is to be asked, as `decision.question`.
+            llm: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`. With
+                None, the first candidate is chosen.
+            flow_registry: Live flows by id, read at each selection.
+            proc_mem: The memory that candidates are recalled from; without one, pass candidates to `select`.
+            agent_id: The agent whose flows are recalled.
+            top_k: Number of candidates; "auto" for the fewest, from 1 to 10, that hold the right flow with probability
+                `coverage`. `decision.sized` explains an automatic number.
+            rrf_k: Constant of reciprocal rank fusion; the lower, the more the first ranks weigh.
+            coverage: Coverage of an automatic `top_k`, from .5 to .999.
+            on_empty: Result if the model finds no fit: "top1" for the first candidate, "none" for nothing.
+            timeout_s: Seconds that the model may take for one selection, with queueing and retries; None for no limit.
+            model_options: Limits of prompts, retries and concurrency.
+            cascade: The confidence at which recall decides without the model, and its calibration.
+            log: An `OutcomeLog`, or a path, that keeps each selection and its feedback, with what users asked. None
+                keeps nothing.
+            decider: A decision model that is asked before `llm` if recall is not sure: an object with `async
+                decide(state, questions)`, a pydantic-ai `DecisionModel` or a model string; a `DecisionClient` has
+                limits of its own. Without `max_error` it decides at a confidence of .98.
+            max_error: Highest share of wrong answers among those given without `llm`, such as .01; a flow's own
+                `max_error` takes precedence. It replaces `cascade.skip_llm_above`. See `decision.stages`.
+            ask_user: If two or three flows are left and no model may decide, choose none (reason `ask`), and return
+                the question to the user as `decision.question`.
 
         Raises:
-            ConfigError: An argument cannot work.
+            ConfigError: An argument is invalid.
             OutcomeLogError: The file of the log cannot be used.
         """
         self.agent_id = agent_id
@@ -194,9 +193,9 @@ class FlowSelector:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was given as a string, and a log that was given as a path.
+        """Close a model that was given as a string, and a log that was given as a path.
 
-        Any other, and the memory, are their makers'.
+        Other models and logs, and the memory, are the caller's to close.
         """
         if self._client is not None:
             await self._client.aclose()
@@ -207,12 +206,12 @@ class FlowSelector:
 
     @property
     def flow_registry(self) -> Mapping[str, BaseFlow]:
-        """Flow id to live flow."""
+        """Live flows by id."""
         return self._registry
 
     @property
     def has_model(self) -> bool:
-        """Whether a model chooses where there is a choice."""
+        """Whether there is a chat model."""
         return self._client is not None
 
     async def select(  # noqa: PLR0913 - options with a name
@@ -226,30 +225,29 @@ class FlowSelector:
         situation: Situation | None = None,
         asked: Decision | UserQuestion | None = None,
     ) -> FlowSelectionResult:
-        """Find the flows for a request.
+        """Select the flows for a request.
 
         Args:
-            enhanced_query: What the user wants.
-            candidates: Metadata dicts to choose from, best first, instead of recall; missing keys count as empty.
-            episode_summaries: What was said before; helps to find what a vague request is about.
-            context: What guards (`BaseFlow.available`) look at.
-            only: Recall among the flows of these ids alone, such as the branches of a conditional flow.
-            situation: Where in a conversation it is asked: what was said, and the flows that were begun, which are
-                offered as well, can be gone on with and called off. Then a model's "none" means none, whatever
-                `on_empty` says, and recall has to be as sure that it is a request for a flow at all. Where its
-                `growing` says what was shown before, the prompt grows from there. Without a model it says no more than
-                that it is asked in a conversation.
-            asked: The decision with the question that `enhanced_query` answers, or the question. Where the answer
-                names one of its flows, by number, title or words, that one is taken (reason `user`); a number that
-                none has is asked about once more. Anything else is a request like any other, read with what was
-                asked for before; and alone, with a note, where the decision carries no question.
+            enhanced_query: The request.
+            candidates: Metadata dicts to choose from, best first, in place of recall; missing keys count as empty.
+            episode_summaries: Summaries of earlier turns, which help with vague requests.
+            context: Data for guards (`BaseFlow.available`).
+            only: Ids of the flows to recall among, such as the branches of a conditional flow.
+            situation: The conversation of the request: what was said, and the flows that were begun. These are offered
+                too, and may be continued or called off. A model's "none" then means none, whatever `on_empty` is, and
+                recall also has to be sure that the request is for some flow. With `growing`, the prompt is
+                append-only. Without a model, a situation only says that there is a conversation.
+            asked: The question that `enhanced_query` answers, or the decision with it. If the answer names one of the
+                flows, by number, title or words, that flow is chosen (reason `user`). A number out of range is asked
+                about once more. Any other answer is a new request, read with the earlier one; or alone, with a note,
+                if the decision has no question.
 
         Returns:
-            The chosen flows, or none with the reason `none`. A failing model is no exception: the top candidate
-            is taken, and the decision says so.
+            The chosen flows, or none with the reason `none`. If the model fails, the first candidate is chosen, and
+            the decision says so.
 
         Raises:
-            ConfigError: An argument is of the wrong kind.
+            ConfigError: An argument is invalid.
             StoreError: The memory failed.
             EmbeddingError: Likewise.
             FlowValidationError: A chosen flow has a part that cannot be found.
@@ -284,19 +282,19 @@ class FlowSelector:
         context: Mapping[str, Any] | None = None,
         ask: bool = True,
     ) -> list[FlowSelectionResult]:
-        """Find the flows for several requests, each by itself, in their order.
+        """Select the flows for several requests; the results are in their order.
 
-        They are embedded and recalled together; the model is asked about each as `select` asks it, at most
-        `model_options.max_concurrency` at a time, and `timeout_s` counts from when its turn comes.
+        The requests are embedded and recalled together. The model is asked about each one, for at most
+        `model_options.max_concurrency` requests at a time; the time of each counts from its start.
 
         Args:
-            requests: What the users want, as texts or with what `select` takes beside.
-            context: What guards look at, for all of them.
-            ask: Ask the model where there is something to choose. Without, nothing is chosen there (reason
-                `unasked`), and all else is as it would be: what a catalogue leads to, seen ahead and for nothing.
+            requests: Requests as texts, or with the other arguments of `select`.
+            context: Data for guards, for all requests.
+            ask: Whether to ask the model. If False, requests for the model have no chosen flow (reason `unasked`), and
+                the others are answered as usual: a free preview of a catalogue.
 
         Raises:
-            ConfigError: An argument is of the wrong kind.
+            ConfigError: An argument is invalid.
             StoreError: The memory failed.
             EmbeddingError: Likewise.
         """
@@ -317,14 +315,12 @@ class FlowSelector:
         return await side_by_side(calls, at_once=self._at_once)
 
     async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
-        """Keep what was right for a selection, in the selector's log: `jazz-select learn` makes use of it.
-
-        Said again, the last counts.
+        """Log the right flows of a selection, for `jazz-select learn`; the last feedback counts.
 
         Args:
-            result: What was selected, or its `logged`.
-            right: The names of the flows that were right, or of the one; none where nothing fits.
-            note: What there is to say of it.
+            result: The selection, or its `logged`.
+            right: Names of the right flows, or one name; empty if no flow fits.
+            note: A comment.
 
         Raises:
             ConfigError: There is no log, no such entry, or no such flow.
@@ -336,16 +332,16 @@ class FlowSelector:
         await self._outcomes.keep_right(result, right, note)
 
     async def calibrate(self, cases: Sequence[tuple[str, str | None]]) -> Calibration:
-        """Learn how sure the stages are from labelled requests, and go by it from now on.
+        """Calibrate the confidence of the stages on labelled requests, and use it from now on.
 
-        The decision model is asked about each; a hundred requests say something, ten hardly do.
+        The decision model is asked about each request. A hundred requests are useful, ten hardly are.
 
         Args:
-            cases: Requests, each with the name of the flow that is right; None where none is. Others than the
-                examples, and such as users write.
+            cases: Requests with the name of the right flow, or None if no flow is right. Use requests as users write
+                them, and not the examples.
 
         Returns:
-            What was learned: for another process, `FlowSelector(…, cascade=Cascade(calibration=…))`.
+            The calibration; another process takes it as `FlowSelector(…, cascade=Cascade(calibration=…))`.
 
         Raises:
             ConfigError: A case names a flow that there is not, or nothing is recalled.
@@ -356,11 +352,11 @@ class FlowSelector:
         return await self._choosing.calibrate(await labelled(cases, self._registry, self._narrower))
 
     def hint(self, entry: str, *, right: Sequence[str], note: str = "") -> None:
-        """Keep what the way a conversation went on says of a selection: weaker than `feedback`, and never waited for.
+        """Log what the rest of a conversation implies about a selection: weaker than `feedback`, in the background.
 
         Args:
-            entry: The `logged` of its result; where that is empty, nothing is kept.
-            right: Names of flows that seem to have been meant; none where what was chosen was called off.
+            entry: The `logged` of the selection; nothing happens if it is empty.
+            right: Names of the flows that seem right; empty if the chosen flow was called off.
             note: What happened.
         """
         if self._outcomes is not None:
@@ -377,7 +373,7 @@ class FlowSelector:
     async def _chosen(
         self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float, *, ask: bool = True
     ) -> FlowSelectionResult:
-        """The stages after recall, up to where a model would be asked or to the end, and the record of all."""
+        """Run the stages after recall, up to the chat model or to the end, and record them."""
         narrowed_at = perf_counter()
         choice = await self._choosing.choose(request, narrowed, recall_s=narrowed_at - began, ask=ask)
         decided_at = perf_counter()
@@ -388,7 +384,7 @@ class FlowSelector:
     async def _answered(
         self, answer: str, choice: Choice, question: UserQuestion, context: Mapping[str, Any]
     ) -> FlowSelectionResult:
-        """What a user said in answer to a question decides; only the guards are asked once more."""
+        """Return the selection by the user's answer to a question; only the guards run again."""
         began = perf_counter()
         with span("select", "decision") as traced:
             offered = {each.flow_id: self._registry.get(each.flow_id) for each in question.options}
@@ -411,7 +407,7 @@ class FlowSelector:
         *,
         closed: Unavailable | None = None,
     ) -> FlowSelectionResult:
-        """The result, without the flows whose guards no longer agree; they are asked here, where nobody asked them."""
+        """Return the result without flows whose guards refuse; guards that have not run yet run here."""
         warn_of(choice.unresolved, narrowed.candidates, self._registry)
         chosen = [self._registry[flow_id] for flow_id in choice.chosen_ids]
         closed = await self._guards.closed_among(chosen, context) if closed is None else closed
