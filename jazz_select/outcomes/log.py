@@ -1,8 +1,7 @@
-"""`OutcomeLog`: a file of what was selected for each request, and of what was right where somebody said so.
+"""`OutcomeLog`: a SQLite file of selections, and of corrections that say which flows were right.
 
-Several processes may write to it and read it at once. A selection only puts a line into a queue, so nothing that
-happens to the file, such as a full disk, reaches the selection. Lines are only ever added; a correction is a line of
-its own, joined to what it corrects when it is read.
+Several processes may write and read it at once. A selection only queues a row, so a failure of the file, such as a
+full disk, never reaches the selection. Rows are only added: a correction is a row of its own, joined on reading.
 """
 
 import hashlib
@@ -30,37 +29,34 @@ from jazz_select.text import as_text, describe_error
 from jazz_select.values import Decision
 
 Source = Literal["user", "agent"]
-"""Who says what was right: a person, or an agent that gathers it from how a conversation goes on."""
+"""Who says what was right: a person, or an agent that infers it from the rest of the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Logged:
-    """A request, what was selected for it, and what was right.
+    """A request, what was selected for it, and what was right. See `Decision` for `reason` and `tier`.
 
     Attributes:
-        id: Of the entry.
-        at: When, in seconds since 1970.
-        agent_id: Whose flows were selected.
-        request: The text, redacted; empty where texts are not kept.
-        digest: Where texts are not kept, what is equal for equal requests; else empty. Who can guess a request can
-            find it out by this.
-        chars: How long the request was.
-        alone: Whether nothing was said before it: then the text is all that was asked.
-        chosen: Names of the flows that were chosen.
-        candidates: Names of the first ten that were offered, best first.
-        confidences: P(each of them is right), None where that was not known.
-        in_scope: P(some flow is right), likewise.
-        reason: As of `Decision`.
-        tier: Likewise.
-        asked: Whether a model was asked, a decision model included.
-        model: Which one answered.
-        tokens_in: What it read.
-        tokens_out: What it wrote.
-        took_s: How long the selection took, in seconds.
-        catalogue: Equal where the flows said the same; empty where that was not known.
-        right: Names of the flows that were right, as somebody said last; None where nobody did.
-        source: Who said so; empty where nobody did.
-        note: What was said beside, redacted.
+        id: Unique in the file.
+        at: Seconds since 1970.
+        agent_id: The agent whose flows were selected.
+        request: The redacted text; empty where texts are not stored.
+        digest: Equal for equal requests; empty where texts are stored. It confirms a guess of the request.
+        chars: Length of the request.
+        alone: Whether the request opened the conversation, so that its text is all that was asked.
+        chosen: Names of the chosen flows.
+        candidates: Names of the first ten candidates, best first.
+        confidences: P(right) of each candidate; None where unknown.
+        in_scope: P(some flow is right); None where unknown.
+        asked: Whether a chat model or a decision model was asked.
+        model: The model that answered.
+        tokens_in: Tokens of its input.
+        tokens_out: Tokens of its output.
+        took_s: Duration of the selection, in seconds.
+        catalogue: Digest of the flows' cards; empty where unknown.
+        right: Names of the right flows, by the correction that counts; None without a correction.
+        source: Who made the correction; empty without one.
+        note: Redacted note of the correction.
     """
 
     id: str
@@ -88,24 +84,24 @@ class Logged:
 
     @property
     def first(self) -> str:
-        """The first candidate; empty where there was none."""
+        """The name of the first candidate; empty without candidates."""
         return self.candidates[0] if self.candidates else ""
 
     @property
     def confidence(self) -> float | None:
-        """P(the first candidate is right), where that was known."""
+        """P(the first candidate is right), where it is known."""
         return self.confidences[0] if self.confidences else None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return the fields as plain JSON values."""
         return asdict(self)
 
 
 def labels(entries: Iterable[Logged]) -> Iterator[tuple[str, str, float]]:
-    """Each request with a flow that it is for, and how sure that is: 1 where a person said so, else P(it is right).
+    """Yield (request, flow name, probability): 1 where a person corrected it, else the confidence of the chosen flow.
 
-    What recall alone took to be right is labelled with its confidence, and left out where that was not known; so are
-    requests without a text, those that need what was said before, and those that are for no flow or for several.
+    Leave out requests without text, those that are not `alone`, those for no flow or several, and choices of unknown
+    confidence.
     """
     for entry in entries:
         if not entry.request or not entry.alone:
@@ -121,11 +117,11 @@ def labels(entries: Iterable[Logged]) -> Iterator[tuple[str, str, float]]:
 
 
 VERSION: Final = 1
-"""Of the file's tables."""
+"""Schema version of the file."""
 BUSY_S: Final = 5.0
-"""How long another process is waited for, in seconds."""
+"""How long to wait for another process's lock, in seconds."""
 _APPLICATION: Final = 0x4A5A4F4C
-"""Stands in the file's header, so that another program's database is told from a log."""
+"""SQLite's application id in the file's header: it distinguishes a log from another program's database."""
 _COLUMNS: Final = {
     "id": "TEXT NOT NULL UNIQUE",
     "at": "REAL NOT NULL",
@@ -147,7 +143,7 @@ _COLUMNS: Final = {
     "took_s": "REAL NOT NULL",
     "catalogue": "TEXT NOT NULL",
 }
-"""Of an entry, in the order of the fields of `Logged`."""
+"""Columns of an entry, in the order of the fields of `Logged`."""
 _NAMES: Final = ", ".join(_COLUMNS)
 _FIELDS: Final = tuple(each.name for each in fields(Logged))
 TABLES: Final = f"""
@@ -173,7 +169,11 @@ READ: Final = f"SELECT {_NAMES} FROM entries"  # noqa: S608 - likewise
 
 
 def log_path(path: object) -> Path:
-    """The path of a log's file; SQLite's name for a database in memory is refused."""
+    """Return the path of a log's file.
+
+    Raises:
+        ConfigError: It names no file, or SQLite's database in memory.
+    """
     if isinstance(path, str | os.PathLike):
         text: object = os.fspath(cast("str | os.PathLike[Any]", path))
         if isinstance(text, str) and text not in {"", ":memory:"} and "\0" not in text and as_text(text) == text:
@@ -182,7 +182,11 @@ def log_path(path: object) -> Path:
 
 
 def made(path: Path) -> None:
-    """Make the file where there is none; refuse what is no log of this version."""
+    """Create the file if it is missing.
+
+    Raises:
+        OutcomeLogError: It cannot be used, or is no log of this version.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=BUSY_S)) as database:
@@ -190,7 +194,7 @@ def made(path: Path) -> None:
                 try:
                     database.executescript(TABLES)
                 except sqlite3.OperationalError:
-                    if _is_empty(database):  # else another process was quicker
+                    if _is_empty(database):  # else another process created the tables first
                         raise
             _check(path, database)
     except (sqlite3.Error, OSError) as error:
@@ -215,9 +219,9 @@ def _check(path: Path, database: sqlite3.Connection) -> None:
 
 
 def connected(path: Path) -> sqlite3.Connection:
-    """A connection to write by."""
+    """Open a connection for writing."""
     if not path.exists():
-        made(path)  # whoever moved it away wants a new one
+        made(path)  # the file was moved away: begin a new one
     database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     try:
         _check(path, database)
@@ -229,7 +233,7 @@ def connected(path: Path) -> sqlite3.Connection:
 
 
 def reading(path: Path) -> "closing[sqlite3.Connection]":
-    """A connection to read by, which changes nothing; also from a disk that cannot be written."""
+    """Open a read-only connection; it also works on a read-only disk."""
     where = path.absolute().as_uri()
     problem: sqlite3.Error | None = None
     for how in ("?mode=ro", "?immutable=1"):
@@ -251,7 +255,7 @@ def reading(path: Path) -> "closing[sqlite3.Connection]":
 
 
 def unusable(path: Path, error: Exception) -> OutcomeLogError:
-    """What to say where a file cannot be made, opened or read."""
+    """Return the error for a file that cannot be created, opened or read."""
     damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
     advice = (
         "It was left as it is: move it away, and a new one is begun (sqlite3 FILE .recover saves what can be)"
@@ -262,7 +266,7 @@ def unusable(path: Path, error: Exception) -> OutcomeLogError:
 
 
 def corrections_in(database: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
-    """What was right, who said so and with which note, by entry: the last that a person said, else the last."""
+    """Return (right flows, source, note) by entry: the last correction by a person, else the last one."""
     said: dict[str, tuple[str, str, str]] = {}
     for entry, right, source, note in database.execute('SELECT entry, "right", source, note FROM feedback ORDER BY n'):
         if source == "user" or entry not in said or said[entry][1] != "user":
@@ -271,7 +275,7 @@ def corrections_in(database: sqlite3.Connection) -> dict[str, tuple[str, str, st
 
 
 def logged(row: tuple[Any, ...], said: tuple[str, str, str] | None) -> Logged:
-    """An entry, of a row as `READ` has it and of what was right, as `corrections_in` has it."""
+    """Build an entry from a row of `READ` and its correction from `corrections_in`."""
     told = dict(zip(_FIELDS, row, strict=False))
     told |= {name: tuple(orjson.loads(told[name])) for name in ("chosen", "candidates", "confidences")}
     told |= {name: bool(told[name]) for name in ("alone", "asked")}
@@ -287,7 +291,7 @@ _GATHER_S, _RETRIES = 0.2, 3
 _SWEEP_EVERY: Final = 1_000
 _DAY_S, _GRACE_S = 86_400.0, 3_600.0
 _WIDEST: Final = (1 << 63) - 1
-"""The greatest whole number of a column."""
+"""The largest integer SQLite stores."""
 _LINE_ERRORS: Final = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
@@ -297,11 +301,11 @@ _LINE_ERRORS: Final = (
     TypeError,
     OverflowError,
 )
-"""What is wrong with one line and not with the file: SQLite takes back that line, and goes on with the others."""
+"""Errors of one row: SQLite rolls back that row alone, and the batch goes on."""
 
 
 class LogWriter:
-    """The queue, and the thread that empties it; it knows nothing of the log, so that the log can be let go of."""
+    """The queue of rows and the thread that writes them. It holds no reference to the log, so the log can be freed."""
 
     def __init__(self, path: Path, keep_days: float | None, max_entries: int | None) -> None:
         self._path = path
@@ -313,7 +317,7 @@ class LogWriter:
         _WRITERS.add(self)
 
     def _begin(self) -> None:
-        """As it is in a process that has written nothing: also in one that was forked off."""
+        """Set up empty state; also run in a forked process."""
         self._queue: deque[tuple[str, tuple[object, ...]]] = deque()
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._lock, self._counting = threading.Lock(), threading.Lock()
@@ -325,17 +329,17 @@ class LogWriter:
     forked = _begin
 
     def new_id(self) -> str:
-        """An id that no other entry of any process has."""
+        """Return an id that is unique among all processes."""
         return f"{self._prefix}-{next(self._ids):x}"
 
     def put(self, sql: str, row: tuple[object, ...]) -> bool:
-        """Queue a line; False where there is no room for it."""
+        """Queue a row; return False where the queue is full or closed."""
         line = (sql, tuple(map(_storable, row)))
-        with self._lock:  # as in `close`: what is queued before it is written, and nothing is after it
+        with self._lock:  # shared with `close`: rows queued before it are written, and none is queued after
             closed = self._closed
             room = not closed and len(self._queue) < _MOST_QUEUED
             if room:
-                if self._thread is None:  # first, so that nothing is queued where no thread can be had
+                if self._thread is None:  # before queuing: a thread may be unavailable
                     thread = threading.Thread(target=self._run, name="jazz-select-outcomes", daemon=True)
                     thread.start()
                     self._thread = thread
@@ -349,16 +353,16 @@ class LogWriter:
         return True
 
     def lost(self, lines: int, why: str) -> None:
-        """Count what is not kept, and say so, once until something is written again."""
+        """Count lost rows, and warn once until a row is written again."""
         with self._counting:
             self.dropped += lines
             told, self._told = self._told, True
         if not told:
-            with suppress(Exception):  # a handler of the program's own may fail, and this must not
+            with suppress(Exception):  # a logging handler may raise
                 _log.warning("path=<%s> | outcomes are not kept: %s", as_text(self._path), why)
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until what was queued is written or lost; False where that took longer."""
+        """Wait until every queued row is written or lost; return False after `timeout_s`."""
         target = self._put
         with self._written:
             if self._done < target:
@@ -367,7 +371,7 @@ class LogWriter:
             return self._written.wait_for(lambda: self._done >= target, timeout_s)
 
     def close(self) -> None:
-        """Write what is left, and end the thread; what is put afterwards is refused."""
+        """Write what is queued, and end the thread. Later rows are refused."""
         with self._lock:
             self._closed = True
         self._hurry.set()
@@ -403,9 +407,9 @@ class LogWriter:
     def _write(
         self, database: sqlite3.Connection | None, batch: list[tuple[str, tuple[object, ...]]]
     ) -> sqlite3.Connection | None:
-        """One transaction, tried again where the file is busy; the connection, unless it has to be made anew.
+        """Write a batch in one transaction, with retries; return the connection, None where it must be reopened.
 
-        A line that cannot be written is lost alone.
+        A row that cannot be written is lost alone.
         """
         why = ""
         for attempt in range(_RETRIES):
@@ -438,7 +442,7 @@ class LogWriter:
         return None
 
     def _sweep(self, database: sqlite3.Connection, lines: int) -> None:
-        """Let go of what is too old or too much, now and then."""
+        """Delete entries that are too old or too many, once every `_SWEEP_EVERY` rows."""
         self._unswept += lines
         if self._unswept < _SWEEP_EVERY:
             return
@@ -449,14 +453,14 @@ class LogWriter:
         if self._max_entries is not None:
             too_many = "DELETE FROM entries WHERE n <= (SELECT max(n) FROM entries) - ?"
             gone += database.execute(too_many, (self._max_entries,)).rowcount
-        if gone:  # what another process has just said may be of an entry that is still on its way
+        if gone:  # recent feedback may precede its entry, which another process has yet to write
             old = "DELETE FROM feedback WHERE at < ? AND entry NOT IN (SELECT id FROM entries)"
             database.execute(old, (now - _GRACE_S,))
             database.execute("PRAGMA incremental_vacuum").fetchall()
 
 
 def _storable(value: object) -> object:
-    """A value as a column of SQLite can hold it."""
+    """Convert a value to what a SQLite column can hold."""
     if value is None or isinstance(value, float):
         return value if value is None or isfinite(value) else None
     if isinstance(value, int):
@@ -468,7 +472,7 @@ _WRITERS: "weakref.WeakSet[LogWriter]" = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """What the parent queued is the parent's to write, and its thread is not here."""
+    """Reset the writers in a forked child: the parent writes its own queue, and its thread is not here."""
     for writer in _WRITERS:
         writer.forked()
 
@@ -478,22 +482,21 @@ if hasattr(os, "register_at_fork"):
 
 
 LONGEST: Final = 8_000
-"""Characters of a request, or of a note, that are kept."""
+"""Maximum length of a stored request or note, in characters."""
 _MOST_CANDIDATES, _LONGEST_NAME = 10, 200
 _CORRECTED, _UNCORRECTED = "id IN (SELECT entry FROM feedback)", "id NOT IN (SELECT entry FROM feedback)"
 Redact = Callable[[str], str]
-"""A text that somebody said, to the text that may be kept. Where it fails, none is."""
+"""Returns what may be stored of a text. Where it raises, nothing is stored."""
 
 
 class OutcomeLog:
-    """A log of outcomes in a file; a context manager that writes what is left when it ends.
+    """A log of outcomes in a file; a context manager that writes what is queued when it ends.
 
-    What is recorded is written within a moment. A process that is killed loses what it recorded in the last `0.2`
-    seconds, and nothing else; the file stays whole. The file holds what users said, unless `text=False`: keep it where
-    you keep conversations.
+    Rows are written within `0.2` seconds; a killed process loses only the rows of that time, and the file stays whole.
+    The file holds what users said, unless `text=False`: store it where you store conversations.
 
     Attributes:
-        path: Of the file.
+        path: Path of the file.
     """
 
     @checked
@@ -506,20 +509,19 @@ class OutcomeLog:
         redact: Redact | None = None,
         text: bool = True,
     ) -> None:
-        """Open the file, or make it.
+        """Open the file, or create it.
 
         Args:
-            path: Of the file; beside it SQLite keeps two of its own while it is open. A network's disk will not do.
-            keep_days: How long entries are kept, in days; None: as long as there is room.
-            max_entries: How many are kept, the last ones; None: all.
-            redact: Applied to each request and note before anything is queued.
-            text: Whether requests and notes are kept. Without, a request is a digest and a length, which says how often
-                and how surely flows are chosen, and teaches nothing.
+            path: A file on a local disk (no network drive). SQLite keeps two files beside it while it is open.
+            keep_days: Age at which entries are deleted, in days; None: never.
+            max_entries: The number of entries to keep, the newest; None: all.
+            redact: Applied to each request and note before it is queued.
+            text: Whether to store requests and notes. Otherwise a request is stored as digest and length: enough to
+                see how often and how surely flows are chosen, not to learn from.
 
         Raises:
-            ConfigError: An argument cannot work.
-            OutcomeLogError: The file cannot be used: it is another program's, damaged, of another version, or cannot
-                be written.
+            ConfigError: An argument is invalid.
+            OutcomeLogError: The file is another program's, damaged, of another version, or cannot be written.
         """
         file = log_path(path)
         made(file)
@@ -536,11 +538,11 @@ class OutcomeLog:
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> Self:
-        """A log that is there already, to read it; its disk need not be one that can be written.
+        """Open a log that exists, for reading; it may be on a read-only disk.
 
         Raises:
             ConfigError: The path names no file.
-            OutcomeLogError: It is not there, or cannot be used.
+            OutcomeLogError: The file is missing or cannot be used.
         """
         file = log_path(path)
         if not file.is_file():
@@ -559,7 +561,7 @@ class OutcomeLog:
 
     @property
     def dropped(self) -> int:
-        """How many lines could not be kept since this object was made."""
+        """How many rows were lost since this object was made."""
         return self._writer.dropped
 
     def record(
@@ -572,15 +574,15 @@ class OutcomeLog:
         alone: bool = True,
         catalogue: str = "",
     ) -> str:
-        """Add what was selected for a request, and return the entry's id; whatever goes wrong, it never raises.
+        """Add what was selected for a request; return the entry's id. It never raises: "" where the entry is lost.
 
         Args:
-            request: What was asked.
+            request: The text of the request.
             decision: What was decided.
-            agent_id: Whose flows.
-            chosen: Names of those that were chosen.
-            alone: Whether nothing was said before.
-            catalogue: What is equal where the flows say the same.
+            agent_id: The agent whose flows were selected from.
+            chosen: Names of the chosen flows.
+            alone: Whether the request opens the conversation.
+            catalogue: Digest of the flows' cards.
         """
         try:
             said, digest = self._kept(request)
@@ -614,15 +616,14 @@ class OutcomeLog:
             return ""
 
     def correct(self, entry: str, right: Sequence[str], *, note: str = "", source: Source = "user") -> None:
-        """Add what was right for an entry, and wait until it is written; the last of several counts.
+        """Add what was right for an entry, and wait until it is written. `FlowSelector.feedback` is the async form.
 
-        What an agent gathered does not count where a person has said something. For an event loop it is
-        `FlowSelector.feedback`.
+        The last correction counts; an agent's never overrides a person's.
 
         Args:
-            entry: Its id.
-            right: Names of flows; none where nothing fits.
-            note: What there is to say of it.
+            entry: The entry's id.
+            right: Names of the right flows; empty where none fits.
+            note: A remark.
             source: Who says so.
 
         Raises:
@@ -635,7 +636,7 @@ class OutcomeLog:
             raise OutcomeLogError(str(self.path), "the correction could not be written", advice=advice)
 
     def hint(self, entry: str, right: Sequence[str], *, note: str = "", source: Source = "agent") -> None:
-        """As `correct`, without waiting, and without raising: for what is gathered on the way."""
+        """Like `correct`, without waiting or raising: for what an agent infers."""
         if not is_id(entry):
             self._writer.lost(1, f"{as_text(entry)[:_LONGEST_NAME]!r} is no entry's id")
             return
@@ -645,11 +646,11 @@ class OutcomeLog:
             self._writer.lost(1, describe_error(error))
 
     def flush(self, timeout_s: float = 10.0) -> bool:
-        """Wait until all that was recorded is written or dropped; False where that took longer."""
+        """Wait until everything recorded is written or lost; return False after `timeout_s`."""
         return self._writer.flush(timeout_s)
 
     def close(self) -> None:
-        """Write what is left; a second call does nothing. What is recorded afterwards is dropped."""
+        """Write what is queued. Later rows are lost; a second call does nothing."""
         self._end()
 
     def has(self, entry: str) -> bool:
@@ -665,7 +666,7 @@ class OutcomeLog:
             return database.execute("SELECT 1 FROM entries WHERE id = ?", (entry,)).fetchone() is not None
 
     def agents(self, *, corrected: bool = False) -> dict[str, int]:
-        """How many entries there are of each agent, or how many of which somebody said what was right.
+        """Return the number of entries of each agent, or of those with a correction.
 
         Raises:
             OutcomeLogError: The file cannot be read.
@@ -687,13 +688,13 @@ class OutcomeLog:
         until: float | None = None,
         corrected: bool | None = None,
     ) -> Iterator[Logged]:
-        """The entries, oldest first, while others may go on writing.
+        """Yield the entries, oldest first; others may write meanwhile.
 
         Args:
-            agent_id: Those of one agent; all where None.
-            since: Not older than this, in seconds since 1970.
-            until: Older than this.
-            corrected: Those of which somebody said what was right, or those of which nobody did; both where None.
+            agent_id: The agent; None: all agents.
+            since: The earliest time, in seconds since 1970.
+            until: The time before which entries end.
+            corrected: Whether entries have a correction; None: both.
 
         Raises:
             OutcomeLogError: The file cannot be read.
@@ -714,7 +715,7 @@ class OutcomeLog:
             raise unusable(self.path, error) from error
 
     def _kept(self, text: str) -> tuple[str, str]:
-        """What is kept of a text, and its digest where the text itself is not."""
+        """Return the redacted text to store, or "" and its digest where texts are not stored."""
         if self._redact is not None:
             try:
                 text = self._redact(text)[:LONGEST]
@@ -728,12 +729,12 @@ class OutcomeLog:
 
 
 def is_id(entry: object) -> bool:
-    """Whether it can be the id of an entry at all."""
+    """Whether this may be the id of an entry."""
     return isinstance(entry, str) and bool(entry) and as_text(entry) == entry
 
 
 def _asked(decision: Decision) -> bool:
-    """Whether a chat model or a decision model was asked, also where that failed."""
+    """Whether a chat model or a decision model was asked, even if it failed."""
     said = decision.raw_reply is not None or decision.attempts > 0 or bool(decision.error)
     return said or any(each.calls or each.outcome == "failed" for each in decision.stages)
 

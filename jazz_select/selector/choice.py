@@ -39,9 +39,9 @@ _log = logging.getLogger(__name__)
 _WORD = re.compile(r"\w+")
 BLANK = "nothing was asked: request and summaries are blank"
 _MOST_EXAMPLES = 3
-"""Examples of each candidate in a prompt, where they fit. More than three helped a model little."""
+"""Maximum number of examples of each candidate in a prompt. More than three helped a model little."""
 _LONG_LIST = 100
-"""Above this number of candidates the prompt is built in a thread: each takes about 50 µs."""
+"""Number of candidates above which the prompt is built in a thread: each takes about 50 µs."""
 _USUAL_ERROR = 0.02
 """Default share of wrong answers of a decision model that a chat model follows."""
 _ROUNDING = 1e-9
@@ -55,8 +55,7 @@ _NOT_ASKED = "it is unlikely that any flow fits, so the user is not asked which,
 _COURTESY = "it is thanks or a greeting, so the user is not asked which, and nothing is taken"
 _ONE_OF_THEM = "several wishes may be in it, and one flow is chosen: what else is wanted is not answered"
 _UNREAD: Final = (Reason.SINGLE, Reason.CONFIDENT)
-"""Reasons given before any model has read the request. In a conversation, the chat model reads it before a flow
-begins."""
+"""Reasons without a model. In a conversation, the chat model reads the request before a flow begins."""
 _NOT_ITS = "and what is said is the chat model's to read: it may be no request for this"
 _MANY = "several wishes may be in it, and one flow would answer one of them"
 _LATE = "asked once the chat model had failed, for what is likeliest"
@@ -107,14 +106,14 @@ def judge_reply(
     begun: Collection[str] = (),
     confirms: bool = False,
 ) -> Choice:
-    """Return the choice that a model's reply leads to. Only candidates that were offered and are live are chosen.
+    """Return the choice that a model's reply leads to. Only candidates that are offered and live are chosen.
 
     Args:
         reading: The parsed reply.
         candidates: The offered candidates.
         live: The ids of the registered flows.
         on_empty: What to choose where the reply says that none fits.
-        begun: The ids of the flows that the conversation has begun. Only these can be called off.
+        begun: The ids of the flows under way. Only these can be called off.
         confirms: Whether a question waits for a yes or a no.
     """
     if reading.status == "empty":
@@ -146,7 +145,7 @@ def judge_reply(
 def _by_flow(
     inputs: Mapping[str, Any], offered: Container[str], meant: Collection[str]
 ) -> dict[str, Mapping[str, Any]]:
-    """Return the inputs of each flow. Inputs given without a flow belong to every flow that is `meant`."""
+    """Return the inputs of each flow. Inputs without a flow belong to every flow of `meant`."""
     shared = {name: value for name, value in inputs.items() if name not in offered}
     own = {flow_id: values for flow_id, values in inputs.items() if flow_id in offered}
     merged = {flow_id: {**shared, **own.get(flow_id, {})} for flow_id in _once(*meant, *own)}
@@ -185,7 +184,7 @@ class Settling:
     cascade: Cascade = field(default_factory=Cascade)
 
     def reason(self, known: Recalled) -> Reason | None:
-        """Return why it is settled: `none`, `single`, `semantic` or `confident`; None where a model is needed."""
+        """Return the reason to settle without a model: `none`, `single`, `semantic` or `confident`; else None."""
         if self.abstains(known.in_scope) or (known.blank and known.candidates > 1):
             return Reason.NONE
         if not self.asks or (known.candidates <= 1 and not self.doubts(known)):
@@ -202,10 +201,9 @@ class Settling:
         return below is not None and in_scope is not None and in_scope < below
 
     def sureness(self, known: Recalled) -> float | None:
-        """Return what `skip_llm_above` is compared with; None where it is unknown, or the first candidate cannot run.
+        """Return the value compared with `skip_llm_above`; None if unknown, or if the first candidate cannot run.
 
-        Confidence assumes that some flow fits. Where a model may answer "none", skipping it also requires recall to be
-        sure that some flow fits.
+        Confidence assumes that some flow fits. A model that may answer "none" is skipped only if that is as sure.
         """
         if known.confidence is None or not known.candidates or not known.runs:
             return None
@@ -216,9 +214,8 @@ class Settling:
     def doubts(self, known: Recalled) -> bool:
         """Whether a model must check that the only candidate fits.
 
-        Recall that chooses the number of candidates keeps one where it is sure which flow is best. It may
-        still be that no flow fits, so a model that may answer "none" is asked unless P(some flow fits)
-        reaches `coverage`.
+        Recall that keeps one candidate is sure which flow is best, not that any fits. A model that may answer "none"
+        is asked unless P(some flow fits) reaches `coverage`.
         """
         if self.on_empty != "none" or not (known.sized and known.candidates):
             return False
@@ -244,13 +241,13 @@ class ModelChoice:
     options: ModelOptions = field(default_factory=ModelOptions)
 
     async def choose(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> Choice:
-        """Ask the model within the deadline. On any error of the model, choose the top candidate."""
+        """Ask the model within the deadline. If the model fails, choose the top candidate."""
         begun = request.under_way
         known = {each.flow_id: each for each in candidates}
         rest = (each for each in candidates if each.flow_id not in begun)
         shown = (*(known[each] for each in begun if each in known), *rest)
         built = cache(lambda: self._prompt(request, shown))
-        # In a conversation "none" is an answer of its own: nothing is begun for it.
+        # In a conversation "none" is a valid answer: no flow begins.
         on_empty = self.on_empty if request.situation is None else "none"
 
         situation = request.situation
@@ -328,13 +325,13 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _overlap(wanted: frozenset[str], example: str) -> float:
-    """The share of words in common (Jaccard); the first examples win ties."""
+    """Return the share of words in common (Jaccard)."""
     words = _words(example)
     return len(wanted & words) / len(wanted | words) if words else 0.0
 
 
 def warn_of(unresolved: Sequence[str], candidates: Sequence[Candidate], live: Container[str]) -> None:
-    """Log what was chosen, or would have been, and is not run."""
+    """Log each id that was chosen, or ranked first, and cannot run."""
     offered = {candidate.flow_id for candidate in candidates}
     for flow_id in unresolved:
         if flow_id in offered:
@@ -346,7 +343,7 @@ def warn_of(unresolved: Sequence[str], candidates: Sequence[Candidate], live: Co
 
 @dataclass(slots=True)
 class _Spent:
-    """By one stage, in all calls that were answered."""
+    """Totals of one stage over its answered calls."""
 
     calls: int = 0
     took_s: float = 0.0
@@ -361,7 +358,7 @@ class _Spent:
         self.counted += record.usage is not None
 
     def spared(self, name: StageName) -> StageRecord:
-        """What it took on average."""
+        """Return the record of a stage that was not needed, with its mean time and usage."""
         tokens = asdict(self.usage) if self.usage else {}
         mean = {each: round(count / self.counted) for each, count in tokens.items()}
         took_s = self.took_s / max(self.calls, 1)
@@ -370,21 +367,21 @@ class _Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Left:
-    """A request on its way through the stages: what each made of it so far, and what is known by now."""
+    """A request on its way through the stages, with what is known so far."""
 
     request: Request
     narrowed: CandidateSet
     scoped: bool
     """Whether "none" is an answer."""
     many: bool = False
-    """Whether several wishes may be in it, and there is a chat model to hear them all."""
+    """Whether it may hold several wishes, and there is a chat model to read them."""
     in_vain: bool = False
-    """Whether the decision model was not asked, since it could not have decided."""
+    """Whether the decision model was skipped since no answer of it could have decided."""
     records: tuple[StageRecord, ...] = ()
     chances: Mapping[str, float] | None = None
-    """P(each is right), by flow id, once a decision model was asked."""
+    """P(right) by flow id, once a decision model answered."""
     best: tuple[str, float] | None = None
-    """What the decision model would choose, and P(that is right), where it is not sure enough."""
+    """The decision model's choice and P(it is right), where that is too low."""
     said: DeciderAnswer | None = None
 
     def with_record(self, record: StageRecord) -> "_Left":
@@ -393,12 +390,12 @@ class _Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """A request as it is read once it is known what it answers.
+    """A request once it is known whether it answers a question.
 
     Attributes:
-        request: With what was asked for before.
-        answers: What it decides, and the question to which it is the answer; None of a request like any other.
-        notes: What there is to say of it.
+        request: The request, joined with the earlier one where the question stays open.
+        answers: The choice that the answer makes, and the question; None for any other request.
+        notes: Remarks for the result.
     """
 
     request: Request
@@ -408,7 +405,7 @@ class Heard:
 
 @dataclass(slots=True, kw_only=True)
 class Choosing:
-    """Chooses for one selector: stage after stage, until one is sure enough."""
+    """Chooses for one selector, stage after stage, until one is sure enough."""
 
     flows: Mapping[str, BaseFlow]
     settling: Settling
@@ -420,7 +417,7 @@ class Choosing:
     _spent: dict[StageName, _Spent] = field(default_factory=dict[StageName, _Spent], init=False)
 
     async def choose(self, request: Request, narrowed: CandidateSet, *, recall_s: float, ask: bool = True) -> Choice:
-        """Who is chosen; where nobody is to be asked (`ask=False`), no model is (reason `unasked`)."""
+        """Return the choice. With `ask=False` no model is asked: where one is needed, the reason is `unasked`."""
         reader = request.situation.reader if self.model is None and request.situation is not None else None
         sure = not request.goes_on and bool(narrowed.candidates) and self._may_begin(request, narrowed)
         if reader is not None and not sure:
@@ -455,20 +452,20 @@ class Choosing:
         return replace(choice, usage=usage, stages=(*left.records, *spared))
 
     def _cascades(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether there is more to it than thresholds and a chat model: an error budget, another stage."""
+        """Whether there is an error budget, a decision model or a question to the user."""
         if self.budget.max_error is not None or self.decider is not None or self.ask_user:
             return True
         flows = (self.flows.get(each.flow_id) for each in candidates)
         return any(flow is not None and flow.max_error is not None for flow in flows)
 
     async def calibrate(self, cases: Sequence[Sample]) -> Calibration:
-        """Learn from labelled requests how sure the stages are, and go by it from now on."""
+        """Calibrate the stages by labelled requests, and use that from now on."""
         learned = await calibrated(cases, self.decider, timeout_s=self.timeout_s)
         self.budget = replace(self.budget, calibration=learned)
         return learned
 
     def heard(self, asked: SelectRequest, request: Request) -> Heard:
-        """What is said in answer to the question of an earlier decision."""
+        """Read a request that may answer the question of an earlier decision."""
         question = question_in(asked.asked)
         if question is None:
             return Heard(request=request, notes=(NO_QUESTION,))
@@ -478,9 +475,9 @@ class Choosing:
         return Heard(request=request.after(question.request))
 
     def answered(self, answer: str, question: UserQuestion, *, only: Collection[str] | None = None) -> Choice | None:
-        """What a user's answer decides, `only` among these ids; None where it names none of those asked about.
+        """Return the choice that a user's answer makes; None where it does not answer the question.
 
-        What is to the question, and names no one of them, is asked about once more.
+        Only flows among `only` are chosen. An answer that names no single option gets the question once more.
         """
         option = named_in(answer, question.options)
         if option is None:
@@ -496,7 +493,7 @@ class Choosing:
         return Choice(tier=Tier.DETERMINISTIC, reason=Reason.USER, chosen_ids=own, stages=stages)
 
     def _repeated(self, question: UserQuestion, answer: str) -> UserQuestion | None:
-        """The question once more, in the words of the flows as they are: what came back may say anything."""
+        """Return the question once more, with the registry's texts: the one sent back is not trusted."""
         live = [candidate_of(self.flows[each.flow_id]) for each in question.options if each.flow_id in self.flows]
         whole = flow_question(live, self.flows, question.request, more=question.more)
         if whole is None or len(live) < len(question.options):
@@ -504,7 +501,7 @@ class Choosing:
         return again(replace(whole, again=question.again), answer)
 
     def _spared(self, records: Sequence[StageRecord]) -> list[StageRecord]:
-        """A record for each model that was not needed: what it took other requests, on average."""
+        """Return a record for each model that was not needed, with its mean cost."""
         for each in records:
             if each.calls:
                 self._spent.setdefault(each.name, _Spent()).add(each)
@@ -519,7 +516,7 @@ class Choosing:
     # --- recall ----------------------------------------------------------------
 
     def _by_recall(self, left: _Left, took_s: float) -> tuple[Choice | None, _Left]:
-        """What recall is sure enough of, or says that nothing fits."""
+        """Return recall's choice where it is sure enough, or sure that nothing fits; else None."""
         request, narrowed = left.request, left.narrowed
         if narrowed.reread:
             left = left.with_record(
@@ -558,7 +555,7 @@ class Choosing:
         return choice, told("decided", f"{confidence:.3f} sure, and {wanted:.3f} is enough")
 
     def _why_passed(self, request: Request, narrowed: CandidateSet, confidence: float | None, wanted: float) -> str:
-        """Why recall leaves the choice to others, where so sure an answer is wanted; empty where it need not."""
+        """Return why recall may not decide; empty where it may."""
         if narrowed.candidates[0].flow_id not in self.flows:
             return "its first candidate is not in the registry"
         if confidence is None:
@@ -568,7 +565,7 @@ class Choosing:
         return "" if self._may_begin(request, narrowed) else f"{confidence:.3f} sure, {_NOT_ITS}"
 
     def _settled(self, request: Request, narrowed: CandidateSet) -> Choice | None:
-        """Who is chosen where the model has nothing to decide; None where it is to be asked."""
+        """Return the choice where the model has nothing to decide; else None."""
         if request.goes_on and self.model is not None and not request.blank:
             return None
         reason = self.settling.reason(self._known(request, narrowed))
@@ -583,7 +580,7 @@ class Choosing:
         return replace(top(narrowed.candidates, self.flows, reason), notes=self._caveat(narrowed))
 
     def _known(self, request: Request, narrowed: CandidateSet) -> Recalled:
-        """What is known of a request once these are recalled."""
+        """Return the facts of a recalled request."""
         candidates = narrowed.candidates
         return Recalled(
             candidates=len(candidates),
@@ -596,27 +593,27 @@ class Choosing:
 
     @staticmethod
     def _may_begin(request: Request, narrowed: CandidateSet) -> bool:
-        """Whether the first candidate may be begun on recall's word alone; where that cannot tell, it is not sure."""
+        """Whether the first candidate may begin on recall alone; an unknown probability counts as 0."""
         first = next(iter(narrowed.candidates), None)
         return first is None or request.may_begin(first.flow_id, first.confidence or 0.0, narrowed.in_scope or 0.0)
 
     def _caveat(self, narrowed: CandidateSet) -> tuple[str, ...]:
-        """Why a threshold that is set has nothing to go by."""
+        """Return why a threshold that is set cannot be applied."""
         return (narrowed.caveat,) if narrowed.caveat and self.settling.need_confidence else ()
 
     def _live(self, narrowed: CandidateSet) -> list[Candidate]:
-        """The candidates whose flow is in the registry."""
+        """Return the candidates whose flow is in the registry."""
         return [each for each in narrowed.candidates if each.flow_id in self.flows]
 
     @property
     def _others(self) -> bool:
-        """Whether anybody comes after recall."""
+        """Whether a stage follows recall."""
         return self.model is not None or self.decider is not None or self.ask_user
 
     # --- a decision model ------------------------------------------------------
 
     async def _by_decider(self, decider: Deciding, left: _Left, deadline: Deadline) -> tuple[Choice | None, _Left]:
-        """What it is sure enough of, together with recall; passed over where it cannot be asked or believed."""
+        """Return the choice of the decision model and recall together; None where that is skipped or not sure."""
         request, narrowed = left.request, left.narrowed
         candidates = self._live(narrowed)
         if request.goes_on or request.blank or not candidates or left.many:
@@ -634,7 +631,7 @@ class Choosing:
         return self._weighed(left, left.chances, left.said, record)
 
     async def _heard(self, decider: Deciding, left: _Left, deadline: Deadline) -> tuple[_Left, StageRecord]:
-        """What it says, and what that comes to together with recall, where it can be asked and believed."""
+        """Ask the decision model, and combine its answer with recall's; log a failure and go on."""
         request, narrowed = left.request, left.narrowed
         candidates = self._live(narrowed)
         began = perf_counter()
@@ -651,7 +648,7 @@ class Choosing:
         return replace(left, chances=chances, said=said), record
 
     async def _heard_late(self, decider: Deciding, left: _Left, deadline: Deadline) -> _Left:
-        """What it says all the same, where the chat model failed and there is time; told in the place of before."""
+        """Ask the decision model after the chat model failed, if there is time; replace its earlier record."""
         left_s = decider_deadline(deadline).left_s
         if left_s is not None and left_s <= 0:
             return left
@@ -660,7 +657,7 @@ class Choosing:
         return replace(left, records=tuple(record if each.name == record.name else each for each in left.records))
 
     def _named(self, said: DeciderAnswer) -> str:
-        """What it would choose if it were asked alone, and how sure it says it is."""
+        """Describe the decision model's own choice and confidence."""
         name, chance = _vote(said)
         named = "says that none fits" if name == NONE else "names a flow that has left the registry"
         if name in self.flows:
@@ -668,7 +665,7 @@ class Choosing:
         return f"it {named}, {chance:.3f} sure by itself"
 
     def _may_decide(self, left: _Left, candidates: Sequence[Candidate]) -> bool:
-        """Whether there is an answer with which recall and decision model together would be sure enough."""
+        """Whether any answer of the decision model would make both together sure enough."""
         line = self.budget.calibration.of_decider(scoped=left.scoped)
         most = posterior_bounds(candidates, in_scope=left.narrowed.in_scope, scoped=left.scoped)
         options = ((each, own) for each, own in most.items() if left.scoped or each != NONE)
@@ -677,7 +674,7 @@ class Choosing:
     def _weighed(
         self, left: _Left, chances: Mapping[str, float], said: DeciderAnswer, record: StageRecord
     ) -> tuple[Choice | None, _Left]:
-        """Whether what is likeliest now is sure enough."""
+        """Decide for the likeliest flow, or none, where that is sure enough."""
         best = max((each for each in chances if left.scoped or each != NONE), key=chances.__getitem__)
         confidence = self.budget.calibration.of_decider(scoped=left.scoped)(chances[best])
         wanted, named = self._wanted(best), record.why
@@ -700,7 +697,7 @@ class Choosing:
 
     @staticmethod
     def _decided(best: str, said: DeciderAnswer, *notes: str) -> Choice:
-        """What a decision model says is likeliest, as a choice: a flow, or `NONE` of them."""
+        """Return the choice of a flow, or of none (`NONE`), by the decision model."""
         if best == NONE:
             return Choice(model=said.model, notes=notes)
         return Choice(tier=Tier.GUIDED, reason=Reason.DECIDER, chosen_ids=(best,), model=said.model, notes=notes)
@@ -728,7 +725,7 @@ class Choosing:
         return choice, left.with_record(record)
 
     def _likeliest(self, narrowed: CandidateSet, chances: Mapping[str, float], fallback: Choice) -> Choice:
-        """The fallback, with what recall and decision model together find likeliest."""
+        """Return the fallback, with the flow that recall and decision model find likeliest."""
         ranked = sorted(narrowed.candidates, key=lambda each: -chances.get(each.flow_id, 0.0))
         found = top(ranked, self.flows, fallback.reason, unresolved=fallback.unresolved)
         return replace(
@@ -736,9 +733,9 @@ class Choosing:
         )
 
     def _last(self, left: _Left) -> Choice:
-        """Where no stage may decide and there is no chat model: what is likeliest by all that is known.
+        """Return the likeliest flow, where no stage is sure and there is no chat model.
 
-        The rank is for what a model is to see first; how likely each is, its confidence says, where that is known.
+        Candidates are ordered by confidence: their rank is the order for a prompt.
         """
         if left.best is not None and left.said is not None:
             best, _ = left.best
@@ -750,22 +747,22 @@ class Choosing:
         return replace(choice, notes=(self._beyond(*choice.chosen_ids),))
 
     def _beyond(self, best: str = NONE) -> str:
-        """What there is to note of taking this one all the same."""
+        """Return the note on a choice that no stage was sure of."""
         return _UNBOUND if self._allowed(best) is None else _OVER
 
     def _allowed(self, best: str) -> float | None:
-        """How many such answers may be wrong; `NONE` is no flow, and has no budget of its own."""
+        """Return the share of such choices that may be wrong; None without a budget."""
         return self.budget.max_error if best == NONE else self.budget.allowed(best)
 
     def _wanted(self, best: str) -> float:
-        """How sure recall and decision model together have to be of this."""
+        """Return the confidence that recall and decision model together must reach."""
         allowed = self._allowed(best)
         return max(0.0, 1 - (_USUAL_ERROR if allowed is None else SPREAD * allowed))
 
     # --- the user --------------------------------------------------------------
 
     def _by_user(self, choice: Choice, left: _Left) -> tuple[Choice, _Left]:
-        """A question in the place of a choice that nobody might make; nothing, where it is for no flow."""
+        """Replace a choice that no stage was sure of by a question to the user, or by none if no flow is likely."""
         if not self.ask_user or left.request.goes_on or left.request.blank:
             return choice, left
         notes = tuple(each for each in choice.notes if each not in {_OVER, _UNBOUND, _NOTHING})
@@ -784,15 +781,15 @@ class Choosing:
         return replace(asking, question=question), left.with_record(StageRecord(name="user", outcome="passed", why=why))
 
     def _is_last(self, choice: Choice, left: _Left) -> bool:
-        """Whether no stage decided, and there is no chat model that might have."""
+        """Whether no stage decided, and there is no chat model."""
         last = left.records[-1] if left.records else None
         unasked = choice.reason is Reason.UNASKED
         return last is not None and last.outcome in {"passed", "failed"} and self.model is None and not unasked
 
     def _may_fit(self, left: _Left) -> bool:
-        """Whether one of the flows may be meant at all: else it is not asked which.
+        """Whether some flow is likely enough to ask the user which.
 
-        A decision model that names a flow has read the request; recall, which doubts that any fits, has not.
+        A decision model that names a flow outweighs recall's doubt: it has read the request.
         """
         if is_courtesy(left.request.query):
             return False
@@ -810,14 +807,14 @@ class Choosing:
         return scope is None or joint_probability(1.0, scope) >= _LIKELY
 
     def _in_question(self, choice: Choice, left: _Left) -> tuple[list[Candidate], bool]:
-        """The flows to ask about, none where it is no question, and whether something else may as well be meant."""
+        """Return the flows to ask about, empty where there is no question, and whether it may be something else."""
         last = left.records[-1] if left.records else None
         candidates, chosen = left.narrowed.candidates, choice.chosen_ids
         if last is None or choice.called_off or choice.confirmed:
             return [], False
         by_chat = last.name == "chat"
         if by_chat and choice.reason is Reason.LLM:
-            # of several wishes each may have its flow
+            # several wishes may each have their flow
             several = len(chosen) < FEWEST or left.many
             return [] if several else [each for each in candidates if each.flow_id in chosen], False
         if not (choice.reason in {Reason.NONE, *_FALLBACKS} if by_chat else self._is_last(choice, left)):
@@ -829,14 +826,14 @@ class Choosing:
         if chances is None:
             chances = {each.flow_id: each.confidence for each in candidates if each.confidence is not None}
         live = self._live(left.narrowed)
-        # Where one is named, and no flow is likelier still, there is something to ask though nothing comes near it.
+        # Where the decision model says "none" without being sure, the user is asked even about one flow.
         torn = left.best is not None and left.best[0] == NONE
         asked = in_question(live, chances, at_least=FEWEST if torn else 0)
-        # Of many that are left where a chat model has read the request and found none, none is likely enough.
+        # Where a chat model read the request and found none, a long list has no likely flow.
         return (asked, False) if none else (asked[:MOST], torn or len(asked) > MOST)
 
 
 def _vote(said: DeciderAnswer) -> tuple[str, float]:
-    """What a decision model names by itself, and how sure it says it is."""
+    """Return the decision model's own choice, and its confidence."""
     name = max(said.chances, key=said.chances.__getitem__)
     return name, said.chances[name]
