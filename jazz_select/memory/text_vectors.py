@@ -1,4 +1,4 @@
-"""The vectors of texts that were embedded before: of this process in memory, of a catalogue beside its index."""
+"""Caches of text vectors: in memory for this process, and in a file beside the index for a catalogue."""
 
 import hashlib
 import logging
@@ -19,17 +19,17 @@ from jazz_select.ports import Embedder, Vectors
 _log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "vectors.sqlite"
-"""Of the file, in the folder of its index."""
+"""Name of the file in the folder of its index."""
 _MOST_IN_MEMORY: Final = 32 << 20
-"""Bytes of vectors that are kept of an embedder: of some 20,000 texts."""
+"""Maximum size of an embedder's cache in memory, in bytes: some 20,000 texts."""
 _MOST_ON_DISK: Final = 200_000
-"""Vectors in one file, about 300 MB; beyond them those that were written first are deleted."""
+"""Maximum number of vectors in a file, about 300 MB; the oldest are deleted beyond it."""
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, row BLOB NOT NULL)"
 Embed = Callable[[Sequence[str]], Vectors]
 
 
 class _Recent:
-    """The vectors of the texts that an embedder was asked for last."""
+    """An LRU cache of one embedder's vectors."""
 
     def __init__(self) -> None:
         self._rows: OrderedDict[str, Vectors] = OrderedDict()
@@ -58,23 +58,23 @@ _RECENT: Final[WeakKeyDictionary[Embedder, _Recent]] = WeakKeyDictionary()
 def _recent(embedder: Embedder) -> _Recent:
     try:
         return _RECENT.setdefault(embedder, _Recent())
-    except TypeError:  # one that cannot be a key
+    except TypeError:  # not hashable or not weakly referenceable
         return _Recent()
 
 
 class VectorFile:
     """The vectors of a catalogue's texts in an SQLite file, by digest of embedder and text.
 
-    It spares work and holds nothing else: a file that is damaged, full or locked is the same as none. Each row has a
-    checksum of its own, since SQLite does not notice a changed byte in one.
+    It is only a cache: a damaged, full or locked file counts as none. Each row has a checksum, since SQLite does not
+    detect a changed byte.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Keep them in this folder, whose index makes it; the file is made when the first vector is."""
+        """Use the file in this folder; the first write creates it."""
         self._path = folder / FILE_NAME
 
     def known(self, embedder: Embedder, texts: Sequence[str]) -> dict[str, Vectors]:
-        """The vectors of those texts that it holds."""
+        """Return the cached vectors of these texts."""
         found: dict[str, Vectors] = {}
 
         def read(file: sqlite3.Connection) -> None:
@@ -89,11 +89,11 @@ class VectorFile:
         return found
 
     def keep(self, embedder: Embedder, rows: Mapping[str, Vectors]) -> None:
-        """Write these vectors, in one transaction."""
+        """Write these vectors in one transaction."""
         written = [(_digest(embedder.identity, text), _written(row)) for text, row in rows.items()]
 
         def write(file: sqlite3.Connection) -> None:
-            file.execute("PRAGMA synchronous = OFF")  # what a loss of power takes is embedded again
+            file.execute("PRAGMA synchronous = OFF")  # a loss of power costs only another embedding
             file.execute(_TABLE)
             file.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", written)
             last = file.execute("SELECT max(rowid) FROM vectors").fetchone()[0] or 0
@@ -115,9 +115,9 @@ class VectorFile:
 
 
 def embedded(embedder: Embedder, embed: Embed, texts: Sequence[str], file: VectorFile | None = None) -> Vectors:
-    """One row per text; each distinct text that is not known from before is embedded once.
+    """Return one row per text; embed each distinct unknown text once.
 
-    `file` is asked, and told, where the embedder takes long (`offload`): a fast one is quicker than a disk.
+    `file` is used only with a slow embedder (`offload`): a fast one is quicker than a disk.
     """
     if not texts:
         return np.zeros((0, embedder.dim), dtype=np.float32)

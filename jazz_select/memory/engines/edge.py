@@ -1,4 +1,4 @@
-"""Flows in Qdrant Edge: the engine in this process, its data in a folder, nothing else to run."""
+"""Flows in Qdrant Edge: a vector engine in this process, with its data in a folder."""
 
 import asyncio
 import errno
@@ -42,26 +42,26 @@ _LAYOUTS = "layouts"
 _FORMAT = 1
 _DRAFT = "jazz_index.json.new"
 ROOM_TO_WRITE = 16_000_000
-"""Bytes that have to be free on the disk, beside what is written. The engine writes through a memory map of files with
-holes: where the disk has no block left for one, the operating system ends the process (SIGBUS), and nobody is told."""
+"""Bytes that must be free on the disk, in addition to what is written. The engine writes sparse files through a memory
+map: where the disk has no block left for one, the operating system kills the process (SIGBUS) without an error."""
 ROOM_TO_OPEN = 8_000_000
 _NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _OURS = frozenset({_MARKER, _LOCK, _LAYOUTS, _DRAFT, FILE_NAME})
 
 
 class IndexFolder:
-    """An index folder, held open by this object alone until `close`.
+    """An index folder, locked by this object until `close`.
 
-    The lock is the operating system's, so it goes with the process: after a crash
-    there is nothing to clean up.
+    The operating system releases the lock when the process ends, so a crash leaves nothing to clean up.
     """
 
     def __init__(self, path: Path) -> None:
-        """Create the folder where there is none, check it, and lock it.
+        """Create the folder if it is missing, check it, and lock it.
 
         Raises:
             IndexLockedError: Another process, or another object in this one, holds it.
-            IndexUnusableError: It cannot be written, or is something else than an index.
+            IndexUnusableError: It is not writable, or not an index.
+            DiskFullError: The disk has no room.
         """
         self.path = path
         try:
@@ -80,35 +80,35 @@ class IndexFolder:
             ) from error
 
     def require_room(self, wanted: int) -> None:
-        """Refuse to go on unless so many bytes are free on its disk."""
+        """Raise `DiskFullError` unless this many bytes are free."""
         if _free(self.path) < wanted:
             raise disk_full(self.path, wanted)
 
     def layout(self, key: str) -> Path:
-        """Where the layout of this key lies, or will lie."""
+        """Return the folder of a layout, which may not exist yet."""
         return self.path / _LAYOUTS / key
 
     def layouts(self) -> tuple[str, ...]:
-        """Keys of the layouts there are."""
+        """Return the keys of the existing layouts."""
         folder = self.path / _LAYOUTS
         if not folder.is_dir():
             return ()
         return tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and "." not in entry.name))
 
     def close(self) -> None:
-        """Let others open it; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         self._lock.release()
 
 
 def disk_full(path: Path, wanted: int) -> DiskFullError:
-    """The error to raise where the disk of this folder lacks room."""
+    """Return the error for a disk without room."""
     return DiskFullError(str(path), wanted=wanted, free=_free(path))
 
 
 def _free(path: Path) -> int:
     try:
         return shutil.disk_usage(path).free
-    except OSError:  # a file system that does not say
+    except OSError:  # the file system does not report it
         return ROOM_TO_WRITE * 1_000
 
 
@@ -167,34 +167,34 @@ def _write_marker(path: Path) -> None:
 
 
 _THREAD_FROM = 20_000
-"""From this many flows on a search takes long enough (about 2 ms) to be worth a thread."""
+"""Number of flows from which a search takes long enough (about 2 ms) for a thread."""
 _COPIES = 4
-"""What is written takes so many times its size on disk, at most: in the log, in its place, and what indexes it."""
+"""Maximum size on disk of a write, as a multiple of its data: in the log, in the segment, and in its indexes."""
 _KEPT_AGENTS = 1_024
 _PAGE = 1_000
 _FULL = ("No space left", "os error 28", "Disk quota exceeded")
 _LINKS = "mutable_id_tracker.mappings"
 _SPARSE, _SPARE = 16, 100_000
-"""Places are given one after the other; so many more than there are flows take no memory to speak of."""
+"""Points get consecutive offsets. An offset up to `_SPARSE` times their number plus `_SPARE` costs little memory."""
 _REBUILD = "Flows live in your code: delete the folder, then run sync_registry (jazz-select sync)."
 
 
 _RECORDS = {1: (13, True), 2: (21, True), 3: (9, False), 4: (17, False)}
-"""What follows the byte of its kind: so many bytes of an id, and of the place of its point where it links one. Linked
-and unlinked, by number and by UUID, as the engine writes them."""
+"""The engine's record types: the bytes that follow the type, and whether the record links a point to an offset. Linked
+and unlinked, by number and by UUID."""
 
 
 class Gate:
-    """`with door:` around each use of a resource; `shut()` before it is released.
+    """Guards a resource: `with gate:` around each use, `shut()` before it is released.
 
-    Raises `IndexUnusableError` on entry once it is shut, and in a forked child: an engine's threads
-    and locks do not survive a fork.
+    Entering raises `IndexUnusableError` once it is shut, and in a forked child: an engine's threads and locks do not
+    survive a fork.
     """
 
     def __init__(self, what: str) -> None:
-        """Name what is behind it, for error messages."""
+        """Name the resource, for error messages."""
         self._what = what
-        self._lock = RLock()  # taken by itself, which costs half of what it does by way of the condition
+        self._lock = RLock()  # entered directly: half the cost of entering through the condition
         self._changed = Condition(self._lock)
         self._inside = 0
         self._shut = False
@@ -202,7 +202,7 @@ class Gate:
 
     @property
     def is_mine(self) -> bool:
-        """False in a forked child."""
+        """Whether this is the process that made the gate, not a fork of it."""
         return os.getpid() == self._owner
 
     def __enter__(self) -> None:
@@ -224,7 +224,7 @@ class Gate:
                 self._changed.notify_all()
 
     def shut(self) -> bool:
-        """Let nobody in any more and wait until all are out; False where it was shut before."""
+        """Refuse new entries and wait until all users have left; return False if it was shut before."""
         with self._lock:
             first = not self._shut
             self._shut = True
@@ -233,11 +233,10 @@ class Gate:
 
 
 def shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
-    """These dense vectors, by name and length, and one sparse one per flow.
+    """Return the configuration of a shard: these dense vectors (length by name), and one sparse vector per flow.
 
-    One thread: these shards are never optimised, so each is one segment, of which several threads have nothing to
-    share. With one the engine searches in the thread that asks. To wake another takes about as long as to search a
-    hundred flows, and milliseconds where all cores are busy.
+    It searches in the calling thread. A shard is never optimised, so it is one segment, which threads cannot share;
+    and waking another thread takes as long as searching a hundred flows, or milliseconds where all cores are busy.
     """
     return qe.EdgeConfig(
         vectors={name: qe.EdgeVectorParams(size=dim, distance=qe.Distance.Cosine) for name, dim in dense.items()},
@@ -247,13 +246,13 @@ def shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
 
 
 def to_point(point: FlowPoint, layout: str) -> qe.Point:
-    """A flow with its vectors and all that comes back with a hit."""
+    """Return the point of a flow: its vectors, and the payload that comes back with a hit."""
     vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
     return qe.Point(point_key(point.agent_id, point.flow_id), vectors, stored_payload(point, layout))
 
 
 def edge_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
-    """One request per arm that has something to ask, dense first."""
+    """Return one request per vector of the query, dense first."""
     mine = _filter(query) if filtered or query.exclude else None
     for using, vector in arms_of(query):
         asked = _to_sparse(vector) if isinstance(vector, SparseVector) else _listed(vector)
@@ -261,7 +260,7 @@ def edge_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryReq
 
 
 def edge_filter(agent_id: str) -> qe.Filter:
-    """This agent's flows."""
+    """Return the filter for this agent's flows."""
     return qe.Filter(must=[_belongs_to(agent_id)])
 
 
@@ -290,20 +289,20 @@ def _terms_of(vectors: object) -> tuple[int, ...]:
 
 
 def _scores(found: Iterable[Any]) -> dict[Key, float]:
-    """Key to raw score, in the order found."""
+    """Return raw scores by key, best first."""
     return {point.id: point.score for point in found}
 
 
 class Shard:
-    """A shard on disk. One writer at a time; readers never wait for it.
+    """A shard on disk with one writer at a time; readers never wait for it.
 
     Attributes:
-        size: How many points it holds.
-        has_flows: False where nothing is left that belongs to any agent.
+        size: The number of points.
+        has_flows: Whether any agent has a flow here.
     """
 
     def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
-        """Load it; `dense` are its dense vectors, where they are known, so that it is set up as a new one."""
+        """Load the shard. `dense` (length by name) configures it like a new one, where it is known."""
         self._door = Gate(str(path))
         self._errors = EngineErrors(path)
         self._writing = Lock()
@@ -314,27 +313,27 @@ class Shard:
             self._take_stock()
 
     def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
-        """Both arms of all queries, planned by the engine as one batch.
+        """Search the vectors of all queries in one batch.
 
-        With one agent in the shard no query needs a filter, which halves the time. If another agent writes
-        meanwhile, the answer may hold its flows, so it is thrown away and asked for again, filtered.
+        With one agent in the shard no query needs a filter, which halves the time. If another agent writes meanwhile,
+        the answer may hold that agent's flows: discard it, and search again with filters.
         """
         generation, only = self._generation, self._only_agent
         legs = self._search(queries, only=only)
         return legs if self._generation == generation else self._search(queries, only=None)
 
     def scroll(self, agent_id: str) -> dict[Key, dict[str, Any]]:
-        """All payloads of this agent, by key."""
+        """Return all payloads of this agent, by key."""
         found = self._records(agent_id, with_payload=True)
         return {cast("Key", record.id): record.payload or {} for record in found}
 
     def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
-        """The token ids of each of this agent's flows, of those that come first."""
+        """Return the token ids of each of this agent's first `limit` flows."""
         found = self._records(agent_id, with_payload=False, with_vector=[SPARSE])
         return [_terms_of(record.vector) for record in islice(found, limit)]
 
     def _records(self, agent_id: str, **held: Any) -> Iterator[qe.Record]:
-        """All of this agent's flows, those of the lowest keys first, with so much of each."""
+        """Yield this agent's flows by ascending key, with the requested parts."""
         mine, offset = edge_filter(agent_id), None
         with self._door, self._errors:
             while True:
@@ -345,18 +344,18 @@ class Shard:
                     return
 
     def count(self, agent_id: str) -> int:
-        """How many flows of this agent there are."""
+        """Return the number of this agent's flows."""
         with self._door, self._errors:
             return self._shard.count(qe.CountRequest(filter=edge_filter(agent_id), exact=True))
 
     def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-        """Payloads by key."""
+        """Return payloads by key."""
         with self._door, self._errors:
             found = self._shard.retrieve(list(keys), with_payload=True, with_vector=False)
             return {cast("Key", record.id): record.payload or {} for record in found}
 
     def write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = ()) -> None:
-        """Apply and flush; `agents` are those whose flows it writes."""
+        """Apply an operation and flush; `agents` are those whose flows it writes."""
         with self._door, self._writing, self._errors:
             if any(agent != self._only_agent for agent in agents):
                 self._only_agent = None
@@ -366,7 +365,7 @@ class Shard:
             self._take_stock()
 
     def close(self) -> None:
-        """Wait for calls that are under way, then release it; a second call does nothing."""
+        """Wait for running calls, then release the shard; a second call does nothing."""
         if self._door.is_mine and self._door.shut():
             with self._errors:
                 self._shard.close()
@@ -392,7 +391,7 @@ class Shard:
 
 
 def create_shard(path: Path, dense: Mapping[str, int]) -> None:
-    """Make an empty shard beside its place and move it there whole, so that no crash leaves half a shard."""
+    """Create an empty shard in a temporary folder and rename it, so that no crash leaves half a shard."""
     draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
     with EngineErrors(path):
         shard = qe.EdgeShard.create(str(draft), shard_config(dense))
@@ -405,17 +404,16 @@ def create_shard(path: Path, dense: Mapping[str, int]) -> None:
 
 
 def _check_links(path: Path) -> None:
-    """Refuse files that have the engine reserve room for points that were never written.
+    """Refuse damaged files that would have the engine reserve memory for points that were never written.
 
-    Where a place in one is changed to a number of its own, the engine asks for that much memory, and where it does not
-    get it the process ends.
+    A corrupt offset makes the engine allocate that much memory, and the process ends where the allocation fails.
     """
     for file in path.glob(f"segments/*/{_LINKS}"):
         written, farthest, at = 0, 0, 0
         try:
             data = file.read_bytes()
         except OSError:
-            continue  # the engine says what is wrong with it
+            continue  # the engine reports it on load
         while at < len(data) and (record := _RECORDS.get(data[at])) is not None:
             size, links = record
             end = at + size
@@ -429,18 +427,18 @@ def _check_links(path: Path) -> None:
 
 
 class EngineErrors:
-    """`with EngineErrors(path):` around each use of the engine, of a shard that lies at this path.
+    """`with EngineErrors(path):` around each use of the engine, on the shard at this path.
 
-    The engine raises bare `Exception`s, and panics as `BaseException`s: both say that it cannot use its files.
-    Anything of another type is a mistake in how it was called, and passes as it is.
+    The engine raises bare `Exception`s, and panics as `BaseException`s: both mean that it cannot use its files. Other
+    types are mistakes of the caller, and pass.
     """
 
     def __init__(self, path: Path) -> None:
-        """Say where the shard lies."""
+        """Take the path of the shard."""
         self._folder = path.parent.parent
 
     def __enter__(self) -> None:
-        """Nothing is to be done: a search passes here each time, so this is no generator."""
+        """Do nothing. A class, not a generator, since each search passes here."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if kind is None or (kind is not Exception and kind.__name__ != "PanicException"):
@@ -451,12 +449,12 @@ class EngineErrors:
 
 
 class EdgeStore:
-    """A `FlowStore` on embedded shards: one folder per layout, one writer."""
+    """A `FlowStore` on embedded shards: a folder per layout, one writer."""
 
     shared = False
 
     def __init__(self, path: Path, layout: Layout) -> None:
-        """Open the folder; the shard itself is made by the first write.
+        """Open the folder; the first write creates the shard.
 
         Raises:
             IndexLockedError: The folder is open elsewhere.
@@ -468,7 +466,7 @@ class EdgeStore:
         self._door = Gate(str(path))
         self._making = Lock()
         self._moving = Lock()
-        self._settled = set[str]()  # agents of whom nothing lies in other layouts
+        self._settled = set[str]()  # agents without flows in other layouts
         self._kept = Kept()
         home = self._folder.layout(layout.key)
         try:
@@ -478,21 +476,21 @@ class EdgeStore:
             raise
 
     def key(self, agent_id: str, flow_id: str) -> Key:
-        """A number that follows from both."""
+        """Return the key of a flow."""
         return point_key(agent_id, flow_id)
 
     async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
-        """All payloads of this agent."""
+        """Return all payloads of this agent."""
         with self._door:
             return {} if self._shard is None else await in_thread(self._shard.scroll, agent_id)
 
     async def count(self, agent_id: str) -> int:
-        """How many flows there are."""
+        """Return the number of this agent's flows."""
         with self._door:
             return 0 if self._shard is None else self._shard.count(agent_id)
 
     async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
-        """The token ids of each flow."""
+        """Return the token ids of each flow."""
         with self._door:
             return [] if self._shard is None else await in_thread(self._shard.terms, agent_id, limit)
 
@@ -513,7 +511,7 @@ class EdgeStore:
                 await in_thread(self._write, qe.UpdateOperation.delete_points(points))
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
-        """Both arms of all queries in one batch."""
+        """Search the vectors of all queries in one batch."""
         with self._door:
             if self._shard is None:
                 return [Legs(dense={}, bm25={}, payloads={}) for _ in queries]
@@ -522,7 +520,7 @@ class EdgeStore:
             return await in_thread(self._shard.search, queries)
 
     async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-        """Payloads by key, from what was read before where nothing was written since."""
+        """Return payloads by key, from the cache where nothing was written since."""
         with self._door:
             if self._shard is None:
                 return {}
@@ -535,7 +533,7 @@ class EdgeStore:
             return found
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
-        """The agent's note, where there is one."""
+        """Return the agent's note, if any."""
         with self._door:
             found = {} if self._shard is None else self._shard.retrieve([note_key(agent_id)])
         return next((note_in(payload, agent_id) for payload in found.values()), None)
@@ -546,15 +544,15 @@ class EdgeStore:
         await in_thread(self._write, qe.UpdateOperation.upsert_points([point]), size=len(repr(note)))
 
     async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
-        """What other layouts in the same folder hold of this agent."""
+        """Return the agent's payloads in other layouts of the folder."""
         return await in_thread(self._elsewhere, agent_id)
 
     async def forget_other_layouts(self, agent_id: str) -> None:
-        """Remove this agent's flows from them, and those that are empty then."""
+        """Remove this agent's flows from other layouts, and layouts that are empty then."""
         await in_thread(self._forget_other_layouts, agent_id)
 
     async def close(self) -> None:
-        """Wait for calls that are under way, release the shard and unlock the folder; a second call does nothing."""
+        """Wait for running calls, release the shard and unlock the folder; a second call does nothing."""
         await in_thread(self.release)
 
     def _upsert(self, points: Sequence[FlowPoint]) -> None:
@@ -583,7 +581,7 @@ class EdgeStore:
                 self._kept = Kept()
 
     def _elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
-        """Nobody else writes here, so where nothing was found once there is nothing."""
+        """Return the agent's payloads elsewhere; remember agents without any, since nobody else writes here."""
         found: list[dict[str, Any]] = []
         with self._door, self._moving:
             if agent_id in self._settled:
@@ -624,7 +622,7 @@ class EdgeStore:
         return [key for key in self._folder.layouts() if key != self._layout.key]
 
     def release(self) -> None:
-        """`close`, for callers without a loop."""
+        """Do what `close` does, without a loop."""
         if not self._door.is_mine or not self._door.shut():
             return
         try:
@@ -635,7 +633,7 @@ class EdgeStore:
 
 
 async def open_edge_store(path: Path, layout: Layout) -> EdgeStore:
-    """Open one without blocking the loop; a cancelled caller leaves nothing open."""
+    """Open a store without blocking the loop; a cancelled caller leaves nothing open."""
     opening = asyncio.ensure_future(asyncio.to_thread(EdgeStore, path, layout))
     try:
         return await asyncio.shield(opening)

@@ -1,4 +1,4 @@
-"""The same store on a Qdrant server, or on qdrant-client's own engine in memory."""
+"""The `FlowStore` on a Qdrant server, or on qdrant-client's engine in memory."""
 
 import asyncio
 import logging
@@ -46,23 +46,23 @@ from jazz_select.text import describe_error
 _log = logging.getLogger(__name__)
 REST_PORT = 6333
 _PROBE_S, _GUESS_S = 2.0, 0.5
-"""How long the probe of a port for gRPC may take: one that was named, and one that was guessed."""
+"""Timeouts of the probe for gRPC: of a configured port, and of a guessed one."""
 _SAMPLE = 16
-"""Points that are read over both REST and gRPC, to see that both ports belong to one server."""
+"""Number of points read over both REST and gRPC, to check that both ports belong to one server."""
 _SLOWER = "a recall over REST takes longer than over gRPC; set grpc_port (JAZZ_GRPC_PORT), or 0 for REST alone"
 Sample = Mapping[Key, Mapping[str, Any]]
 _OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
 
 
 class Wire:
-    """The gRPC side of one server. A channel belongs to an event loop, and a memory may be used from several."""
+    """The gRPC side of one server, with a channel per event loop."""
 
     def __init__(self, url: str, *, port: int | None, api_key: str | None, timeout_s: float) -> None:
-        """Talk to the host of this url, where it has a port for gRPC; nothing is sent yet.
+        """Set up for the host of this url; nothing is sent yet.
 
         Args:
             url: The address of the REST side; `https` means TLS here too.
-            port: Of gRPC; 0 for never, None for the one after the REST side's own, where the server answers there.
+            port: Of gRPC; 0: never use it; None: the REST port plus one, where the server answers there.
             api_key: Sent with each call.
             timeout_s: Of each call.
         """
@@ -74,7 +74,7 @@ class Wire:
         self._metadata = (("api-key", api_key),) if api_key else None
         self._timeout_s = timeout_s
         self.status = ""
-        """Over what the server is asked, and what that costs; empty before this is known."""
+        """Which protocol is in use and what it costs; empty until known."""
         self._works: bool | None = None
         if not (self._port and self._target):
             self._works, self.status = False, "REST, as grpc_port says"
@@ -82,12 +82,12 @@ class Wire:
         self._channels = WeakKeyDictionary()
 
     async def works(self, collection: str, read_sample: Callable[[], Awaitable[Sample]]) -> bool:
-        """Whether this port belongs to the server of the REST side; found out once, and logged if not.
+        """Whether this port belongs to the server of the REST side. Decided once, and logged if not.
 
         Args:
-            collection: One that the REST side has.
-            read_sample: Reads some points of it over REST: the same must lie here, since another server may have
-                a collection of the same name. Where there are none yet, nothing is decided.
+            collection: A collection of the REST side.
+            read_sample: Reads some of its points over REST. The same must be here: another server may have a
+                collection of the same name. An empty sample decides nothing.
         """
         if self._works is None:
             sample, why = await read_sample(), "another server answers there"
@@ -95,10 +95,10 @@ class Wire:
                 return False
             try:
                 works = await self.retrieve(collection, sample, timeout_s=self._probe_s) == sample
-            except Exception as error:  # noqa: BLE001 - anything may listen there, and answer anything
+            except Exception as error:  # noqa: BLE001 - any program may listen there
                 works, why = False, describe_error(error)
             place = f"{self._target}:{self._port}"
-            if self._works is None:  # of several that asked at once, the first decides
+            if self._works is None:  # the first of several concurrent probes decides
                 self._works = works
                 self.status = f"gRPC at {place}" if works else f"REST, since gRPC at {place} failed ({why}): {_SLOWER}"
                 if not works:
@@ -106,7 +106,7 @@ class Wire:
         return self._works
 
     async def search(self, collection: str, queries: Sequence[HybridQuery], *, payloads: bool) -> list[Legs]:
-        """Both arms of all queries in one request; `payloads` has those of all hits come along."""
+        """Search the vectors of all queries in one request; `payloads`: return those of all hits too."""
         points = [each for query in queries for each in to_protobuf(collection, query, payloads=payloads)]
         request = qg.QueryBatchPoints(collection_name=collection, query_points=points)
         _, stub = self._open()
@@ -117,7 +117,7 @@ class Wire:
     async def retrieve(
         self, collection: str, keys: Collection[Key], *, timeout_s: float | None = None
     ) -> dict[Key, dict[str, Any]]:
-        """Payloads by key."""
+        """Return payloads by key."""
         request = qg.GetPoints(
             collection_name=collection,
             ids=[_to_id(key) for key in keys],
@@ -132,7 +132,7 @@ class Wire:
         """Close this loop's channel; a second call does nothing."""
         channel, _ = self._channels.pop(asyncio.get_running_loop(), (None, None))
         if channel is not None:
-            await channel.close(grace=self._timeout_s)  # without grace, calls that are under way would be cancelled
+            await channel.close(grace=self._timeout_s)  # without grace, running calls would be cancelled
 
     def _open(self) -> tuple[grpc.aio.Channel, Any]:
         loop = asyncio.get_running_loop()
@@ -149,7 +149,7 @@ class Wire:
 
 
 def to_protobuf(collection: str, query: HybridQuery, *, payloads: bool) -> Iterable[qg.QueryPoints]:
-    """One request for each arm that has something to ask."""
+    """Return one request per vector of the query."""
     mine = _filter(query.agent_id, query.exclude)
     along = qg.WithPayloadSelector(enable=payloads)
     for using, vector in arms_of(query):
@@ -191,7 +191,7 @@ def _filter(agent_id: str, exclude: Sequence[str]) -> qg.Filter:
 
 
 class _KeptAlive(httpx.AsyncBaseTransport):
-    """Connections that are used again. They belong to an event loop, and a memory may be used from several."""
+    """Reused HTTP connections, a pool per event loop."""
 
     def __init__(self) -> None:
         self._opened: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[httpx.AsyncBaseTransport, _Open]]
@@ -214,7 +214,7 @@ _Open = AsyncGenerator[httpx.AsyncBaseTransport]
 
 
 async def _open_connections() -> _Open:
-    """Connections, closed with their generator: `asyncio.run` closes all generators before its loop ends."""
+    """Yield a pool that closes with this generator: `asyncio.run` closes all generators before its loop ends."""
     async with httpx.AsyncHTTPTransport(limits=_LIMITS) as connections:
         yield connections
 
@@ -226,23 +226,23 @@ _PAGE = 1_000
 _TIMEOUT_S = 10
 _ATTEMPTS = 3
 _BUDGET_S = 12.0
-"""No new attempt is made after this long, so that a server that hangs costs little more than one time-out."""
+"""No attempt starts after this many seconds, so a hanging server costs little more than one timeout."""
 _NOT_FOUND = 404
 _TOO_MANY = 429
 _SERVER_FAULT = 500
 _PASSING = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "INTERNAL", "UNKNOWN"}
-"""Codes of gRPC."""
+"""gRPC codes of errors worth a retry."""
 _FRESH_S = 60.0
-"""How long payloads of a server are kept: as long as everything else that is remembered of an index."""
+"""Seconds for which payloads are cached: as long as everything else that is remembered of an index."""
 _T = TypeVar("_T")
 
 
 def collection_options(dense: Mapping[str, int], *, shards: int | None, replicas: int | None) -> dict[str, Any]:
-    """How a collection is made."""
+    """Return the options to create a collection with."""
     return {
         "vectors_config": {name: qm.VectorParams(size=dim, distance=qm.Distance.COSINE) for name, dim in dense.items()},
         "sparse_vectors_config": {SPARSE: qm.SparseVectorParams()},
-        # No graph over all agents but one within each: requests never cross tenants.
+        # A graph per agent, none over all: requests never cross tenants.
         "hnsw_config": qm.HnswConfigDiff(payload_m=16, m=0),
         "shard_number": shards,
         "replication_factor": replicas,
@@ -250,14 +250,14 @@ def collection_options(dense: Mapping[str, int], *, shards: int | None, replicas
 
 
 def to_struct(point: FlowPoint, layout: str) -> qm.PointStruct:
-    """A flow with its vectors and all that comes back with a hit."""
+    """Return the point of a flow: its vectors, and the payload that comes back with a hit."""
     vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
     key = point_key(point.agent_id, point.flow_id)
     return qm.PointStruct(id=key, vector=vectors, payload=stored_payload(point, layout))
 
 
 def server_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryRequest]:
-    """One request per arm that has something to ask."""
+    """Return one request per vector of the query."""
     mine = server_filter(query.agent_id, query.exclude)
     return [
         qm.QueryRequest(
@@ -272,7 +272,7 @@ def server_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryReque
 
 
 def to_legs(query: HybridQuery, answers: Iterator[QueryResponse], *, payloads: bool) -> Legs:
-    """The answers to `server_requests`, in their order."""
+    """Combine the answers to a query's `server_requests`, in their order."""
     found = {arm: next(answers).points for arm in query.arms}
     legs = {arm: {local_key(point.id): point.score for point in points} for arm, points in found.items()}
     hits = (point for points in found.values() for point in points) if payloads else ()
@@ -286,7 +286,7 @@ def _terms_of(record: qm.Record) -> tuple[int, ...]:
 
 
 def server_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
-    """This agent's flows, without those excluded."""
+    """Return the filter for this agent's flows, without the excluded ones."""
     mine = qm.FieldCondition(key=AGENT, match=qm.MatchValue(value=agent_id))
     excluded: list[Any] = [point_key(agent_id, flow_id) for flow_id in exclude]
     return qm.Filter(must=[mine], must_not=[qm.HasIdCondition(has_id=excluded)] if excluded else None)
@@ -297,7 +297,7 @@ def _to_sparse(vector: SparseVector) -> qm.SparseVector:
 
 
 def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
-    """A client for this server, or for an engine in memory where there is no url."""
+    """Return a client of this server, or of an engine in memory without a url."""
     if url is None:
         return AsyncQdrantClient(location=IN_MEMORY)
     try:
@@ -307,7 +307,7 @@ def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
             timeout=_TIMEOUT_S,
             check_compatibility=False,
             prefer_grpc=False,
-            transport=_KeptAlive(),  # without one, the client opens a connection for each call to this machine
+            transport=_KeptAlive(),  # by default, the client opens a connection for each call to localhost
         )
     except Exception as error:
         msg = f"url={url!r} or its api_key cannot be used ({error}); a url looks like http://127.0.0.1:6333"
@@ -315,7 +315,7 @@ def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
 
 
 def wired(url: str, port: int | None, api_key: str | None = None) -> Wire:
-    """The gRPC side of that server; see `Wire`."""
+    """Return the gRPC side of a server; see `Wire`."""
     return Wire(url, port=port, api_key=api_key, timeout_s=_TIMEOUT_S)
 
 
@@ -336,8 +336,8 @@ class RemoteStore:
     ) -> None:
         """Use this client; nothing is sent before the first call.
 
-        `where` names the server in error messages; `shards` and `replicas` are used when
-        the collection is made, by the first write. What a recall asks goes over `wire` where that works.
+        `where` names the server in error messages; `shards` and `replicas` apply when the first write creates the
+        collection. Recall goes over `wire` where that works.
         """
         self._client = client
         self._where, self._closed = where, False
@@ -350,15 +350,15 @@ class RemoteStore:
         self._is_ready = False
 
     def key(self, agent_id: str, flow_id: str) -> Key:
-        """A number that follows from both."""
+        """Return the key of a flow."""
         return point_key(agent_id, flow_id)
 
     async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
-        """All payloads of this agent."""
+        """Return all payloads of this agent."""
         return await self._or_gone(lambda: self._scroll(self._collection, agent_id), gone=dict[Key, dict[str, Any]])
 
     async def count(self, agent_id: str) -> int:
-        """How many flows there are."""
+        """Return the number of this agent's flows."""
 
         async def ask() -> int:
             mine = server_filter(agent_id)
@@ -367,7 +367,7 @@ class RemoteStore:
         return await self._or_gone(lambda: self._call(ask), gone=int)
 
     async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
-        """The token ids of each flow."""
+        """Return the token ids of each flow."""
 
         async def ask() -> list[tuple[int, ...]]:
             found = await self._records(self._collection, agent_id, limit, vectors=True)
@@ -391,7 +391,7 @@ class RemoteStore:
             await self._delete(self._collection, qm.PointIdsList(points=ids))
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
-        """Both arms of all queries in one request. The first one of an agent brings the payloads of all hits along."""
+        """Search the vectors of all queries in one request; an agent's first search caches the payloads of its hits."""
         nothing = [Legs(dense={}, bm25={}, payloads={}) for _ in queries]
         if not any(query.arms for query in queries) or not await self._has_collection():
             return nothing
@@ -409,13 +409,13 @@ class RemoteStore:
         found = await self._or_gone(lambda: self._call(ask), gone=lambda: nothing)
         if not along:
             return [replace(legs, payloads=kept.of((*legs.dense, *legs.bm25))) for legs in found]
-        if self._where != IN_MEMORY:  # which is no further away than what is kept
+        if self._where != IN_MEMORY:  # memory needs no cache
             kept.known.update({key: dict(each) for legs in found for key, each in legs.payloads.items()})
             kept.agents.update(query.agent_id for query in queries)
         return found
 
     async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-        """Payloads by key."""
+        """Return payloads by key."""
         if not keys or not await self._has_collection():
             return {}
         kept = self._kept = self._kept.current()
@@ -429,7 +429,7 @@ class RemoteStore:
 
     @property
     def asked_over(self) -> str:
-        """REST or gRPC, and what that costs; empty before the first recall, and of an engine in memory."""
+        """REST or gRPC, and what it costs; empty before the first recall, and for an engine in memory."""
         return self._wire.status if self._wire else ""
 
     async def _working_wire(self) -> Wire | None:
@@ -446,7 +446,7 @@ class RemoteStore:
         return {local_key(record.id): record.payload or {} for record in found}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
-        """The agent's note, where there is one."""
+        """Return the agent's note, if any."""
         found = await self.retrieve([note_key(agent_id)])
         return next((note_in(payload, agent_id) for payload in found.values()), None)
 
@@ -456,7 +456,7 @@ class RemoteStore:
         await self._write([qm.PointStruct(id=note_key(agent_id), vector={}, payload=payload)])
 
     async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
-        """What other collections of ours hold of this agent."""
+        """Return the agent's payloads in our other collections."""
         return [
             payload
             for name in await self._other_collections()
@@ -464,7 +464,7 @@ class RemoteStore:
         ]
 
     async def forget_other_layouts(self, agent_id: str) -> None:
-        """Remove this agent's flows from them. Empty collections stay: another agent may be about to write."""
+        """Remove this agent's flows from other layouts. Empty collections stay: another agent may be about to write."""
         for name in await self._other_collections():
             if await self._scroll(name, agent_id):
                 await self._delete(name, qm.FilterSelector(filter=server_filter(agent_id)))
@@ -510,14 +510,14 @@ class RemoteStore:
         return self._exists
 
     async def _ensure_collection(self) -> None:
-        """Once per process, and again where somebody has removed it."""
+        """Create the collection once per process, and again after somebody removed it."""
         if self._is_ready:
             return
         if not await self._has_collection():
             try:
                 await self._call(lambda: self._client.create_collection(self._collection, **self._options))
             except StoreUnavailableError:
-                if not await self._has_collection():  # somebody else made it meanwhile: as good
+                if not await self._has_collection():  # else another client created it first
                     raise
         if self._where != IN_MEMORY:
             schema = qm.KeywordIndexParams(type=qm.KeywordIndexType.KEYWORD, is_tenant=True)
@@ -534,7 +534,7 @@ class RemoteStore:
     async def _records(
         self, collection: str, agent_id: str, most: float = inf, *, vectors: bool = False
     ) -> list[qm.Record]:
-        """Those of the lowest keys, in pages until there are so many: their payloads, or their lexical vectors."""
+        """Return the points of the lowest keys, at least `most` if there are: with payloads, or sparse vectors."""
         mine = server_filter(agent_id)
         found: list[qm.Record] = []
         offset: Any = None
@@ -554,7 +554,7 @@ class RemoteStore:
                 return found
 
     async def _or_gone(self, ask: Callable[[], Awaitable[_T]], *, gone: Callable[[], _T]) -> _T:
-        """A collection that is not there, or that somebody removed meanwhile, holds nothing."""
+        """Return what `ask` does, or `gone()` where the collection does not exist."""
         if not await self._has_collection():
             return gone()
         try:
@@ -566,11 +566,11 @@ class RemoteStore:
             return gone()
 
     async def _call(self, send: Callable[[], Awaitable[_T]]) -> _T:
-        """Send, and send again where that may help; every call here may be repeated without harm.
+        """Send with retries; every call here is idempotent.
 
         Raises:
             StoreUnavailableError: The server did not answer, refused, or answered what cannot be read.
-            IndexUnusableError: It was in memory, and is closed.
+            IndexUnusableError: The engine in memory is closed.
         """
         try:
             async for attempt in AsyncRetrying(
@@ -592,7 +592,7 @@ class RemoteStore:
 
 
 def _is_gone(error: BaseException | None) -> bool:
-    """The collection is not there any more."""
+    """Whether the collection does not exist."""
     if isinstance(error, grpc.aio.AioRpcError):
         return error.code() is grpc.StatusCode.NOT_FOUND
     if isinstance(error, UnexpectedResponse):
@@ -601,7 +601,7 @@ def _is_gone(error: BaseException | None) -> bool:
 
 
 def _is_passing(error: BaseException) -> bool:
-    """The same call may go through later."""
+    """Whether a retry may succeed."""
     if isinstance(error, grpc.aio.AioRpcError):
         return error.code().name in _PASSING
     if isinstance(error, UnexpectedResponse):

@@ -1,4 +1,4 @@
-"""What an engine stores: points, and the layout that says with which embedder they were made."""
+"""What an engine stores: points, notes, and the layout that identifies their embedder."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,8 +12,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Key, SparseVector
 
 _FORMAT = 3
-"""1 built keys from names with a mark between them, so that one name could imitate another; in 2 the engine counted how
-rare a word is, each shard and each engine by itself."""
+"""Part of each layout's key. In 1 one name could imitate another in a key; in 2 engines counted word rarity."""
 DENSE = "flow"
 SECOND = "flow2"
 SPARSE = "bm25"
@@ -23,35 +22,34 @@ LAYOUT = "layout"
 NOTE = "note"
 NOTE_OF = "note_of"
 SYNCED = "synced"
-"""Of a flow that a sync wrote: there is a note then, or the sync was cut short, or the index has lost something."""
+"""Marks a flow that a sync wrote. Without a note, the sync was cut short or the index lost something."""
 _TEXTS = ("flow_id", "flow_name", "flow_type", "description", "condition")
 _LONGEST = 1_000_000
-"""Characters of one text of a flow that are read: more was never written by a sync of anything that people wrote."""
+"""Maximum length of a stored text that is read; no sync writes more."""
 _PRIORITY = 2
 _MOST_KEPT = 4_096
 
 
 class Kept:
-    """Payloads by key that were read since the last write: the same few flows are asked for again and again.
+    """A cache of the payloads read since the last write.
 
-    Take `current()` before reading, and a new one after a write: where something is written meanwhile, what was read
-    goes with what it was added to.
+    Take `current()` before reading, and a new one after a write: a read that overlaps a write fills the old cache.
     """
 
     def __init__(self, fresh_s: float = inf) -> None:
-        """Forget them after this many seconds, where others may write too."""
+        """Expire after this many seconds, where others may write too."""
         self._fresh_s, self._since = fresh_s, monotonic()
         self.agents = set[str]()
-        """Those of whom some were read."""
+        """Agents whose payloads are cached."""
         self.known = dict[Key, dict[str, Any]]()
 
     def current(self) -> "Kept":
-        """Itself while these may be used, else an empty one."""
+        """Return this cache while it is fresh, else an empty one."""
         is_fresh = len(self.known) <= _MOST_KEPT and monotonic() - self._since <= self._fresh_s
         return self if is_fresh else Kept(self._fresh_s)
 
     def of(self, keys: Iterable[Key]) -> dict[Key, dict[str, Any]]:
-        """Those of these keys that are kept."""
+        """Return the cached payloads among these keys."""
         known = self.known
         return {key: known[key] for key in keys if key in known}
 
@@ -60,15 +58,15 @@ class Kept:
 class Layout:
     """What two sets of vectors must share to be compared.
 
-    Each layout has a place of its own in a store, so vectors of two embedders never mix:
-    changing the embedder means moving to another layout, one agent at a time.
+    A store keeps each layout in a place of its own, so vectors of two embedders never mix. Changing the embedder moves
+    one agent at a time to another layout.
     """
 
     embedder: str
     dim: int
     lexical: str
     second_dim: int = 0
-    """Of a second vector beside the first; 0 where flows have one alone."""
+    """Length of a second vector; 0 without one."""
 
     @property
     def key(self) -> str:
@@ -78,48 +76,48 @@ class Layout:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def __str__(self) -> str:
-        """As a person reads it in an error message."""
+        """Return the form for error messages."""
         dims = f"{self.dim} and {self.second_dim}" if self.second_dim else f"{self.dim}"
         return f"embedder {self.embedder} ({dims} dimensions) and {self.lexical}"
 
     @property
     def dense(self) -> dict[str, int]:
-        """The dense vectors of a flow by name, with their lengths."""
+        """The lengths of a flow's dense vectors, by name."""
         return {DENSE: self.dim} | ({SECOND: self.second_dim} if self.second_dim else {})
 
 
 def point_key(agent_id: str, flow_id: str) -> Key:
-    """One point per agent and flow: agents may have flows of the same name.
+    """Return the key of a flow of an agent, as a number of 63 bits.
 
-    A number, not a UUID, since a client makes a Python object of each id it returns, and numbers are twenty times
-    cheaper. Of 63 bits: two of a million flows share one with a probability of about 5e-8.
+    A client makes a Python object of each id; numbers are twenty times cheaper than UUIDs. Among a million flows, two
+    share a key with probability 5e-8.
     """
     return _key("flow", agent_id, flow_id)
 
 
 def local_key(point: object) -> Key:
-    """Ours are numbers; a UUID is somebody else's, and becomes a number that none of ours is."""
+    """Return the key of a server's point id: ours are numbers; a foreign UUID becomes a negative one."""
     return point if isinstance(point, int) else -1 - UUID(str(point)).int
 
 
 def point_id(key: Key) -> int | str:
-    """What a server calls the point of this key."""
+    """Return the server's id of the point of this key."""
     return key if key >= 0 else str(UUID(int=-1 - key))
 
 
 def note_key(agent_id: str) -> Key:
-    """The point that holds an agent's note."""
+    """Return the key of an agent's note."""
     return _key("note", agent_id)
 
 
 def note_keys(agent_id: str) -> tuple[Key, ...]:
-    """Where a note may lie, that of format 1 included; what lies there may be a flow of somebody else."""
+    """Return the keys where a note may be, that of format 1 included; it may also be somebody else's flow."""
     return note_key(agent_id), uuid5(NAMESPACE_URL, f"note\x1f{agent_id}").int >> 65
 
 
 @lru_cache(_MOST_KEPT)
 def _key(*parts: str) -> Key:
-    """Each part with its length before it, so that no parts can be written as others."""
+    """Hash the parts, each after its length, so that different parts never give the same bytes."""
     digest = hashlib.sha256()
     for part in parts:
         written = part.encode(errors="surrogatepass")
@@ -129,10 +127,7 @@ def _key(*parts: str) -> Key:
 
 
 def note_in(payload: object, agent_id: str) -> dict[str, Any] | None:
-    """The note of this agent in what is stored where its note lies.
-
-    None where nothing of it is there; empty, as a note of no version, where it is there and cannot be read.
-    """
+    """Return this agent's note in a stored payload; None without one, empty if it is unreadable."""
     if not isinstance(payload, Mapping):
         return None
     found = cast("Mapping[str, Any]", payload)
@@ -143,9 +138,9 @@ def note_in(payload: object, agent_id: str) -> dict[str, Any] | None:
 
 
 def fault_in(payload: object, agent_id: str) -> str:
-    """What is wrong with a stored flow of this agent, in words; empty where it can be read.
+    """Describe what is wrong with a stored flow of this agent; empty if it is readable.
 
-    An index that others write to may hold anything: what another version wrote, and what is no flow at all.
+    An index that others write to may hold anything, such as another version's flows.
     """
     stored = cast("Mapping[str, Any]", payload) if isinstance(payload, Mapping) else dict[str, Any]()
     if not stored.get("flow_id"):
@@ -156,7 +151,7 @@ def fault_in(payload: object, agent_id: str) -> str:
     for field in _TEXTS:
         text = get(field, "")
         if type(text) is str and len(text) <= _LONGEST and text.isascii():
-            continue  # as nearly all are, of each candidate of each recall
+            continue  # the common case, checked fast: this runs for each candidate of each recall
         if problem := _fault_in_text(text):
             return f"its {field} {problem}"
     effects = get("desired_effects", ())
@@ -169,7 +164,7 @@ def fault_in(payload: object, agent_id: str) -> str:
 
 
 def fault_at(store: FlowStore, agent_id: str, key: Key, payload: object) -> str:
-    """As `fault_in`, for what lies at this key of a store: a flow lies at its own."""
+    """Like `fault_in`, and check that the flow is stored at its own key."""
     fault = fault_in(payload, agent_id)
     if fault:
         return fault
@@ -196,7 +191,7 @@ def _is_priority(given: object) -> bool:
 
 
 def arms_of(query: HybridQuery) -> Iterator[tuple[str, Sequence[float] | SparseVector]]:
-    """The vectors of a query, each with the name of those it is compared with; dense first."""
+    """Yield the vectors of a query with the names of the stored ones to compare with; dense first."""
     if query.dense is not None:
         yield SECOND if query.of_second else DENSE, query.dense
     if query.sparse is not None:
@@ -204,11 +199,11 @@ def arms_of(query: HybridQuery) -> Iterator[tuple[str, Sequence[float] | SparseV
 
 
 def stored_payload(point: FlowPoint, layout: str) -> dict[str, Any]:
-    """All that comes back with a hit."""
+    """Return the payload that comes back with a hit."""
     return {**point.payload, AGENT: point.agent_id, FINGERPRINT: point.fingerprint, LAYOUT: layout}
 
 
 def dense_vectors(point: FlowPoint) -> dict[str, list[float]]:
-    """The dense vectors that a flow has, by name."""
+    """Return a flow's dense vectors by name."""
     both = ((DENSE, point.dense), (SECOND, point.second))
     return {name: list(vector) for name, vector in both if vector is not None}
