@@ -1,4 +1,4 @@
-"""Asking the user: a question made of what tells the flows apart that are left, and which of them an answer names."""
+"""Asks the user which flow is meant: builds the question from what distinguishes the flows, and reads the answer."""
 
 import re
 from collections import Counter
@@ -16,47 +16,47 @@ from jazz_select.texts import say
 from jazz_select.values import Candidate, Decision
 
 FEWEST, MOST = 2, 3
-"""So many flows are asked about: one is no question, and of four nobody reads the last."""
+"""How many flows a question may offer: one is no question, and nobody reads the fourth."""
 _IN_QUESTION = 0.1
-"""How likely a flow is, beside the likeliest one, that is still in question."""
+"""Smallest probability of an offered flow, relative to the likeliest."""
 _LONGEST, _LONGEST_REQUEST = 200, 2_000
 _LONGEST_ANSWER = 200
-"""Characters of an answer that only names one of several; what is longer says more than that."""
+"""Maximum length of an answer that only names an option; a longer one says more."""
 _MOST_WORDS: Final = 5
-"""Words of a phrase of the table, at most."""
+"""Maximum number of words in a phrase of the table."""
 _LONGEST_OPTION = 1_000
-"""Characters of an option that are read: a question that comes back may say anything."""
+"""Maximum length of an option's text that is read: a question that comes back is not trusted."""
 _MOST_OPTIONS, _MOST_LETTERS = 100, 100_000
-"""Of a question that comes back: reading more would keep others waiting."""
+"""Limits of a question that comes back: reading more would block other requests."""
 _ASKS = re.compile("[?\u061f]")
 _AFTER_ONE: Final = re.compile(r"\s*(?:[,;:.!?\u061f]+|\s[-\u2013\u2014])(?:\s+|$)")
-"""What stands between an option's number and what else is said: "3, it says error 55", and not "3.5"."""
+"""What separates an option's number from the rest of an answer: "3, it says error 55", but not "3.5"."""
 _ASKED_BACK = re.compile("[^?\u061f,;:.!]{1,60}[?\u061f]")
-"""What is asked before anything is said: "number 3? what is that"."""
+"""A question at the start of an answer: "number 3? what is that"."""
 _WORD: Final = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _OPENING: Final = "(?:i want |i mean |i meant |i choose |i'd like |i would like |i'll take |i'll have |take )?(?:the )?"
 _NUMBER: Final = re.compile(rf"{_OPENING}(?:option|number|no|nr)? ?(\d{{1,2}})(?:st|nd|rd|th)?(?: one| option)?")
 _PLACE: Final = re.compile(rf"{_OPENING}(first|second|third|last)(?: one| option)?")
 _IN_WORDS: Final = re.compile(rf"(?:{_OPENING}(?:option|number) )?(one|two|three)")
-"""Without "option" before it only alone: who would like two may want both."""
+"""A number word counts without "option" only if it is the whole answer: "I would like two" may mean both."""
 _ONE_AND_MORE: Final = re.compile(
     rf"{_OPENING}(?:(?:option|number) (\d{{1,2}}|one|two|three)|(first|second|third|last) (?:one|option))(?: (.*))?"
 )
-"""A number or place that can be nothing else, whatever comes after it: "number three for card L 9"."""
+"""An unmistakable number or place, whatever follows: "number three for card L 9"."""
 _PLACES: Final = {"first": 1, "second": 2, "third": 3, "one": 1, "two": 2, "three": 3}
 _ADDING_NOTHING: Final = frozenset({"courtesy", "yes", "no", "beside", "none"})
 _ABOUT_IT: Final = frozenset({"place", "own", "shared", "chooses", "unsure", "denies", *_ADDING_NOTHING})
-"""What may be said to the question alone: a message that is wholly of it is no request of its own."""
+"""Kinds of words that only answer the question: a message of these alone is no new request."""
 
 
 NO_QUESTION: Final = "asked= has a decision that carries no question, so this is read as a request of its own"
 
 
 def question_in(asked: object) -> UserQuestion | None:
-    """The question of a decision, or the one that was given; None where there is none.
+    """Return the question of a decision, or the given one; None if there is none.
 
     Raises:
-        ConfigError: It is neither, or no question that can be read: it may have been kept where anyone can write.
+        ConfigError: It is neither, or a malformed question: it may have been stored where anyone can write.
     """
     question = asked.question if isinstance(asked, Decision) else asked
     if question is None:
@@ -89,7 +89,7 @@ def _is_readable(question: UserQuestion) -> bool:
 
 
 def in_question(candidates: Sequence[Candidate], chances: Mapping[str, float], *, at_least: int = 0) -> list[Candidate]:
-    """Those that may be meant, the likeliest first: all, where nobody knows how likely they are."""
+    """Return the candidates that may be meant, likeliest first: all of them where no probability is known."""
     order = sorted(candidates, key=lambda each: -chances.get(each.flow_id, 0.0))
     most = chances.get(order[0].flow_id, 0.0) if order else 0.0
     near = [each for each in order if chances.get(each.flow_id, 0.0) >= _IN_QUESTION * most]
@@ -99,9 +99,9 @@ def in_question(candidates: Sequence[Candidate], chances: Mapping[str, float], *
 def flow_question(
     candidates: Sequence[Candidate], flows: Mapping[str, BaseFlow], request: str, *, more: bool = False
 ) -> UserQuestion | None:
-    """What to ask about these flows; None where they are not two or three that can run.
+    """Return the question about two or three live flows; None for another number of them.
 
-    Where `more` than these may be meant, the question says so.
+    With `more`, it says that the user may mean something else.
     """
     live = [(each, flows[each.flow_id]) for each in candidates if each.flow_id in flows]
     if not FEWEST <= len(live) <= MOST:
@@ -119,13 +119,13 @@ def flow_question(
 
 
 def open_question(question: UserQuestion | None, candidates: Sequence[Candidate]) -> UserQuestion | None:
-    """The question, as long as all that it offers is among these: who may not have a flow is not told of it."""
+    """Return the question if all its options are among `candidates`: it must not reveal a flow to whom it is closed."""
     offered = {each.flow_id for each in candidates}
     return question if question and all(each.flow_id in offered for each in question.options) else None
 
 
 def _apart(flows: Sequence[BaseFlow]) -> list[str]:
-    """What is said of each: what it leads to, where that tells them apart; else when it is right, or what it does."""
+    """Return distinct descriptions: effects that are not shared; else conditions, or what the flows do."""
     effects = [[in_one_line(each).strip(" .") for each in flow.desired_effects] for flow in flows]
     shared = set(effects[0]).intersection(*effects[1:])
     said = ["; ".join(each for each in own if each and each not in shared) for own in effects]
@@ -137,14 +137,13 @@ def _apart(flows: Sequence[BaseFlow]) -> list[str]:
 
 
 def named_in(answer: str, options: Sequence[UserOption]) -> UserOption | Literal[False] | None:
-    """Which option an answer names: by number, place, title, name, or by words that it alone has.
+    """Return the option that an answer names by number, place, title, name, or words that only it has.
 
-    Beside these there are only words with which people choose: with any other it is a request of its own. Behind a
-    number or place more may be said, which neither denies it nor names another option.
+    Other words make it a new request, except words of choosing. More text may follow a number or place, unless it
+    denies it or names another option.
 
     Returns:
-        The option; False where it says that none is meant, or calls the question off; None where it names none of
-        them, or more than one.
+        The option; False where the answer declines all or cancels the question; None where it names none, or several.
     """
     if len(answer) > _LONGEST_ANSWER:
         return None
@@ -164,15 +163,15 @@ def named_in(answer: str, options: Sequence[UserOption]) -> UserOption | Literal
 
 
 def ends(answer: str, options: Sequence[UserOption]) -> bool:
-    """Whether an answer calls the question off: "cancel", "stop, please", where no option is called just that."""
+    """Whether an answer cancels the question, as "cancel" or "stop, please" does, unless an option has that name."""
     return named_in(answer, options) is False and read_consent(answer).answer == "no"
 
 
 def again(question: UserQuestion, answer: str) -> UserQuestion | None:
-    """The question once more, with the same numbers, where an answer is to it and names no one of its options.
+    """Return the question once more, with the same numbers, where an answer addresses it but names no single option.
 
-    Where it gives a number that none has, it is told which there are; once. Where it names two, denies one, or asks
-    back ("what do you mean?"), it is asked to name one.
+    After a number out of range it states the range, once. After two options, a denial, or a counter-question
+    ("what do you mean?"), it asks to name one.
     """
     count = len(question.options)
     if not count or len(answer) > _LONGEST_ANSWER or named_in(answer, question.options) is not None:
@@ -191,7 +190,7 @@ def again(question: UserQuestion, answer: str) -> UserQuestion | None:
 
 
 def adds_nothing(message: str) -> bool:
-    """Whether a message names no flow at all: courtesy, a plain yes or no, or a value alone, such as "card L-9"."""
+    """Whether a message names no flow: courtesy, a plain yes or no, or only a value, such as "card L-9"."""
     if len(message) > _LONGEST_ANSWER:
         return False
     said = nfkc(message).split()
@@ -202,7 +201,7 @@ def adds_nothing(message: str) -> bool:
 
 
 def _placed(answer: str, options: Sequence[UserOption]) -> tuple[int, bool] | None:
-    """The number or place that an answer is or begins with, and whether what is behind it leaves it at that."""
+    """Return the number or place that an answer is or begins with, and whether the rest leaves it unchanged."""
     if (place := _place(answer, options)) is not None:
         return place, True
     if (led := _led_by(answer, options)) is None:
@@ -214,9 +213,9 @@ def _placed(answer: str, options: Sequence[UserOption]) -> tuple[int, bool] | No
 
 
 def _led_by(answer: str, options: Sequence[UserOption]) -> tuple[int, list[tuple[str, frozenset[int]]]] | None:
-    """The number or place that an answer begins with, and what is behind it; None where it says no more, or less.
+    """Return the number or place that an answer begins with, and the words read after it; None without both.
 
-    A bare "first" or "two" may be another thing: "first, where is my parcel?"
+    A bare "first" or "two" does not count: "first, where is my parcel?"
     """
     if found := _ONE_AND_MORE.fullmatch(" ".join(_words(answer))):
         named = found[1] or found[2]
@@ -230,7 +229,7 @@ def _led_by(answer: str, options: Sequence[UserOption]) -> tuple[int, list[tuple
 
 
 def _place(said: str, options: Sequence[UserOption]) -> int | None:
-    """The number that an answer is, of an option or of none; None where it is more than that, or less."""
+    """Return the number or place that the whole answer is, even out of range; else None."""
     said = _plain(said)
     if not (found := _NUMBER.fullmatch(said) or _PLACE.fullmatch(said) or _IN_WORDS.fullmatch(said)):
         return None
@@ -238,9 +237,9 @@ def _place(said: str, options: Sequence[UserOption]) -> int | None:
 
 
 def _read(text: str, options: Sequence[UserOption]) -> list[tuple[str, frozenset[int]]]:
-    """What each word, or phrase of the table, says; and of a place or a word of options, which of them it means.
+    """Return the kind of each word or phrase, with the options that it means, if any.
 
-    "own" is a word that one option has, "shared" one that several have, and "" one that says something else.
+    "own" is a word of one option, "shared" a word of several, and "" any other word.
     """
     every = [{*_words(beginning(f"{_called(each)} {each.says}", _LONGEST_OPTION))} for each in options]
     having = Counter(word for words in every for word in words)
@@ -262,7 +261,7 @@ def _read(text: str, options: Sequence[UserOption]) -> list[tuple[str, frozenset
 
 
 def _place_in(word: str, options: Sequence[UserOption], *, after: str) -> int:
-    """The option that a word in the middle of an answer means; 0 where it means none: "error 2" is another number."""
+    """Return the option that a word inside an answer means, or 0: "error 2" is another number."""
     if word in {"first", "second", "third", "last"}:
         return _PLACES.get(word, len(options))
     known = word.isdecimal() and after not in {"", "common"}
@@ -271,7 +270,7 @@ def _place_in(word: str, options: Sequence[UserOption], *, after: str) -> int:
 
 @cache
 def _kinds() -> dict[str, str]:
-    """The phrases of the table that may be said to the question, each with what it says."""
+    """Return the kind of each phrase of the table that may answer a question."""
     table = phrases()
     listed = {
         "denies": table.denies,
@@ -292,7 +291,7 @@ def _called(option: UserOption) -> str:
 
 
 def _plain(text: str) -> str:
-    """The words of a text, without those of courtesy."""
+    """Return the words of a text without courtesy."""
     words, table = _words(text), phrases()
     said = " ".join(words)
     for each in sorted(table.courtesy, key=len, reverse=True):

@@ -1,4 +1,4 @@
-"""The first stage of a selection: candidates, given or recalled, as far as they may be offered."""
+"""The first stage of a selection: the candidates, given by the caller or recalled, without unavailable flows."""
 
 import asyncio
 import logging
@@ -24,11 +24,11 @@ from jazz_select.values import UNSIZED, Candidate, Decision, chance_in
 
 AUTO: Final = "auto"
 TopK: TypeAlias = Positive | Literal["auto"]
-"""How many candidates are recalled: so many, or as few as hold the right one with a wished probability."""
+"""The number of candidates to recall; `auto`: as few as hold the right one with probability `coverage`."""
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _READ = 8_000
-"""Characters of a request that recall and a model's prompt read."""
+"""Characters of a request that recall and prompts read."""
 _MOST_SUMMARIES = 1_000
 _LATE = "it gave no answer in the time of the turn"
 _NAMED = 5
@@ -39,7 +39,7 @@ _Metadata = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a user wants, and what was said before; `within` a conversation, nothing at all may be wanted."""
+    """What a user wants, and what was said before. `within` a conversation, "none" is an answer."""
 
     query: str
     summaries: tuple[str, ...] = ()
@@ -55,9 +55,9 @@ class Request:
         *,
         has_model: bool = True,
     ) -> "Request":
-        """The request with the summaries that say something; a lone string is one summary.
+        """Build a request with the summaries that are not blank; a lone string is one summary.
 
-        Without a chat model nobody reads the situation, but for that there is one.
+        Without a chat model the situation is dropped, since nobody reads it; `within` stays.
         """
         given = (summaries,) if isinstance(summaries, str) else summaries or ()
         first = islice(given, _MOST_SUMMARIES)
@@ -67,33 +67,33 @@ class Request:
 
     @property
     def under_way(self) -> tuple[str, ...]:
-        """The ids of the flows that the conversation has begun, the one under way first."""
+        """The ids of the flows under way, the current one first."""
         return () if self.situation is None else tuple(each.flow_id for each in self.situation.under_way)
 
     @property
     def goes_on(self) -> bool:
-        """Whether it may go on with something, or answer a question: then a model has more to choose than a flow."""
+        """Whether it may continue a flow or answer a question, so that a model has more to choose than a flow."""
         return bool(self.under_way) or (self.situation is not None and bool(self.situation.confirms))
 
     def after(self, earlier: str) -> "Request":
-        """The same, read with what was asked for before."""
+        """Return the request with an earlier one appended to its summaries."""
         return self if _blank(earlier) else replace(self, summaries=(*self.summaries, earlier))
 
     def may_begin(self, flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
-        """Whether this flow may be begun without the chat model's word, where there is one to ask."""
+        """Whether this flow may begin without asking the chat model."""
         begins = None if self.situation is None else self.situation.begins
         return begins is None or begins(flow_id, confidence, in_scope)
 
     @property
     def done(self) -> tuple[str, ...]:
-        """The ids of the flows that were done last."""
+        """The ids of the flows done last."""
         return () if self.situation is None else tuple(self.situation.done)
 
     @property
     def ways(self) -> tuple["Request", ...]:
-        """How recall looks for it: in a conversation also by itself, and with the question that was asked last.
+        """The requests that recall looks for: this one; in a conversation, also it alone and with the last question.
 
-        "Yes please, do that" is found by what was asked; what is said next by the message and not by what was before.
+        "Yes please, do that" is found by the question; a new subject by the message alone.
         """
         said = () if self.situation is None else self.situation.said
         if not said:
@@ -104,12 +104,12 @@ class Request:
 
     @property
     def blank(self) -> bool:
-        """True where nothing is asked, now or before."""
+        """Whether nothing is asked, now or before."""
         return _blank(self.query) and not self.summaries
 
     @property
     def text(self) -> str:
-        """What recall looks for: the query, with the summaries appended so that "help with that" finds its "that"."""
+        """The text that recall searches: the query and the summaries, so that "help with that" finds its "that"."""
         text, left = self.query, 2 * _READ
         for summary in self.summaries:
             if left <= 0:
@@ -120,26 +120,26 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSet:
-    """What is left to choose from, best first: as it was received, and as values."""
+    """The candidates to choose from, best first: as received, and as values."""
 
     metadata: tuple[Mapping[str, Any], ...] = ()
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
     in_scope: float | None = None
-    """P(some flow is right), where recall knows it."""
+    """P(some flow is right), where it is known."""
     caveat: str = ""
-    """Why recall does not know how sure it is."""
+    """Why confidence is unknown."""
     sized: str = ""
-    """How many they are and why, where that was left to recall."""
+    """Their number and why, where recall chose it."""
     recalled_by: str = ""
-    """Which embedder of a cascade answered, and why that one."""
+    """Which embedder of a cascade answered, and why."""
     reread: bool = False
-    """Whether that was the second of them."""
+    """Whether that was the second embedder."""
     answers: OwnAnswers | None = None
-    """How sure recall was of its answers to the catalogue's own examples."""
+    """Recall's confidence in its answers to the catalogue's own examples."""
 
     def joined_by(self, flows: Iterable[BaseFlow], notes: Sequence[str] = ()) -> "CandidateSet":
-        """With these flows behind the others, where they are not among them, and these notes before the others."""
+        """Return the set with the flows that it lacks at its end, and these notes at their beginning."""
         here = {each.flow_id for each in self.candidates}
         more = [candidate_of(flow) for flow in flows if flow.id not in here]
         metadata = (*self.metadata, *(each.as_metadata() for each in more))
@@ -148,9 +148,9 @@ class CandidateSet:
 
 
 def fused(found: Sequence[CandidateSet]) -> CandidateSet:
-    """What several ways of looking found, by reciprocal ranks, and no more than one of them did.
+    """Fuse several recalls by reciprocal rank (Cormack, Clarke & Büttcher 2009), to the size of the largest.
 
-    What is known beside the candidates is of the first. Cormack, Clarke & Büttcher 2009.
+    Everything but the candidates is the first one's.
     """
     first, scores = found[0], dict[str, float]()
     known: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
@@ -166,7 +166,7 @@ def fused(found: Sequence[CandidateSet]) -> CandidateSet:
 
 
 def candidate_of(flow: BaseFlow) -> Candidate:
-    """A live flow as recall would have found it, with no score: how near it is nobody asked."""
+    """Return a live flow as a candidate without a score."""
     return Candidate(
         flow_id=flow.id,
         flow_name=flow.name,
@@ -180,7 +180,7 @@ def candidate_of(flow: BaseFlow) -> Candidate:
 def usable_candidates(
     found: Iterable[Mapping[str, Any]], *, closed: Collection[str] = (), notes: tuple[str, ...] = ()
 ) -> CandidateSet:
-    """The candidates among `found` that can be chosen: once each, with an id or a name, and not `closed`."""
+    """Return the candidates that can be chosen: distinct, with an id or a name, and not `closed`."""
     kept: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
     unusable = 0
     read: Sequence[Candidate] = getattr(found, "read", ())
@@ -206,26 +206,26 @@ def usable_candidates(
 
 
 def reader_of(found: object) -> str:
-    """Which embedder of a cascade found these candidates, and why; empty where there is one alone."""
+    """Describe which embedder of a cascade found the candidates, and why; empty without a cascade."""
     stage, why = getattr(found, "stage", ""), getattr(found, "why", "")
     return f"{stage}: {why}" if stage and why else stage
 
 
 def _candidate(metadata: object) -> Candidate | None:
-    """Metadata may come from anywhere; what cannot be read cannot be offered."""
+    """Parse a candidate of any origin; None if it is unusable."""
     if not isinstance(metadata, Mapping):
         return None
     try:
         candidate = Candidate.from_metadata(metadata)  # pyright: ignore[reportUnknownArgumentType]
-    except (ArithmeticError, ValueError):  # numbers that are none
+    except (ArithmeticError, ValueError):  # malformed numbers
         return None
     return candidate if not _blank(candidate.flow_id) else None
 
 
 def _blank(text: str) -> bool:
-    """Whether it says nothing, as far as it is read."""
+    """Whether the text is blank, as far as it is read."""
     if text[:1].isalnum():
-        return False  # as nearly all ids and requests begin
+        return False  # the common case, checked fast
     return not clean(text.lstrip()[:_READ]).strip()
 
 
@@ -233,9 +233,9 @@ class Unavailable(NamedTuple):
     """Flows that may not be offered."""
 
     shut: Mapping[str, tuple[str, str]]
-    """Those whose guards do not agree: id to name, and what the guard failed with, if it did."""
+    """Flows whose guards disagree: id to name, and the guard's error if it failed."""
     beside: frozenset[str] = frozenset()
-    """The ids of others, whose guards were not asked."""
+    """Ids of other excluded flows, whose guards were not asked."""
 
     @property
     def ids(self) -> frozenset[str]:
@@ -244,7 +244,7 @@ class Unavailable(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What there is to say of the guards that do not agree."""
+        """Notes on the guards that disagree."""
         names = ", ".join(sorted(name for name, problem in self.shut.values() if not problem))
         failed = [
             f"the guard of {name} failed, so it counts as not available: {problem}"
@@ -255,12 +255,9 @@ class Unavailable(NamedTuple):
 
 
 class Availability:
-    """The guards of a registry's flows: each says whether its flow may be offered; one that fails closes it.
+    """The guards of a registry's flows, asked before recall and again after the choice.
 
-    They are asked before retrieval and again after the choice.
-
-    Which flows are guarded is found out once per version of the registry; a mapping
-    without a version is looked through each time.
+    A guard that fails closes its flow. The guarded flows are cached per version of the registry, if it has versions.
     """
 
     def __init__(self, registry: Mapping[str, BaseFlow]) -> None:
@@ -269,14 +266,14 @@ class Availability:
         self._compared: tuple[object, object, str] = (None, None, "")
 
     async def closed(self, context: Mapping[str, Any], *, only: Collection[str] | None = None) -> Unavailable:
-        """The flows that are not available in `context`, and all but those of the ids in `only`, where it is given."""
+        """Return the flows not available in `context`; with `only`, also all flows of other ids."""
         closed = await _closed(self._guarded(), context)
         return closed if only is None else closed._replace(beside=frozenset(self._registry).difference(only))
 
     def unindexed(self, indexed: Collection[str] | None) -> str:
-        """A note on the flows that recall cannot find, since they are not among `indexed`; empty where there are none.
+        """Return a note on registered flows that are not `indexed`, so that recall cannot find them; else "".
 
-        Compared once per version of the registry, for as long as it is the same collection.
+        The note is cached per version of the registry and collection.
         """
         if indexed is None:
             return ""
@@ -290,7 +287,7 @@ class Availability:
 
     @staticmethod
     async def closed_among(flows: Iterable[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
-        """Those of `flows` that are not available in `context`. Their guards are asked in a thread: they may block."""
+        """Return those of `flows` not available in `context`. Guards run in a thread: they may block."""
         return await _closed([flow for flow in flows if flow.has_guard], context)
 
     def _guarded(self) -> tuple[BaseFlow, ...]:
@@ -303,7 +300,7 @@ class Availability:
 
 
 async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
-    """Those of these guarded flows that are not available, as `closed_among`."""
+    """Return those of the guarded flows that are not available."""
     said: dict[str, str | None] = {}
 
     def ask() -> None:
@@ -327,12 +324,12 @@ def _not_synced(names: list[str]) -> str:
 
 
 def _problem(flow: BaseFlow, context: Mapping[str, Any]) -> str | None:
-    """None if the flow is available, an empty text if it is not, else what its guard failed with."""
+    """Return None if the flow is available, "" if it is not, else the error of its guard."""
     try:
         answer: object = flow.available(context)
         if not isawaitable(answer):
             return None if answer else ""
-        getattr(answer, "close", lambda: None)()  # a coroutine nobody will await would warn about it
+        getattr(answer, "close", lambda: None)()  # a coroutine never awaited would warn
         problem = "available() is async; declare it with `def`"
     except Exception as error:  # noqa: BLE001 - an author's guard may raise anything; failing open would run what it guards
         problem = f"{type(error).__name__}: {error}"
@@ -342,7 +339,7 @@ def _problem(flow: BaseFlow, context: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateSource:
-    """Finds what there is to choose from."""
+    """Finds the candidates of a request."""
 
     memory: FlowMemory | None
     agent_id: str
@@ -352,18 +349,18 @@ class CandidateSource:
     guards: Availability
 
     async def given(self, candidates: _Metadata, context: Mapping[str, Any]) -> CandidateSet:
-        """What is left of candidates that the caller has."""
+        """Return the usable ones of the caller's candidates."""
         closed = await self.guards.closed(context)
         return usable_candidates(candidates, closed=closed.ids, notes=closed.notes)
 
     async def recalled(
         self, requests: Sequence[Request], context: Mapping[str, Any], *, only: Collection[str] | None = None
     ) -> list[CandidateSet]:
-        """What is recalled for requests that share a context, in their order; `only` among flows of these ids.
+        """Recall candidates for requests that share a context, in their order; `only` among flows of these ids.
 
         Raises:
             StoreError: The memory failed.
-            EmbeddingError: Likewise.
+            EmbeddingError: The embedder failed.
         """
         closed = await self.guards.closed(context, only=only)
         if self.memory is None or not self.agent_id:
@@ -380,14 +377,14 @@ class CandidateSource:
         ]
 
     def _notes_on(self, found: _Metadata) -> tuple[str, ...]:
-        """What the memory says of how they were found, and which registered flows it does not have."""
+        """Return the memory's notes, and those on unindexed flows and an unsupported "auto"."""
         unindexed = self.guards.unindexed(getattr(found, "indexed", None))
         unsized = self.top_k == AUTO and not has_capability(self.memory, "auto_size")
         size = f'this memory does not know top_k="auto", so {UNSIZED} candidates were asked for'
         return (*getattr(found, "notes", ()), *([size] if unsized else []), *([unindexed] if unindexed else []))
 
     async def _ask(self, memory: Any, requests: Sequence[Request], closed: Unavailable) -> Sequence[_Metadata]:
-        """Options are passed only where they say something: a memory without them serves all other requests as well."""
+        """Recall, passing only options that differ from the defaults, so that a memory without them works too."""
         options: dict[str, Any] = {"top_k": self.top_k, "rrf_k": self.rrf_k}
         if self.top_k == AUTO and has_capability(memory, "auto_size"):
             options["coverage"] = self.coverage
@@ -431,7 +428,7 @@ async def candidate_sets(
     narrower: CandidateSource,
     context: Mapping[str, Any],
 ) -> list[CandidateSet | None]:
-    """The candidates of each request, recalled in one go where they are not given; None where nothing is asked."""
+    """Return the candidates of each request, with one recall for all of the same `only`; None for a blank request."""
     found: dict[int, CandidateSet] = {}
     recalled: dict[frozenset[str] | None, dict[int, Request]] = {}
     for number, (each, request) in enumerate(zip(asked, requests, strict=True)):
@@ -449,9 +446,9 @@ async def candidate_sets(
 async def side_by_side(
     calls: Sequence[Callable[[], Awaitable[T]]], *, at_once: int, progress: Callable[[int, int], None] | None = None
 ) -> list[T]:
-    """What each of these gives, in their order, so many at a time; one that raises ends all, and raises as it did.
+    """Await all calls, `at_once` at a time, and return their results in order. The first error cancels the rest.
 
-    After each, `progress` is told how many are done, of how many.
+    `progress` receives the number of finished calls and of all, after each.
     """
     places, done = asyncio.Semaphore(at_once), count(1)
 

@@ -1,4 +1,4 @@
-"""The decision model's stage: one choice among the candidates, put to it as a question, and what recall adds to it."""
+"""The decision model's stage: asks it to choose among the candidates, and combines its answer with recall's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,12 +15,12 @@ from jazz_select.threads import Deadline, current_budget
 from jazz_select.values import Candidate, Usage
 
 NONE = "none"
-"""The option beside the candidates."""
+"""The label of the option that no candidate fits."""
 LAPSE_RATE, DISCOUNT = 0.15, 0.6
-"""The share of answers that a decision model is taken to give without looking, and the factor on its log odds: such
-models are overconfident (of those answered at .95 or more, some nine in ten are right)."""
+"""The assumed share of answers given at random, and the factor on the log odds: decision models are overconfident (of
+answers given at .95 or more, some nine in ten are right)."""
 _SOMETHING_ELSE = 0.02
-"""P(the right flow is not among the candidates), where nobody says more of it."""
+"""Default P(the right flow is not among the candidates)."""
 _LEAST = 1e-6
 _QUESTION = "flow"
 _ASKED = (
@@ -30,12 +30,12 @@ _ASKED = (
 _NONE = "None of the others fits: the request meets no condition, or asks for something else."
 _SUMMARIES = 20
 _SHARE = 0.25
-"""Of the time for a selection, what the decision model may take: whoever comes after it needs the rest."""
+"""Share of a selection's time for the decision model; later stages need the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeciderAnswer:
-    """What a decision model said."""
+    """The answer of a decision model: probabilities by flow id and `NONE`."""
 
     chances: dict[str, float] = field(default_factory=dict[str, float])
     usage: Usage | None = None
@@ -46,15 +46,12 @@ class Deciding:
     """Asks one decision model which candidate fits."""
 
     def __init__(self, client: DecisionClient) -> None:
-        """Take whom to ask."""
+        """Take the client."""
         self.client = client
 
     async def ask(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> DeciderAnswer:
-        """How likely each of these candidates is, and none of them.
-
-        Whatever the client raises passes: a model that is down, slow, refuses, or gives no probabilities.
-        """
-        # A model that goes by position must not seem to agree with recall: its first stands anywhere.
+        """Return the probability of each candidate and of none. Errors of the client pass."""
+        # In shuffled order, a model with a bias for positions does not seem to agree with recall.
         shown = shuffled(candidates, request.query)
         ids = {str(number): each.flow_id for number, each in enumerate(shown, start=1)}
         options = {label: _meaning(each) for label, each in zip(ids, shown, strict=True)}
@@ -66,7 +63,7 @@ class Deciding:
 
 
 def decider_deadline(deadline: Deadline) -> Deadline:
-    """When a decision model has to have answered, of what there is for a selection, or a turn has left for it."""
+    """Return the decision model's deadline: its share of the selection's or the turn's remaining time."""
     budget = current_budget()
     whole = deadline if budget is None else deadline.earlier(budget.deadline)
     left_s = whole.left_s
@@ -74,7 +71,7 @@ def decider_deadline(deadline: Deadline) -> Deadline:
 
 
 def _state(request: Request) -> str:
-    """The request, and what was said before it."""
+    """Return the request with the conversation before it, as text."""
     said: list[str] = []
     situation = request.situation
     if situation is not None and situation.said:
@@ -87,7 +84,7 @@ def _state(request: Request) -> str:
 
 
 def _meaning(candidate: Candidate) -> str:
-    """What a flow is for, in a line; its condition first, since it decides."""
+    """Describe a flow in one line, its condition first, since that decides."""
     name = in_one_line(candidate.flow_name)
     effects = "; ".join(in_one_line(each) for each in candidate.desired_effects[:EFFECTS_LIMIT])
     parts = (
@@ -103,16 +100,16 @@ def _meaning(candidate: Candidate) -> str:
 def posteriors(
     candidates: Sequence[Candidate], said: Mapping[str, float], *, in_scope: float | None, scoped: bool
 ) -> dict[str, float]:
-    """What recall and a decision model know together: P(each is right), those of all options sum to one.
+    """Combine recall and a decision model: P(right) by flow id and `NONE`, summing to one.
 
     Args:
-        candidates: What there was to choose from.
-        said: The model's probability of each, by flow id, and of `NONE`.
+        candidates: The candidates.
+        said: The model's probabilities, by flow id and `NONE`.
         in_scope: P(some flow is right), where recall knows it.
         scoped: Whether "none" is an answer.
 
-    Their log odds are added, as if each erred for itself. Since they do not, what the model says counts for less:
-    a part of it is taken to be said without looking (`LAPSE_RATE`), and the rest is discounted (`DISCOUNT`).
+    Log odds are added as if errors were independent. They are not, so the model's count less: `LAPSE_RATE` of its
+    answers are taken as random, and the rest are discounted by `DISCOUNT`.
     """
     before = _before(candidates, in_scope=in_scope, scoped=scoped)
     options = len(before)
@@ -127,10 +124,7 @@ def posteriors(
 
 
 def posterior_bounds(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
-    """What P(it is right) of each option would be if the decision model were wholly sure of it: it is never more.
-
-    As `posteriors` has it, with 1 for the option and 0 for each of the others.
-    """
+    """Return the upper bound of each option's posterior: with probability 1 for it and 0 for the others."""
     before = {each: max(known, _LEAST) for each, known in _before(candidates, in_scope=in_scope, scoped=scoped).items()}
     floor = LAPSE_RATE / len(before)
     more = ((1 - LAPSE_RATE + floor) / floor) ** DISCOUNT
@@ -139,11 +133,11 @@ def posterior_bounds(candidates: Sequence[Candidate], *, in_scope: float | None,
 
 
 def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
-    """What recall knows, of each candidate and of none of them."""
+    """Return recall's probability of each candidate and of `NONE`."""
     if not any(each.confidence for each in candidates):
         even = 1 / (len(candidates) + 1)
         return {**{each.flow_id: even for each in candidates}, NONE: even}
-    # What recall did not find, such as the flow that was done last, is about as likely as something else altogether.
+    # A candidate without confidence, such as the flow done last, is as likely as a flow outside the candidates.
     sure = [_SOMETHING_ELSE if each.confidence is None else max(each.confidence, _LEAST) for each in candidates]
     none = max(1 - sum(sure), _SOMETHING_ELSE)
     if scoped and in_scope is not None:
@@ -153,6 +147,6 @@ def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: 
 
 
 def shuffled(candidates: Sequence[Candidate], request: str) -> list[Candidate]:
-    """By a hash of the request, so that no flow stands first more often than others."""
+    """Order candidates by a hash with the request, so that no flow is first more often than others."""
     read = request[:REQUEST_LIMIT]
     return sorted(candidates, key=lambda each: sha256(f"{read}\x1f{each.flow_id}".encode(errors="replace")).digest())

@@ -1,4 +1,4 @@
-"""What a selector writes into a log of outcomes, and what it is told of a selection afterwards."""
+"""Records a selector's selections and feedback on them in a log of outcomes."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +21,7 @@ _LONGEST, _DIGITS = 80, 16
 
 
 class Outcomes:
-    """The log of one selector."""
+    """The log of outcomes of one selector."""
 
     @checked
     def __init__(
@@ -30,7 +30,7 @@ class Outcomes:
         agent_id: str,
         registry: Mapping[str, BaseFlow],
     ) -> None:
-        """Take a log, or open the one at a path, which is then closed with the selector."""
+        """Take a log, or open the file at a path; the selector closes a log that it opened."""
         self._owned = not isinstance(log, OutcomeLog)
         self.log = log if isinstance(log, OutcomeLog) else OutcomeLog(log)
         self._agent_id = agent_id
@@ -38,12 +38,12 @@ class Outcomes:
         self._known: tuple[int, str] = (-1, "")
 
     async def close(self) -> None:
-        """Write what is left, where the log is the selector's own."""
+        """Close the log if the selector opened it."""
         if self._owned:
             await in_thread(self.log.close)
 
     def noted(self, request: Request, result: FlowSelectionResult) -> FlowSelectionResult:
-        """The result, with the id of its entry."""
+        """Record a result, and return it with the id of its entry."""
         entry = self.log.record(
             request.query,
             result.decision,
@@ -61,7 +61,7 @@ class Outcomes:
         right: Annotated[Collection[str], Constraint("names of flows, or [] where nothing fits")],
         note: str,
     ) -> None:
-        """Keep what was right for a selection."""
+        """Record which flows were right for a selection."""
         entry = result if isinstance(result, str) else result.logged
         names = self._checked(right)
         if not entry:
@@ -74,7 +74,7 @@ class Outcomes:
         await in_thread(partial(self.log.correct, entry, names, note=note))
 
     def hinted(self, entry: str, right: Sequence[str], note: str) -> None:
-        """Keep what a conversation says of a selection; nothing where it was not logged."""
+        """Record what a conversation implies about a selection, if it was logged."""
         if entry:
             self.log.hint(entry, right, note=note)
 
@@ -90,14 +90,14 @@ class Outcomes:
         return tuple(dict.fromkeys(names))
 
     def _catalogue(self) -> str:
-        """What is equal where the flows say the same; empty where nobody knows when they change."""
+        """Return a digest of the flows, cached per version of the registry; empty for a mapping without versions."""
         registry = self._registry
         if not isinstance(registry, FlowRegistry):
             return ""
         if self._known[0] != registry.version:
             try:
                 digest = flows_digest(registry.values())[:_DIGITS]
-            except FlowError as error:  # of a composite whose parts are not there: no reason not to keep an entry
+            except FlowError as error:  # a composite with missing parts: the entry is still worth recording
                 _log.warning("error=<%s> | what the catalogue says is not noted in the log", in_log(error))
                 digest = ""
             self._known = (registry.version, digest)

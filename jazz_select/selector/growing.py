@@ -1,9 +1,8 @@
-"""The choice in a conversation whose prompts only grow: what was shown stays where it is, what changes comes last.
+"""Prompts of a conversation that only grow, so that a provider's cache of prompt prefixes applies.
 
-A provider serves from its cache what a prompt begins with, as far as it is what another prompt began with. So the rules
-are the same in every turn. Behind them the conversation is told in turn, and a flow stands before what the user said
-when it was first a candidate. Whatever is about this turn alone comes behind that: which flows may be chosen now, how
-they stand, and the request. A flow that is no candidate any more stays where it is; choosing it is refused as before.
+The rules are the same in every turn. The conversation follows, with each flow's card before the message for which it
+was first a candidate; the card stays there when it no longer is, and choosing it is refused. What concerns only this
+turn comes last: the flows that may be chosen, their state, and the request.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,14 +33,14 @@ from jazz_select.text import at_word, estimate_tokens
 from jazz_select.values import PROMPT_TOKENS, Candidate, flow_id
 
 TIMES: Final = 4
-"""How many times what the candidates of one turn may take all that was shown may take; beyond, it is shown afresh."""
+"""Limit of all cards, as a multiple of one turn's token limit. Beyond it, only the current flows are shown again."""
 MOST_SHOWN: Final = 200
-"""How many flows, procedures and tools a conversation keeps at most."""
+"""Maximum number of flows, procedures and tools stored with a conversation."""
 _MOST_EACH: Final = MOST_SHOWN // 2
-"""How many flows, and how many procedures and tools: beyond, they are shown afresh."""
+"""Limit for flows, and for procedures and tools. Beyond it, only the current ones are shown again."""
 _EXAMPLES: Final = 1
 _BLOCK: Final = 4
-"""What was said before a bound is left out by so many turns at once: one by one, each turn would begin elsewhere."""
+"""Old turns are left out in blocks of this size: one by one, each prompt would begin differently."""
 _GIVEN: Final = (
     "You are given XML: <conversation>, what was said earlier and, where each was first looked at, the flows; "
     "<offered>, the flows of these that may be chosen now, with what holds of them now, such as a state or the "
@@ -52,16 +51,16 @@ _GIVEN: Final = (
 def shown_with(
     before: Sequence[FirstShown], now: Iterable[tuple[Literal["flow", "procedure", "tool"], str]], turn: int
 ) -> tuple[FirstShown, ...]:
-    """What was shown, with what is shown now and was not before at its end."""
+    """Return what was shown, with new entries of `now` at the end."""
     known = {(each.what, each.name) for each in before}
     new = dict.fromkeys(each for each in now if each not in known)
     return (*before, *(FirstShown(what, name, turn) for what, name in new))
 
 
 def steady_start(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: int = 1) -> int:
-    """The turn from which on what was said is told: all of it, while there is room.
+    """Return the first turn to include, so that the conversation fits into `room`.
 
-    Turns are left out four at a time, so that the beginning stays the same for some turns.
+    Turns are left out four at a time, so that several prompts begin the same.
     """
     last = max((turn for turn, _ in sizes), default=1)
     first = 1 + _BLOCK * max(0, -(-(whole_from - 1) // _BLOCK))
@@ -75,7 +74,7 @@ def steady_start(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: int
 
 
 class Ledger:
-    """What models are shown in a conversation, and what a turn adds to it. It belongs to that turn.
+    """What models were shown in a conversation, and what the current turn adds.
 
     Attributes:
         turn: The turn, from 1.
@@ -83,7 +82,7 @@ class Ledger:
     """
 
     def __init__(self, turn: int, shown: Sequence[FirstShown] = ()) -> None:
-        """Take what was shown before; what cannot have been kept by turns before this one is not believed."""
+        """Take what was shown before, unless earlier turns cannot have stored it like this."""
         self.turn = turn
         self.notes: list[str] = []
         turns = [each.turn for each in shown]
@@ -99,25 +98,25 @@ class Ledger:
 
     @property
     def named(self) -> frozenset[str]:
-        """The flows of which something was shown."""
+        """Names of the flows and procedures shown."""
         return frozenset(each.name for each in (*self.flows, *self.rest) if each.what != "tool")
 
     def forget(self) -> None:
-        """Show everything afresh: a flow of which something was shown may not be offered now."""
+        """Show everything afresh, since a flow that was shown is not available now."""
         self.flows = self.rest = ()
         self.notes.append("a flow that was shown is not available now, so all is shown afresh")
 
     def keep_flows(self, shown: tuple[FirstShown, ...]) -> None:
-        """Keep which flows a model was shown to choose among."""
+        """Record the flows shown as candidates."""
         self.flows = shown
 
     def keep_rest(self, shown: tuple[FirstShown, ...]) -> None:
-        """Keep which procedures and tools one was shown."""
+        """Record the procedures and tools shown."""
         self.rest = shown
 
     @property
     def shown(self) -> tuple[FirstShown, ...]:
-        """All of it, as it is kept with the conversation."""
+        """All entries, as stored with the conversation."""
         return (*self.flows[:_MOST_EACH], *self.rest[:_MOST_EACH])
 
 
@@ -127,7 +126,7 @@ def _rise(shown: Sequence[FirstShown]) -> bool:
 
 
 class _Kept(NamedTuple):
-    """What is shown: entries, the live flow of each, and its card."""
+    """What is shown: the entries, and the live flow and card of each."""
 
     shown: tuple[FirstShown, ...]
     flows: tuple[BaseFlow, ...]
@@ -135,7 +134,7 @@ class _Kept(NamedTuple):
 
     @property
     def by_id(self) -> dict[str, CandidateCard]:
-        """The card of each flow by its id."""
+        """The cards by flow id."""
         return {flow.id: card for flow, card in zip(self.flows, self.cards, strict=True)}
 
 
@@ -148,15 +147,15 @@ def growing_prompt(
     examples: Mapping[str, Sequence[str]] | None = None,
     tokens: int = PROMPT_TOKENS,
 ) -> Prompt:
-    """The question which of `candidates` fit `request`, behind all that was shown and said before. Pure.
+    """Build the prompt that asks which of `candidates` fit, after all that was shown and said before. Pure.
 
     Args:
         request: What the user wants.
-        candidates: What may be chosen, in the order in which what is new of it is to be shown.
-        situation: Where in the conversation it is asked, and what was shown in it.
-        flows: The live flows: what is not among them cannot run, and is not shown.
-        examples: Flow id to requests that mean this flow, those most like this one first.
-        tokens: How many tokens what is first shown in one turn may take; all that was shown may take four times that.
+        candidates: The flows that may be chosen; new ones are shown in this order.
+        situation: The state of the conversation, and what was shown in it.
+        flows: The live flows; others are not shown.
+        examples: Example requests by flow id, the most similar first.
+        tokens: Token limit for the cards first shown in one turn; all cards may take four times that.
     """
     notes: list[str] = []
     growing = situation.growing or Growing(turn=1, said_in=(0,) * len(situation.said))
@@ -176,7 +175,7 @@ def growing_prompt(
 def _kept(
     candidates: Sequence[Candidate], growing: Growing, flows: Mapping[str, BaseFlow], tokens: int, notes: list[str]
 ) -> _Kept:
-    """What was shown with the candidates behind it; afresh, with a note, where that is too much or not there."""
+    """Return what to show: the earlier entries and the candidates; only these, with a note, if that is too much."""
     now: list[tuple[Literal["flow"], str]]
     now = [("flow", flows[each.flow_id].name) for each in candidates if each.flow_id in flows]
     gone = [each.name for each in growing.shown if flow_id(each.name) not in flows]
@@ -202,7 +201,7 @@ def _kept(
 def _cards(
     shown: Sequence[FirstShown], live: Sequence[BaseFlow], turn: int, notes: list[str], *, tokens: int, taken: bool
 ) -> Iterator[CandidateCard]:
-    """The cards, each as it was when it was first shown: fitted with those of the same turn alone."""
+    """Yield the cards as first shown: each is fitted with those of its own turn alone."""
     number = 0
     for first, group in groupby(zip(shown, live, strict=True), key=lambda pair: pair[0].turn):
         told = notes if first == turn else list[str]()
@@ -215,7 +214,7 @@ def _cards(
 def _offered(
     candidates: Sequence[Candidate], kept: _Kept, situation: Situation, examples: Mapping[str, Sequence[str]]
 ) -> ET.Element:
-    """What may be chosen now, with what is told of it in this turn alone: how it stands, and an example like this."""
+    """Return the flows that may be chosen now, with their state, inputs, and an example like the request."""
     offered = ET.Element("offered")
     begun, cards = {each.flow_id: each for each in situation.under_way}, kept.by_id
     for each in candidates:
@@ -229,7 +228,7 @@ def _offered(
 
 
 def _told(kept: _Kept, situation: Situation, growing: Growing) -> ET.Element:
-    """What was said and shown, in turn."""
+    """Return the conversation: messages and cards, in turn order."""
     conversation = ET.Element("conversation")
     if growing.left_out:
         conversation.set("left_out", f"{growing.left_out} earlier turns")

@@ -1,10 +1,7 @@
-"""Reply text to ids. Pure; the only place that forgives sloppy answers.
+"""Reads a model's reply as ids of candidates. Pure; the only place that tolerates malformed answers.
 
-A reply is read from the strictest way to the most forgiving one: as JSON, as JSON
-that stands in prose, as broken JSON, as prose that names a candidate. What is
-valid JSON is taken at its word. The work is bounded whatever the reply, and no
-reply raises.
-
+Forms are tried from strict to tolerant: JSON, JSON inside prose, broken JSON, prose that names a candidate. Valid JSON
+is taken literally. The work is bounded for every reply, and no reply raises.
 """
 
 import re
@@ -22,12 +19,12 @@ _ORDINAL = re.compile(r"(?:(?:flow|candidate|option|number|no\.?)\s*)?[#(\[]*([0
 _WRAPPING = " \t\r\n`'\"*<>.,;:!“”‘’«»"
 _WORD = re.compile(r"[^\W_]+")
 _LONGEST_MENTION = 120
-# Bounds. An honest reply is a few hundred characters; a reasoning model may put pages before its array.
+# Bounds. A sound reply has a few hundred characters; a reasoning model may put pages before its array.
 _WINDOW = 16_384  # characters read from either end of a reply
 _ITEMS = 2_000  # values visited inside one JSON value
 _IDS = 64  # ids read
-_LONGEST_FOLDED = 1_000  # characters of what may be a name
-_ID_CHARS = 200  # characters kept of what is no candidate
+_LONGEST_FOLDED = 1_000  # characters of a possible name
+_ID_CHARS = 200  # characters returned of an unknown id
 _FENCE = re.compile(
     r"```+(?:(?:json5?|jsonc|javascript|js|python|py|text|txt|plaintext|xml|yaml)(?![\w-]))?", re.IGNORECASE
 )
@@ -36,7 +33,7 @@ _NO_ID = frozenset({"na", "nil", "none", "noneoftheabove", "noneofthese", "nothi
 _NOTHING_FITS = re.compile(
     r"\b(?:none|nothing|null|n/a)\b"
     r"|\bno\b(?:\s+[\w-]+){0,3}?\s+(?:flow|candidate|option|match|fit)\w*"
-    r"|(?:\bnot\b|n['’]t\b)[^.]{0,60}\bany\b",  # the apostrophe that models write
+    r"|(?:\bnot\b|n['’]t\b)[^.]{0,60}\bany\b",  # models write the typographic apostrophe
     re.IGNORECASE,
 )
 _NONE_OF = re.compile(r"\W*(?:none of|neither)\b", re.IGNORECASE)
@@ -44,29 +41,29 @@ _DOUBT = re.compile(
     r"\b(?:no|not|none|neither|nor|never|nothing|without|cannot|except|unless)\b|n['’]t\b",
     re.IGNORECASE,
 )
-# What may stand between the names of a mere list: "1. refund_order\n2. cancel_order", "refund_order and cancel_order".
+# What may separate names in a plain list: "1. refund_order\n2. cancel_order", "refund_order and cancel_order".
 _CONNECTING = re.compile(r"(?:\b(?:and|then|also|flows?|ids?|answer|the)\b|[\W\d_])*", re.IGNORECASE)
-_RATED = re.compile(r"\d\s*/\s*\d|\d\s*%|\d\.\d")  # candidates with marks are weighed, not chosen
+_RATED = re.compile(r"\d\s*/\s*\d|\d\s*%|\d\.\d")  # candidates with ratings are compared, not chosen
 _DENIED_ARRAY = re.compile(r"\b(?:not|never|rather than|instead of|except)\s*:?\s*\[", re.IGNORECASE)
 _COMMA = re.compile(r"[,;\n]")
-# A lone word that looks like an id rather than like a word of a language.
+# A single word that looks like an id rather than a word of a language.
 _BARE_ID = re.compile(r"(?=\w*[-_\d])[\w-]{1,100}")
-# Where an object keeps its choice, folded, the more telling key first.
+# Folded keys under which an object holds its choice, the most explicit first.
 _KEYS = (
     *("flowid", "id", "flowids", "ids", "chosenids", "selectedids", "chosenflows", "selectedflows"),
     *("chosen", "selected", "selection", "choice", "choices", "answer"),
     *("flowname", "flownames", "name", "names", "flow", "flows"),
     *("result", "results", "output", "candidate", "candidates", "ordinal", "number"),
 )
-# Keys by which an object says of itself whether it is chosen.
+# Keys by which an object says whether it is chosen.
 _FLAGS = ("fits", "match", "matches", "matched", "ischosen", "isselected", "applies", "relevant", "suitable")
 _YES = frozenset({"yes", "true", "y", "chosen", "selected", "match"})
-# "chosen_flow", "best_match_id", "selected_flow_ids": told by how they begin, so that "rejected" is not among them.
+# "chosen_flow", "best_match_id", "selected_flow_ids": matched from the start, which excludes "rejected".
 _CHOICE_KEY = re.compile(r"(?:chosen|selected|best|final|picked|matching|recommended)\w*")
 
 
 class Mentions:
-    """The candidates a model was shown, in that order, by everything it may call them."""
+    """The candidates in the order in which a model saw them, by all names it may use for them."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._order = tuple(candidate.flow_id for candidate in candidates)
@@ -77,7 +74,7 @@ class Mentions:
         self._folded = _unambiguous((folded_mention(key), flow_id) for key, flow_id in self._exact.items())
 
     def find(self, token: object) -> str | None:
-        """The offered id that `token`, a string or a number, stands for."""
+        """Return the offered id for `token`, a string or a number."""
         if isinstance(token, str):
             text = token.strip(_WRAPPING)
             return (
@@ -91,7 +88,7 @@ class Mentions:
         return None
 
     def mentioned(self, text: str) -> tuple[tuple[str, ...], str]:
-        """The ids that `text` mentions by id or name, in order and once each, and the text without the mentions."""
+        """Return the ids that `text` mentions by id or name, distinct and in order, and the text without them."""
         pattern = _mention_pattern(self._exact)
         if pattern is None:
             return (), text
@@ -105,13 +102,13 @@ class Mentions:
 
 
 def folded_mention(text: str) -> str:
-    """`text` without case and separators: RefundOrder and refund_order are one. Numbers alone fold to nothing."""
+    """Remove case and separators: RefundOrder and refund_order are equal. Numbers alone give ""."""
     letters = "".join(_WORD.findall(nfkc(text[:_LONGEST_FOLDED]).casefold()))
     return "" if letters.isdecimal() else letters
 
 
 def _unambiguous(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Key to id, without empty keys and without those that could mean two ids."""
+    """Return ids by key, without empty keys and keys of several ids."""
     meanings: dict[str, set[str]] = {}
     for key, flow_id in pairs:
         meanings.setdefault(key, set()).add(flow_id)
@@ -119,27 +116,26 @@ def _unambiguous(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _mention_pattern(keys: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds any of `keys` as whole words, the longest first, however their words are joined."""
+    """Return a pattern for any of `keys` as whole words, the longest first, with any separators."""
     words = {tuple(_WORD.findall(key)) for key in keys if len(key) <= _LONGEST_MENTION and folded_mention(key)}
     forms = sorted((r"[\s_-]?".join(map(re.escape, parts)) for parts in words), key=len, reverse=True)
-    first = "".join({re.escape(parts[0][0]) for parts in words})  # most places are none, whatever the forms
+    first = "".join({re.escape(parts[0][0]) for parts in words})  # a fast check of the first letter
     return re.compile(rf"(?<![\w-])(?=[{first}])(?:{'|'.join(forms)})(?![\w-])", re.IGNORECASE) if forms else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a reply says.
+    """A parsed reply. All but `status` and `ids` are empty unless it reads a message of a conversation.
 
     Attributes:
-        status: `ids` were read, or it says that nothing fits (`empty`), or nothing can be made of it (`unreadable`).
-        ids: What was read, in order and once each. Names and positions of candidates are ids already;
-            what is no candidate stands as it was written.
-        off: Of a message of a conversation, the ids of what is called off.
-        values: Likewise, what was said for inputs, by their names, or by flow id and their names.
-        unclear: Likewise, several values of which nothing tells which is meant.
-        confirm: What it says to the question that waits for a yes or a no.
-        quote: The sentence by which it does.
-        answer: What to tell the user, where the message is for no flow.
+        status: `ids` were read, nothing fits (`empty`), or the reply is `unreadable`.
+        ids: Distinct ids in order. Names and positions of candidates are resolved; an unknown id stays as written.
+        off: The ids of the flows to call off.
+        values: Input values, by input name, or by flow id and input name.
+        unclear: Inputs with several possible values, in the same form.
+        confirm: The answer to the question that waits for a yes or a no.
+        quote: The user's sentence that gives it.
+        answer: The reply to the user, where no flow fits.
     """
 
     status: Literal["ids", "empty", "unreadable"]
@@ -160,16 +156,16 @@ _UNREADABLE = Reading(status="unreadable")
 
 
 def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bool = False) -> Reading:
-    """Read which of `candidates` a model's reply chooses. Anything but text is unreadable.
+    """Parse which of `candidates` a model's reply chooses. Anything but text is unreadable.
 
     Args:
-        reply: What the model said.
-        candidates: In the order in which they were shown: a number is the position of one.
-        of_message: Whether a message of a conversation was read: then an object says more than that.
+        reply: The reply.
+        candidates: In the order in which they were shown: a number is a position.
+        of_message: Whether the reply reads a message of a conversation, as an object with several members.
     """
     if not isinstance(reply, str):
         return _UNREADABLE
-    said = before_thoughts(after_thoughts(_both_ends(reply)))  # a thought without an end is no answer
+    said = before_thoughts(after_thoughts(_both_ends(reply)))  # an unfinished thought is no answer
     text, value = unquoted(_FENCE.sub("\n", said).strip())
     offered = Mentions(candidates)
     if of_message and (parts := _parts(text, value, offered)) is not None:
@@ -182,16 +178,16 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
         footnotes = standing.trust is _Trust.NUMBERED and len(values) > 1
         return _UNREADABLE if footnotes or _takes_back(text) else standing.reading
     mended = _read(repaired(text), offered)
-    if mended.trust > _Trust.STRANGE and mended.reading.ids:  # a repair makes an empty array of any lone bracket
+    if mended.trust > _Trust.STRANGE and mended.reading.ids:  # a repair turns a lone bracket into an empty array
         return mended.reading
     prose = _read_prose(text, offered)
     return mended.reading if prose is _UNREADABLE and mended.reading.ids else prose
 
 
 def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
-    """The object of several parts that a reply is or holds; None where there is none.
+    """Return the object with several members that a reply is or holds; None without one.
 
-    One of an `answer` alone answers the message, but where that is what a flow is called.
+    An object with only an `answer` counts, unless a flow has that name.
     """
     values = [value] if value is not BROKEN else [*_last_first(embedded(text), text), repaired(text)]
     for each in values:
@@ -205,7 +201,7 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
 
 
 def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
-    """What the parts say; one of the wrong kind says nothing."""
+    """Read the members; ignore those of the wrong type."""
     chosen = _read(parts["flows"], offered).reading.ids if "flows" in parts else ()
     off = _read(parts["off"], offered).reading.ids if "off" in parts else ()
     values, unclear = (_by_flow(parts.get(name), offered) for name in ("values", "unclear"))
@@ -228,7 +224,7 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
 
 
 def _by_flow(told: object, offered: Mentions) -> dict[str, Any]:
-    """What is told of inputs: by their names, and below the id of a flow what is said for that one alone."""
+    """Return input values by input name, or by flow id and input name."""
     if not isinstance(told, dict):
         return {}
     given = cast("dict[str, Any]", told)
@@ -237,19 +233,19 @@ def _by_flow(told: object, offered: Mentions) -> dict[str, Any]:
 
 
 def _takes_back(text: str) -> bool:
-    """`Final: ["b"]. Not ["a"].`: more than one array, and a denial right before one."""
+    """Whether a denial precedes an array, as in `Final: ["b"]. Not ["a"].`."""
     return _DENIED_ARRAY.search(text) is not None
 
 
 class _Trust(IntEnum):
-    """How likely a value that stands among others is the answer."""
+    """How likely one of several values is the answer."""
 
     NONE = 0
-    """It chooses nothing: a year in brackets, an object about something else."""
+    """It chooses nothing: a year in brackets, an unrelated object."""
     STRANGE = 1
     """It holds words, but no candidate."""
     NUMBERED = 2
-    """It holds positions alone, as footnotes do."""
+    """It holds only positions, as footnotes do."""
     NAMED = 3
     """It holds a candidate's id or name, or says that nothing fits."""
 
@@ -264,7 +260,7 @@ def _both_ends(text: str) -> str:
 
 
 def _last_first(values: list[Any], text: str) -> Iterable[Any]:
-    """The order of likelihood: who explains first answers last, and who answers first explains later."""
+    """Order values by likelihood: an answer comes last after an explanation, or first before one."""
     return (values[0], *reversed(values[1:])) if values and text[0] in "[{" else reversed(values)
 
 
@@ -273,7 +269,7 @@ def _likeliest(choices: Iterable[_Choice]) -> _Choice:
 
 
 def _read(value: Any, offered: Mentions) -> _Choice:
-    """What one JSON value chooses."""
+    """Read what one JSON value chooses."""
     ids: dict[str, None] = {}
     trust, says_none = _Trust.NONE, False
     for leaf in islice(_leaves(value, offered), _IDS):
@@ -304,7 +300,7 @@ def _as_written(leaf: object) -> str:
 
 
 def _leaves(value: Any, offered: Mentions) -> Iterator[object]:
-    """The strings, numbers and nulls of `value` that stand for a choice, in order, whatever the nesting."""
+    """Yield the strings, numbers and nulls of `value` that may name a choice, in order, at any depth."""
     stack: list[Any] = [value]
     for _ in range(_ITEMS):
         if not stack:
@@ -321,10 +317,10 @@ def _leaves(value: Any, offered: Mentions) -> Iterator[object]:
 
 
 def _choice_of(item: dict[str, Any], offered: Mentions) -> list[Any]:
-    """What an object chooses: under a telling key, or by keys that are affirmed ({"refund_order": true}).
+    """Return what an object chooses, under a known key or by keys that are affirmed ({"refund_order": true}).
 
-    Keys that nobody knows ("rejected", "runner_up_id") choose nothing, and an object that says of itself that it does
-    not fit is passed over: what a reply refuses must never run.
+    Unknown keys ("rejected", "runner_up_id") and objects that say they do not fit choose nothing: what a reply refuses
+    must never run.
     """
     by_key = {folded_mention(key): value for key, value in reversed(item.items())}
     if any(key in by_key and not _affirms(by_key[key]) for key in _FLAGS):
@@ -344,7 +340,7 @@ def _choice_of(item: dict[str, Any], offered: Mentions) -> list[Any]:
 
 
 def _affirms(value: object) -> bool:
-    """True and "yes" do; a number is a score, and a score is no choice."""
+    """Whether a value is true or "yes". A number is a score, not a choice."""
     return value is True or (isinstance(value, str) and folded_mention(value) in _YES)
 
 
@@ -353,13 +349,13 @@ def _holds_more(value: Any) -> bool:
 
 
 def _listed(text: str, offered: Mentions) -> list[str]:
-    """The parts of "a, b" where each is a candidate and the whole is none."""
+    """Split "a, b" where each part is a candidate and the whole is none; else return []."""
     parts = [] if offered.find(text) else _COMMA.split(text, maxsplit=_IDS)
     return parts if all(offered.find(part) for part in parts) else []
 
 
 def _read_prose(text: str, offered: Mentions) -> Reading:
-    """What a text says: one candidate, a mere list of them, or that none fits. One that weighs them is unreadable."""
+    """Read prose: one candidate, a plain list, or "none fits". Prose that weighs candidates is unreadable."""
     if whole := offered.find(text):
         return Reading(status="ids", ids=(whole,))
     ids, rest = offered.mentioned(text)

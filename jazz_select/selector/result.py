@@ -1,4 +1,4 @@
-"""What a selection gives back, how to read it, and what a trace says of it."""
+"""The result of a selection: its forms as data, JSON, pickle and text, and its trace."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -46,8 +46,8 @@ def _nothing() -> Decision:
 class FlowSelectionResult:
     """The flows for a request, ready for an agent's prompt, and how they were found.
 
-    It travels: as data (`to_dict`), as JSON, pickled. Its flows travel as what they say, without what they run.
-    Unpickled, they are the live ones of that process, where their class or the default registry has them.
+    It can be stored as data (`to_dict`), as JSON, or pickled; its flows are stored as their definitions, without code.
+    Unpickling finds the live flows of the process by their class or the default registry.
     """
 
     chosen_flows: list[BaseFlow] = field(default_factory=list[BaseFlow])
@@ -55,15 +55,15 @@ class FlowSelectionResult:
     chosen_prompts: list[str] = field(default_factory=list[str])
     """The compact XML of each chosen flow."""
     combined_prompt: str = ""
-    """All of them, with blank lines between: for the agent's system prompt."""
+    """All of them, separated by blank lines, for the agent's system prompt."""
     unresolved_ids: list[str] = field(default_factory=list[str])
-    """What was chosen, or would have been, and cannot be run: stale in the index, not offered, or unknown."""
+    """Ids that were chosen, or ranked first, and cannot run: stale in the index, not offered, or unknown."""
     candidates: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
-    """What there was to choose from, best first: the metadata as it was received."""
+    """The candidates' metadata as received, best first."""
     decision: Decision = field(default_factory=_nothing)
-    """Why it came out like this."""
+    """How the choice was made."""
     logged: str = ""
-    """The id of its entry, where the selector has a log of outcomes: what `feedback` is given later."""
+    """The id of the entry in the log of outcomes, for `feedback`; empty without a log."""
 
     @property
     def names(self) -> list[str]:
@@ -72,13 +72,13 @@ class FlowSelectionResult:
 
     @property
     def overruled_recall(self) -> bool:
-        """Something was chosen, and what recall put first is not among it."""
+        """Whether flows were chosen, and recall's first candidate is not among them."""
         offered = self.decision.candidates
         return bool(self.chosen_flows and offered) and offered[0].flow_id not in self.decision.chosen_ids
 
     @property
     def passed_over(self) -> list[str]:
-        """The names of candidates that ranked before all chosen ones and cannot be run: stale in the index."""
+        """The names of candidates that ranked above all chosen ones but are stale in the index."""
         chosen, stale = self.decision.chosen_ids, set(self.unresolved_ids)
         ids = [candidate.flow_id for candidate in self.decision.candidates]
         first = next((place for place, flow_id in enumerate(ids) if flow_id in chosen), 0)
@@ -86,17 +86,17 @@ class FlowSelectionResult:
         return [candidate.flow_name or candidate.flow_id for candidate in before if candidate.flow_id in stale]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values, keys always all of them and in one order.
+        """Return plain JSON values, with all keys in a fixed order.
 
-        `received` is what there was to choose from where that says more than `candidates`, else None.
+        `received` is the candidates' metadata where it differs from `candidates`, else None.
 
         Raises:
-            FlowValidationError: A part of a part of a chosen flow has left its registry since.
+            FlowValidationError: A nested part of a chosen flow has left its registry.
         """
         return cast("dict[str, Any]", plain(self._told()))
 
     def _told(self) -> dict[str, Any]:
-        """What `to_dict` makes plain values of, and `to_json` text."""
+        """Return what `to_dict` and `to_json` convert."""
         decision = {each.name: getattr(self.decision, each.name) for each in fields(self.decision)}
         offered = [each.as_metadata() for each in decision.pop("candidates")]
         same = offered == self.candidates
@@ -114,16 +114,15 @@ class FlowSelectionResult:
     def from_dict(
         cls, data: Mapping[str, Any], *, registry: Mapping[str, BaseFlow] | None = None
     ) -> "FlowSelectionResult":
-        """What `to_dict` told.
+        """Read the data of `to_dict`.
 
         Args:
-            data: What it told.
-            registry: Where the live flows are. A flow that it has is the live one, by its id, as it is when a flow is
-                found; where it says something else than what was chosen, a note in the decision says so. One that it
-                lacks is a `Flow` made of the data, in a registry of its own.
+            data: The data.
+            registry: The live flows. A chosen flow is looked up by its id; a note in the decision says where its
+                definition has changed. A missing one is a `Flow` made of the data, in a registry of its own.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The data is not a result.
         """
         what = cls.__name__
         known = whole_of(data, what)
@@ -144,20 +143,20 @@ class FlowSelectionResult:
         )
 
     def to_json(self) -> str:
-        """`to_dict` as JSON text."""
+        """Return `to_dict` as JSON text."""
         return json_bytes(self._told()).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes, *, registry: Mapping[str, BaseFlow] | None = None) -> "FlowSelectionResult":
-        """What `to_json` told; see `from_dict`.
+        """Read the text of `to_json`; see `from_dict`.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The text is not a result.
         """
         return cls.from_dict(read_json(text, cls.__name__), registry=registry)
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """Return the form shown in a notebook."""
         decision = self.decision
         chosen = decision.facts_html(", ".join(self.names) or "no flow")
         return page_html(chosen, candidates_html(decision.candidates, decision.chosen_ids))
@@ -170,7 +169,7 @@ class FlowSelectionResult:
         return replace(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "FlowSelectionResult":
-        """Its flows are the same: a copy of a live flow would be another flow."""
+        """Copy all but the flows: a copy of a live flow would be another flow."""
         return replace(
             self,
             chosen_flows=[*self.chosen_flows],
@@ -180,7 +179,7 @@ class FlowSelectionResult:
         )
 
     def explain(self) -> str:
-        """The choice, every candidate with its ranks and scores, and all that went wrong: one fact per line."""
+        """Return the choice, every candidate with its ranks and scores, and all problems: one fact per line."""
         decision = self.decision
         lines = [f"{', '.join(self.names) or 'no flow'}: {why_of(decision)} ({decision.tier}, {decision.reason})"]
         lines += [f"passed over, as it is not in the registry: {name}" for name in self.passed_over]
@@ -203,14 +202,14 @@ class FlowSelectionResult:
 
 
 def why_of(decision: Decision) -> str:
-    """Why it came out so; what is only likeliest is not said to be chosen by a stage."""
+    """Return the reason in words; a choice that no stage was sure of is called the likeliest."""
     if decision.stages and all(each.outcome != "decided" for each in decision.stages):
         return _LIKELIEST.get(decision.reason, _WHY[decision.reason])
     return _WHY[decision.reason]
 
 
 def _stage_line(stage: StageRecord) -> str:
-    """What it made of the request, and what that cost, or would have cost."""
+    """Return a stage's outcome and its cost, actual or average."""
     took = f", {stage.took_s * 1e3:.1f} ms" if stage.took_s else ""
     tokens = f", {stage.usage.input_tokens} tokens in, {stage.usage.output_tokens} out" if stage.usage else ""
     spared = " on average" if stage.outcome == "spared" and took else ""
@@ -225,7 +224,7 @@ def _chosen_data(flow: BaseFlow, prompt: str) -> dict[str, Any]:
 def _flows_of(
     chosen: list[dict[str, Any]], registry: Mapping[str, BaseFlow] | None
 ) -> tuple[list[BaseFlow], list[str]]:
-    """The flows, live ones where there are any, and what is to be said of them."""
+    """Return the flows, live ones where possible, and notes on changed ones."""
     flows: list[BaseFlow] = []
     notes: list[str] = []
     for each in chosen:
@@ -250,12 +249,12 @@ def _candidate_line(candidate: Candidate) -> str:
         for arm, rank in candidate.ranks.items()
     ]
     sure = [] if candidate.confidence is None else [f"confidence {candidate.confidence:.2f}"]
-    score = [f"score {candidate.score:.4f}"] if candidate.score or arms else []  # what a user named was not recalled
+    score = [f"score {candidate.score:.4f}"] if candidate.score or arms else []  # a flow named by the user has none
     return "  ".join([candidate.flow_name or candidate.flow_id, *score, *arms, *sure])
 
 
 def note_selection(span: Span, request: str, result: FlowSelectionResult) -> None:
-    """Among what, what was decided, why, and what it took."""
+    """Note the candidates, the decision and its cost on a span."""
     decision = result.decision
     known: dict[str, Any] = {
         "tier": decision.tier.value,
@@ -278,22 +277,22 @@ def note_selection(span: Span, request: str, result: FlowSelectionResult) -> Non
 
 
 def note_recall(span: Span, found: list[Mapping[str, Any]], reader: str = "") -> None:
-    """What came back, best first, with its fused scores, and which embedder of a cascade it came from."""
+    """Note the recalled candidates with their fused scores, best first, and the embedder that found them."""
     if reader:
         span.note({"recalled_by": reader})
     span.note({"candidates": {str(each.get("flow_name")): round(each.get("score") or 0.0, 4) for each in found}})
 
 
 async def prompt_of(flow: BaseFlow, *, chosen: bool = False) -> str:
-    """`flow.build_prompt(verbose=False)`; an author's own, which may block, in a thread.
+    """Build a flow's compact prompt; an author's own `build_prompt`, which may block, runs in a thread.
 
     Args:
         flow: The flow.
-        chosen: Whether a model that is to follow it sees it, with its tools beside it: then its own condition and
-            the names of its tools say nothing more, and lines say the rest.
+        chosen: Whether it is for the model that follows the flow. That prompt omits the condition and tool names, which
+            the model does not need.
 
     Raises:
-        TimeoutError: An author's own is not ready within the time of the turn.
+        TimeoutError: An author's method is not ready within the time of the turn.
     """
     build = partial(flow.build_prompt, verbose=False)
     if type(flow).build_prompt is BaseFlow.build_prompt and "build_prompt" not in vars(flow):
@@ -302,5 +301,5 @@ async def prompt_of(flow: BaseFlow, *, chosen: bool = False) -> str:
 
 
 def nothing_found(*notes: str) -> FlowSelectionResult:
-    """No flow, and why."""
+    """Return a result without flows, with these notes."""
     return FlowSelectionResult(decision=replace(_nothing(), notes=notes))

@@ -1,4 +1,4 @@
-"""The options of a selector: what each may be, and those that are handed on as a whole."""
+"""The types of a selector's options, and the recommended ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jazz_select.selector.calibration import Cascade
 
 OnEmpty: TypeAlias = Literal["top1", "none"]
-"""What "none fits" leads to."""
+"""What to choose where a model says that no flow fits."""
 Coverage: TypeAlias = Annotated[
     float,
     Constraint(f"a probability from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}", ge=LEAST_COVERAGE, le=MOST_COVERAGE),
@@ -20,7 +20,7 @@ Coverage: TypeAlias = Annotated[
 Context: TypeAlias = Annotated[
     Mapping[str, object] | None, Constraint("a mapping such as {'authenticated': True}, or None")
 ]
-"""What guards look at."""
+"""The values that guards read."""
 TimeLimit: TypeAlias = Annotated[Seconds | None, Constraint("a number of seconds above 0, or None for no limit")]
 
 
@@ -30,11 +30,10 @@ class ModelOptions:
     """How a `FlowSelector` asks its models.
 
     Attributes:
-        prompt_tokens: How many tokens the candidates may take in the prompt, by estimate. Longer texts are shortened,
-            conditions never.
-        max_reasks: How often the model is told that its reply could not be used.
-        max_retries: How often a call that failed for a passing reason is made again.
-        max_concurrency: How many calls to each model may be in flight at once; more wait in order of arrival.
+        prompt_tokens: Token limit (estimated) of the candidates in a prompt. Texts are shortened, conditions never.
+        max_reasks: Maximum number of times that the model is asked again after an unusable reply.
+        max_retries: Maximum number of retries of a call after a transient error.
+        max_concurrency: Maximum number of concurrent calls to each model; others wait in order of arrival.
     """
 
     prompt_tokens: Positive = PROMPT_TOKENS
@@ -44,7 +43,7 @@ class ModelOptions:
 
 
 class SelectorOptions(TypedDict, total=False):
-    """Options of a `FlowSelector` that can be handed on as a whole: `FlowSelector(…, **RECOMMENDED)`."""
+    """Options of a `FlowSelector` to pass together: `FlowSelector(…, **RECOMMENDED)`."""
 
     top_k: TopK
     rrf_k: int
@@ -57,18 +56,17 @@ class SelectorOptions(TypedDict, total=False):
 
 
 RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "coverage": COVERAGE, "on_empty": "none", "max_error": 0.01}
-"""What a new selector with a model should have; the figures behind it are in docs/concepts.md.
+"""Recommended options of a selector with a model; docs/concepts.md has the figures.
 
-As few candidates as hold the right flow in 98 of 100 requests, a model that is believed when it says that none fits,
-and that is not asked what recall is sure of: of such answers one in a hundred may be wrong. The command
-line has it by default. The bare signature of `FlowSelector` keeps the three candidates, and the top one where nothing
-fits, that it was published with.
+They offer as few candidates as hold the right flow in 98 of 100 requests, accept the model's "none fits", and skip the
+model where recall is sure: one in a hundred of those answers may be wrong. They are the command line's defaults.
+`FlowSelector` itself defaults to three candidates, and to the top one where none fits.
 """
 
 
 def budget_of(max_error: float | None, skip_llm_above: float | None) -> float | None:
-    """The error budget of a deployment with a model: the recommended one where it says nothing of its own.
+    """Return the error budget of a deployment with a model: the recommended one unless a budget or threshold is set.
 
-    A threshold is something of its own, and would count for nothing beside a budget.
+    A threshold would have no effect beside a budget.
     """
     return RECOMMENDED["max_error"] if max_error is None and skip_llm_above is None else max_error
