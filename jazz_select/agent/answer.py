@@ -1,4 +1,4 @@
-"""The end of a turn: what happened in words, and the answer in the schema that was asked for."""
+"""The end of a turn: what happened in words, and the answer in the requested schema."""
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,23 +32,23 @@ from jazz_select.words import folded_name
 _LONGEST_VALUE: Final = 300
 _MOST_TITLES: Final = 40
 Find = Callable[[str], BaseFlow | None]
-"""The live flow of a name."""
+"""Return the live flow of a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """What users are told that flows and tools are called: their titles, never the names by which code knows them."""
+    """Display names of flows and tools for users, never the names that code uses."""
 
     find: Find
     tools: Mapping[str, Tool]
 
     def flow(self, name: str) -> str:
-        """Of a flow; of one that is not there any more, its name in words."""
+        """Return a flow's title, or its name in words if the flow is gone."""
         flow = self.find(name)
         return flow.display_name if flow is not None else titled(name)
 
     def tool(self, name: str) -> str:
-        """Of a tool; of one that is not connected, its name in words."""
+        """Return a tool's title, or its name in words if the tool is not connected."""
         return getattr(self.tools.get(name), "display_name", "") or titled(name)
 
     def hands_over(self, name: str) -> bool:
@@ -57,12 +57,12 @@ class Titles:
         return flow is not None and flow.handover
 
     def effects(self, ran: Iterable[Ran]) -> list[str]:
-        """The tools among these calls that changed something, each once."""
+        """Return the tools of these calls that changed something, without duplicates."""
         known = [(each, self.tools.get(each.tool)) for each in ran]
         return list(dict.fromkeys(each.tool for each, tool in known if not each.failed and not (tool and tool.reads)))
 
     def done_already(self, tools: Sequence[str]) -> str:
-        """That these were done, and what undoes them, as far as a connected tool says so."""
+        """Say that these tools have run, and which connected tools undo them."""
         if not tools:
             return ""
         undo = [each.name for each in self.tools.values() if each.undoes in tools]
@@ -70,11 +70,11 @@ class Titles:
         return f"{told} {say('can_be_undone', tools=self.named(undo))}" if undo else told
 
     def named(self, names: Iterable[str]) -> str:
-        """Of several tools, each once."""
+        """Return the titles of several tools, without duplicates."""
         return ", ".join(dict.fromkeys(map(self.tool, names)))
 
     def step(self, name: str) -> str:
-        """Of a step to come: a tool, or a choice between some."""
+        """Return the title of a pending step: one tool, or a choice of several."""
         one_of, marked, between = name.partition(ONE_OF)
         if marked and not one_of:
             return f"{ONE_OF}{self.named(between.split(', '))}"
@@ -82,7 +82,7 @@ class Titles:
 
 
 def titles_of(flows: Iterable[BaseFlow]) -> list[str]:
-    """What an agent can do for anybody, by title: the first of its flows that no guard may withhold, parts left out."""
+    """Return titles of flows that no guard withholds, parts left out; at most `_MOST_TITLES`."""
     flows = list(flows)
     parts = {part.name for flow in flows for part in flow.subflows}
     anybody = [each for each in flows if type(each).available is BaseFlow.available and each.name not in parts]
@@ -90,16 +90,16 @@ def titles_of(flows: Iterable[BaseFlow]) -> list[str]:
 
 
 def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
-    """What a user is told of a run: what a model said, the flow's `reply` with what is known, or that it is done.
+    """Return the user's text for a run: the model's words, the flow's `reply` filled with facts, or that it is done.
 
-    A flow may have a text `reply` with names of facts in braces, such as "{refunded_cents} cents go to {account}.". It
-    is used where the flow is done and every fact of it is known. Nothing else that a tool returned is told, since
-    nobody said that it is for users: it is in the result's `runs`. What went wrong inside is in its `reason`.
+    A `reply` is a template with facts in braces, such as "{refunded_cents} cents go to {account}.". It is used if the
+    flow is done and every fact is known. No other tool output is shown, because nobody marked it as meant for users; it
+    is in the result's `runs`. Internal errors are in its `reason`.
 
     Args:
         run: The run.
-        titles: What things are called.
-        contact: Whom users are told to turn to where it cannot be done here.
+        titles: Titles of flows and tools.
+        contact: Whom users can turn to if the flow cannot be done here.
     """
     if run.text and not run.parts:
         return run.text
@@ -116,7 +116,7 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
 
 
 def _failed(run: FlowRun, titles: Titles) -> str:
-    """That it failed, with what was destroyed before; of a call that nobody heard the end of, that it may be done."""
+    """Say that a run failed: which changes were made before, and which calls have an unknown outcome."""
     name = titles.flow(run.flow)
     unfound = ", ".join(dict.fromkeys(in_words(each) for part in run.all for each in part.unfound))
     why = say("not_found", what=unfound) if unfound else ""
@@ -128,7 +128,7 @@ def _failed(run: FlowRun, titles: Titles) -> str:
 
 
 def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
-    """That it cannot be done here, with what was done of it, and whom to turn to."""
+    """Say that a flow cannot be done here, what was done of it, and whom to turn to."""
     flow = titles.find(run.flow)
     if flow is not None and flow.manual and (own := _replied(flow, run)):
         return own
@@ -144,12 +144,11 @@ def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
 
 
 def _turn_to(contact: str) -> str:
-    """Whom users are told to turn to."""
     return say("turn_to", contact=contact.strip()) if contact.strip() else ""
 
 
 def _ran_before(run: FlowRun, titles: Titles) -> list[str]:
-    """The tools that changed something in it; one whose answer could not be read among them."""
+    """Return the tools that changed something in a run, including those whose output could not be read."""
     unread = {step.tool for step in run.steps if step.fault == "output"}
     ran = [each for part in run.all for each in part.ran]
     destroyed = (each.tool for each in ran if each.final and each.tool in unread)
@@ -162,7 +161,7 @@ def question_for(
     choices: Mapping[str, Sequence[Any]] | None = None,
     wrong: Mapping[str, str] | None = None,
 ) -> str:
-    """The question for what a flow waits for, behind what was wrong with what was said."""
+    """Return the question for a flow's missing inputs, after what was wrong with the values given."""
     meant = {name: f" {say('or')} ".join(map(str, values)) for name, values in (choices or {}).items()}
     declared = flow.all_inputs() if flow is not None else {}
     told = [in_one_line(text) for name, text in (wrong or {}).items() if name in asks]
@@ -177,7 +176,7 @@ def question_for(
 
 
 def _question(name: str, declared: Input | None, meant: str) -> str:
-    """The question for one input, with what it may be."""
+    """Return the question for one input, with its choices or an example."""
     asked = declared.question if declared is not None else ""
     question = asked or say("ask_one", input=in_words(name))
     if meant:
@@ -190,29 +189,29 @@ def _question(name: str, declared: Input | None, meant: str) -> str:
 
 
 def called_off(flow: OpenFlow, titles: Titles) -> str:
-    """What a user is told who calls a flow off."""
+    """Say that a flow was called off, and what was already done."""
     return " ".join(filter(None, (say("called_off", title=titles.flow(flow.name)), _done_already(flow, titles))))
 
 
 def left_undone(pending: PendingCall) -> str:
-    """What a user is told who says no to a call that no flow wants."""
+    """Say that a call without a flow was not made, after the user's no."""
     return say("not_done", call=pending.display_name)
 
 
 def left_open(text: str) -> str:
-    """What a user is told of a part of a message that nobody here can read."""
+    """Say that a part of a message was not understood."""
     return say("left_open", text=json_line(beginning(text, _LONGEST_VALUE)))
 
 
 def too_late_text(pending: PendingCall, became: str) -> str:
-    """What a user is told who says no to a call that another process has begun; empty where none has."""
+    """Say that a no came too late, because another process has begun the call; empty if none has."""
     if not became:
         return ""
     return say("too_late" if became == "done" else "too_late_perhaps", call=pending.display_name)
 
 
 def repeated_question(flow: OpenFlow, known: Container[str], titles: Titles) -> str:
-    """What a flow waits for, once more; where that is known, whether it is to go on, and with what left out."""
+    """Repeat what a flow waits for; if everything is known, ask whether to go on, and name the changed steps."""
     left = [name for name in flow.asks if name not in known and name not in flow.answers]
     if left and not flow.anew:
         return question_for(titles.find(flow.name), left, flow.choices, flow.wrong)
@@ -233,9 +232,9 @@ def _done_already(flow: OpenFlow, titles: Titles) -> str:
 
 
 def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Parsed | None:
-    """What tools returned, in the schema: each field from the output of its name; None where that is not sure.
+    """Fill the schema from tool outputs, field by name; None if a required field is missing or ambiguous.
 
-    What the caller knows is no answer, and stays out. Where outputs of one name differ, nothing tells which is meant.
+    The caller's context is not used, as it is not an answer. A field with differing outputs is ambiguous.
     """
     if not schema.has_object or not runs or any(run.status != "done" for run in runs):
         return None
@@ -255,7 +254,7 @@ def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Parsed | Non
 
 
 def _outputs(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
-    """Every value that tools returned, by its name."""
+    """Return all values that tools returned, by field name."""
     given: dict[str, list[Any]] = {}
     for run in runs:
         returned: list[Any] = [*(part.own for part in run.all), *(step.output for step in run.steps)]
@@ -267,27 +266,27 @@ def _outputs(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
 
 
 def _replied(flow: BaseFlow | None, run: FlowRun) -> str:
-    """The flow's own words; none where a fact of them is not known, or they are no template."""
+    """Return the flow's filled `reply`; empty if a fact is unknown or the template is invalid."""
     reply: object = getattr(flow, "reply", "")
     if not isinstance(reply, str):
         return ""
     facts = {name: shown_value(value) for name, value in {**run.facts, **run.known}.items()}
     try:
-        # Names alone: no attributes or items of values, which are texts here anyway.
+        # Plain names only; attributes and items are refused.
         named = [name for _, name, _, _ in Formatter().parse(reply) if name is not None]
         return reply.format_map(facts) if all(name in facts for name in named) else ""
-    except Exception:  # noqa: BLE001 - an author's template may trip over anything, and what was done is done
+    except Exception:  # noqa: BLE001 - an author's template may fail in any way
         return ""
 
 
 def shown_value(value: object) -> str:
-    """A value as users are told it: a text as it is, cut where it is long."""
+    """Return a value as text for users, cut if it is long."""
     text = written(value) if isinstance(value, str | int | float | bool) or value is None else storable_text(value)
     return beginning(text, _LONGEST_VALUE)
 
 
 def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
-    """A turn that nobody could finish in its time, told as that: what was done, and what may have been."""
+    """Add to an outcome that the turn ran out of time: what was done, and what has an unknown outcome."""
     budget = _stopped()
     if budget is None:
         return outcome
@@ -295,7 +294,7 @@ def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
     over = f"the {budget.limit} of the turn were over {budget.waited_for}"
     outcome = replace(outcome, reason="; ".join(filter(None, (over, outcome.reason))))
     if outcome.value is not None:
-        return outcome  # its text is that of the value
+        return outcome  # its text is the value's
     told = " ".join(
         (say("out_of_time"), *(each for each in _done_and_doubtful(work, titles) if each not in outcome.text))
     )
@@ -313,14 +312,14 @@ def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
 
 
 def done_so_far(work: TurnWork, titles: Titles) -> str:
-    """What was done in this turn for a flow that goes on, before a question of it; what only reads is not told."""
+    """Say which changes this turn made, before a flow asks its next question."""
     known = [each for each in work.calls if not each.failed and each.tool in titles.tools]
     done = titles.named(each.tool for each in known if not titles.tools[each.tool].reads)
     return say("done_now", tools=done) if done else ""
 
 
 def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
-    """Which calls of flows and models that did not end were made, in words, and of which nobody knows."""
+    """Say which calls of unfinished flows and chains succeeded, and which have an unknown outcome."""
     steps = [step for run in work.runs if run.status != "done" for step in run.steps]
     entries = work.chain.entries if work.chain is not None else ()
     results = [each for each in entries if isinstance(each, ToolResult) and each.tool not in {FINISHED, BLOCKED}]
@@ -331,18 +330,18 @@ def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
 
 
 def _doubts(tools: Iterable[str], titles: Titles) -> list[str]:
-    """What a user is told of calls that began and whose end nobody knows."""
+    """Say for each tool that the outcome of its call is unknown."""
     return [say("in_doubt", tool=name) for name in dict.fromkeys(map(titles.tool, tools))]
 
 
 def _stopped() -> TimeBudget | None:
-    """The time of the turn, where it was over before all was done."""
+    """Return the turn's time budget if the turn exceeded it."""
     budget = current_budget()
     return budget if budget is not None and budget.waited_for else None
 
 
 class AnswerWriter:
-    """Gives the answers of turns."""
+    """Writes the answers of turns."""
 
     def __init__(
         self,
@@ -351,16 +350,13 @@ class AnswerWriter:
         *,
         model_timeout_s: float | None = 30.0,
     ) -> None:
-        """Take who puts answers into a schema where what is known does not fill it, if anyone does.
-
-        What cannot be done here is told in titles, and with the `support` to turn to, where the facts have one.
-        """
+        """Take the model that fills a schema if tool outputs do not; None for no model."""
         self._model = model
         self._model_timeout_s = model_timeout_s
         self._titles = titles
 
     async def give(self, work: TurnWork) -> TurnOutcome:
-        """The answer of a turn in words, and in the schema if there is one."""
+        """Return the answer of a turn in words, and in the schema if there is one."""
         work = _asking_again(work)
         outcome = self._worded(work)
         schema = work.request.schema
@@ -373,7 +369,6 @@ class AnswerWriter:
         return cut_short(outcome, self._titles)
 
     def _worded(self, work: TurnWork) -> TurnOutcome:
-        """In words."""
         status, titles = work.status, self._titles
         support = work.request.facts.get("support")
         contact = "" if support is None else as_text(support)
@@ -405,7 +400,7 @@ class AnswerWriter:
         elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):
             status, told = "waiting", [repeated_question(top, work.request.context, titles)]
         if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work, titles)):
-            told.insert(0, " ".join((say("broken"), *done)))  # the model that was to say it has failed
+            told.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
         text = "\n\n".join(text for text in (work.said, *told, back) if text)
         return TurnOutcome(
             work=work,
@@ -419,7 +414,7 @@ class AnswerWriter:
         )
 
     async def _formatted(self, outcome: TurnOutcome, schema: OutputSchema) -> tuple[TurnOutcome, Tier]:
-        """By what is known where that fills the schema, else by the model."""
+        """Fill the schema from tool outputs if they suffice, else by the model."""
         filled = filled_schema(schema, outcome.work.runs)
         if filled is not None:
             text = orjson.dumps(filled.plain).decode()
@@ -446,9 +441,9 @@ class AnswerWriter:
 
 
 def _asking_again(work: TurnWork) -> TurnWork:
-    """With the question of the flow that comes back asked now, so that one yes to it is enough.
+    """Ask the resumed flow's question now, so that one yes is enough.
 
-    Where the answer has a schema there is no text to ask it in; then the next turn asks.
+    With a schema there is no text for the question, so the next turn asks it.
     """
     top = work.stack.top
     if not work.resumed or top is None or top.pending is None or work.pending or work.request.schema is not None:
@@ -460,9 +455,9 @@ def _asking_again(work: TurnWork) -> TurnWork:
 
 
 def _transcript(outcome: TurnOutcome) -> Chain:
-    """What tools did in this turn, with what a model and its tools did after them, as one chain."""
+    """Return the turn as one chain: tool calls of flows, then the chain of a model if there is one."""
     work, entries = outcome.work, list[Entry]()
-    # Of what the caller knows, models see what tools return of it, and else that it was there.
+    # Models see the caller's values only if tools return them.
     hidden = {folded_name(name) for name in work.request.context}
     for run in work.runs:
         for number, step in enumerate(run.steps, start=1):

@@ -1,6 +1,6 @@
-"""The events of a turn as they travel: a name and JSON values, and back.
+"""Events of a turn as a name and JSON values, and back.
 
-`ToolCalled` is told as `tool_called`, with its fields; `Finished` as `finished`, with its `TurnResult` as the data.
+A `ToolCalled` is named `tool_called` and carries its fields; `Finished` is `finished` and carries its `TurnResult`.
 """
 
 import re
@@ -18,16 +18,16 @@ _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _KINDS: Final[Mapping[str, type[Event]]] = {_WORD.sub("_", kind.__name__).lower(): kind for kind in get_args(Event)}
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 FINISHED: Final = _NAMES[Finished]
-"""What the last event of a turn is called."""
+"""Name of a turn's last event."""
 
 
 def event_name(event: Event) -> str:
-    """What it is called where it travels."""
+    """Return an event's name."""
     return _NAMES[type(event)]
 
 
 def event_data(event: Event, *, secret: Secret | None = None) -> dict[str, Any]:
-    """It as plain JSON values; of the last event the result, with its conversation signed with the secret."""
+    """Return an event as plain JSON values; a result's conversation is signed with the secret."""
     if not isinstance(event, Finished):
         return cast("dict[str, Any]", plain(event))
     if not isinstance(event.answer, TurnResult):
@@ -39,7 +39,7 @@ def event_data(event: Event, *, secret: Secret | None = None) -> dict[str, Any]:
 def event_of(
     name: str, data: object, *, registry: Mapping[str, BaseFlow] | None = None, secret: Secret | None = None
 ) -> Event | None:
-    """The event of this name and these data; None where a newer version knows an event that this one does not."""
+    """Return the event of this name and data; None for an event that only a newer version knows."""
     kind = _KINDS.get(name)
     if kind is None:
         return None

@@ -1,4 +1,4 @@
-"""The author's checks of what a user gives for a flow's inputs."""
+"""Authors' checks of the values that users give for a flow's inputs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout
 
 _CHECK_S: Final = 10.0
-"""Seconds that a check may take."""
+"""Timeout of a check, in seconds."""
 _LONGEST: Final = 300
 
 
 class Checked(NamedTuple):
-    """What came of checks.
+    """The result of checks.
 
     Attributes:
-        values: Those that are right, or that nobody checks.
-        wrong: Why others are not, in words for the user.
-        notes: What failed in the checks themselves, by input.
+        values: Values that passed or have no check.
+        wrong: Why the others are wrong, in words for the user.
+        notes: Failures of the checks themselves, by input.
     """
 
     values: dict[str, Any]
@@ -34,7 +34,7 @@ class Checked(NamedTuple):
 
 
 async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: Mapping[str, Tool]) -> Checked:
-    """Which values are right, as the author's checks say. One that fails itself says nothing: its value is not used."""
+    """Run the author's checks of these values. A check that fails itself refuses its value."""
     declared = flow.all_inputs() if flow is not None else {}
     found = Checked({}, {}, {})
     for name, value in values.items():
@@ -59,7 +59,7 @@ class _Verdict:
 
 
 async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> _Verdict:
-    """What a check says of one value."""
+    """Run the check of one value."""
     shown = beginning(in_one_line(written(value)), _LONGEST)
     unchecked = say("not_checked", input=declared.words, value=shown)
     try:
@@ -70,7 +70,7 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> _V
             said = await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
     except WrongValue as error:
         return _Verdict(error.message)
-    except Exception as error:  # noqa: BLE001 - whatever an author's check fails with
+    except Exception as error:  # noqa: BLE001 - any error of an author's check
         return _Verdict(unchecked, f"failed: {describe_error(error)}")
     if said is None or said is True:
         return _Verdict()
@@ -83,7 +83,7 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> _V
 
 
 async def _said_by(tool: Tool, value: Any) -> object:
-    """What a tool says of a value; whatever it raises is raised."""
+    """Call the tool that checks a value; its error is raised."""
     (argument,) = fields(tool.input_schema)
     called = await call_tool(tool, {argument: value}, door="executor", timeout_s=_CHECK_S)
     if called.error is not None:
@@ -92,7 +92,7 @@ async def _said_by(tool: Tool, value: Any) -> object:
 
 
 def unusable_checks(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> str:
-    """What is wrong with the first check that names a tool which cannot be one; empty where none is."""
+    """Return what is wrong with the first check that names an unsuitable tool; empty if none does."""
     for flow in flows:
         for each in flow.inputs:
             if not isinstance(each.check, str):

@@ -1,4 +1,4 @@
-"""What an agent is given, checked: refused by its name where it is no such thing, told where it may not be meant."""
+"""Checks of an agent's parts: wrong types are refused, and likely slips are logged."""
 
 import asyncio
 import logging
@@ -21,11 +21,15 @@ from jazz_select.words import folded_name
 
 _log = logging.getLogger(__name__)
 _FACT_S: Final = 5.0
-"""How long a function may take that gives a fact."""
+"""Timeout of a function that returns a fact, in seconds."""
 
 
 def check_agent_parts(selector: object, tools: Iterable[str], guards: object, min_confidence: object) -> None:
-    """See that parts are of their kind."""
+    """Check the types of an agent's parts.
+
+    Raises:
+        ConfigError: A part is of the wrong type, a guard is async, or a tool has a reserved name.
+    """
     if not callable(getattr(selector, "select", None)) or not isinstance(
         getattr(selector, "flow_registry", None), Mapping
     ):
@@ -48,7 +52,7 @@ def check_agent_parts(selector: object, tools: Iterable[str], guards: object, mi
 
 
 def checked_facts(facts: object) -> Facts:
-    """What holds in every conversation."""
+    """Return the facts of every conversation, checked."""
     given: object = {} if facts is None else facts
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
         raise ConfigError(f"facts are a mapping of names to values or to functions that give them, not {facts!r:.80}")
@@ -56,7 +60,7 @@ def checked_facts(facts: object) -> Facts:
 
 
 async def resolve_facts(facts: Facts) -> dict[str, Any]:
-    """What holds now: of functions, async or plain, what they give; what one fails with is told in its place."""
+    """Call the facts that are functions, sync or async; one that fails becomes a text that says so."""
     given = await asyncio.gather(*(_given(fact) for fact in facts.values()))
     return dict(zip(facts, given, strict=True))
 
@@ -66,18 +70,18 @@ async def _given(fact: object) -> object:
         return fact
     try:
         return await run_with_timeout(fact, limit_s=_FACT_S, name="jazz-select-fact")
-    except Exception as error:  # noqa: BLE001 - whatever an author's function fails with: the turn goes on without it
+    except Exception as error:  # noqa: BLE001 - any error of an author's function: the turn goes on without the fact
         return f"not known ({type(error).__name__})"
 
 
 def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:
-    """Flow to the tools that it names and nobody connected: those too that it can do without."""
+    """Return by flow the tools that it names, even optional ones, and that are not connected."""
     found = ((flow.name, tuple(name for name in flow.own_tools if name not in tools)) for flow in flows)
     return {flow: names for flow, names in found if names}
 
 
 def note_flows(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> None:
-    """Log, once for each agent, what replies name and nothing here is or gives: it shows late, and may be a slip."""
+    """Log facts in flows' replies that no connected tool provides; they may be misspelt."""
     for flow in flows:
         for name, asked in _unknown_facts(flow, tools):
             _log.warning(
@@ -90,7 +94,7 @@ def note_flows(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> None:
 
 
 def _unknown_facts(flow: BaseFlow, tools: Mapping[str, Tool]) -> list[tuple[str, str]]:
-    """Names in a flow's reply that nothing declares, each with what may be meant; none where outputs are not known."""
+    """Return undeclared names in a flow's reply, each with a suggestion; none if some tool's outputs are unknown."""
     chained = [tools.get(name) for name in flow.own_tools]
     reply: object = getattr(flow, "reply", "")
     if not isinstance(reply, str) or not reply or not chained:

@@ -1,4 +1,4 @@
-"""A call that waits for the user's yes: how it is kept in a conversation, asked about, and known again."""
+"""A call that waits for the user's yes: stored in a conversation, asked about, and recognized later."""
 
 import json
 from collections.abc import Mapping
@@ -17,25 +17,25 @@ _LONGEST_REASON: Final = 1_000
 
 
 class PendingCall(BaseModel):
-    """A call that is made when the user says yes, and not before.
+    """A call that is made only after the user's yes.
 
     Attributes:
-        id: What the call is known by, from the question to the call that is made, in whatever process.
+        id: Identifier of the call in every process, from the question to the call.
         tool: The tool.
-        arguments: What it would get, as JSON values: all of them, as the user was shown them.
-        destructive: Whether it destroys something.
-        flow: The flow that wants it; empty where a model does, without one.
-        path: Which part of that flow: "0" is the flow itself.
-        door: Whether the flow's steps or a model's chain made it.
-        reason: Why it has to be asked for, in the words of whoever said so: for logs, not for users.
-        before: Whether the same call was made before in this flow: it was `done`, or failed and may have been
+        arguments: The arguments as JSON values, complete, as the user was shown them.
+        destructive: Whether the tool is destructive.
+        flow: The flow that wants the call; empty if a model does, without a flow.
+        path: The part of that flow: "0" is the flow itself.
+        door: Whether the flow's steps or a model's chain made the call.
+        reason: Why it needs approval: for logs, not for users.
+        before: Whether the same call was made before in this flow: `done`, or failed with an unknown outcome
             (`unknown`).
-        title: What users are told that the tool is called; its name in words where it is empty.
-        words: What it would do, as the tool says (`Tool.confirm`).
-        identity: What a yes is for: the tool as it is connected, the arguments and the words (`ToolCall.identity`). One
-            that was kept without it is asked about anew.
-        then: The calls after it that change something, as far as the flow's chain is known. A yes is for those as well
-            that have an `identity`; the others are named.
+        title: The tool's title for users; its name in words if empty.
+        words: What the call would do, as the tool says (`Tool.confirm`).
+        identity: What a yes refers to: the connected tool, the arguments and the words (`ToolCall.identity`). A call
+            stored without it is asked about again.
+        then: Later calls that change something, as far as the flow's chain is known. A yes covers those with an
+            `identity`; the others are only named.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,7 +56,7 @@ class PendingCall(BaseModel):
 
     @classmethod
     def of(cls, call: ToolCall, *, flow: str, path: str, reason: str = "", before: Before = "") -> "PendingCall":
-        """What is kept of a call that was asked for."""
+        """Return what is stored of a call that needs approval."""
         return cls(
             id=call.id,
             tool=call.tool,
@@ -74,30 +74,29 @@ class PendingCall(BaseModel):
 
     @property
     def display_name(self) -> str:
-        """What users are told that it is called."""
+        """The tool's title for users."""
         return self.title or titled(self.tool)
 
     @property
     def asked(self) -> Asked:
-        """What a yes is said to: an answer may repeat its words."""
+        """What a yes refers to; an answer may repeat its words."""
         calls = (self, *self.then)
         words = " ".join(f"{each.tool} {each.title} {each.words}" for each in calls)
         return Asked(words=words, arguments={name: value for each in calls for name, value in each.arguments.items()})
 
     def question(self) -> str:
-        """What the user is asked."""
+        """Return the question for the user."""
         calls = "; ".join(described(each.display_name, each.words, each.arguments) for each in self.then)
         about = say("after_that", calls=calls) if calls else ""
         return question(self.display_name, self.words, self.arguments, before=self.before, about=about)
 
     def is_same(self, other: "PendingCall") -> bool:
-        """Whether the other is this call, at the same place: what a yes to the one says, it says to the other."""
+        """Whether a yes to this call is a yes to the other: same place, same identity."""
         place = (self.flow, self.path, self.door, self.identity)
         return bool(self.identity) and place == (other.flow, other.path, other.door, other.identity)
 
 
 def _kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """As they are shown, with nothing left out."""
     return {
         as_text(name): storable(json.loads(json.dumps(value, default=exactly))) for name, value in arguments.items()
     }

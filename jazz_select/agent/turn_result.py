@@ -1,4 +1,4 @@
-"""What comes of a turn: what to say, how it came about, what to go on with; and how it travels."""
+"""The result of a turn: the text for the user, how it came about, and the conversation to continue with."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -23,29 +23,28 @@ TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnResult:
-    """One turn: what to say, how it came about, and what to go on with.
+    """The result of one turn.
 
     Attributes:
-        status: `done`; `active` where a flow goes on in the next turn; `open` where the caller has to go on, with
-            `prompt`; `waiting` for what it asked for, or for which flow is meant (`question`); `confirming` where a
-            call waits for the user's yes, of this flow or of one that comes back;
-            `failed`; `blocked`, by a guard, or where a flow cannot be done here; or `handed_over` to a person, with why
-            in `reason` and what was found in `conversation`.
-        text: What to tell the user; with a schema, the JSON text of `value`. What tools returned is in it only through
-            a flow's `reply`, a schema or a model. Empty where it is the caller's: `open`, or `blocked` without words.
-        value: The answer in the schema that was asked for; None where there was none, or it could not be given.
-        conversation: To pass to the next turn.
-        runs: The flows that were run, in order.
-        selection: How they were found; None where there was nothing to find.
-        prompt: The prompts of the flows that are under way, the active one first.
-        resumed: The flow that was parked and is under way again.
+        status: `done`; `active` if a flow continues in the next turn; `open` if the caller has to continue, with
+            `prompt`; `waiting` for missing inputs, or for which flow is meant (`question`); `confirming` if a call
+            waits for the user's yes; `failed`; `blocked` by a guard, or if a flow cannot be done here; `handed_over` to
+            a person, with the reason in `reason` and the findings in `conversation`.
+        text: What to tell the user; with a schema, the JSON text of `value`. Tool outputs appear only through a flow's
+            `reply`, a schema or a model. Empty if the caller has to write it: `open`, or `blocked` without words.
+        value: The answer in the requested schema; None if none was requested or it could not be given.
+        conversation: Input of the next turn.
+        runs: The flows that ran, in order.
+        selection: How they were selected; None if nothing had to be.
+        prompt: The prompts of the flows under way, the active one first.
+        resumed: The parked flow that is under way again.
         incomplete: Whether a limit cut the answer short.
-        reason: Why it came out so, where that is not plain: for logs, not for users.
-        notes: What was degraded: each fact of a flow under way that could not be kept in `conversation`, by name; that
-            nobody keeps two processes apart that both go on with a call which the user agreed to.
+        reason: Why the turn ended so, if that is not plain: for logs, not for users.
+        notes: Degradations: facts of an open flow that could not be kept in `conversation`, by name; and that nothing
+            keeps two processes from continuing with the same approved call.
         chain: What a model and its tools did, if one did.
-        error: What went wrong; a FormatError keeps the chain, so that formatting alone can be tried again.
-        trace: Every narrowing, decision and call.
+        error: What went wrong; a FormatError keeps the chain, so that formatting alone can be retried.
+        trace: Spans of every step, decision and call.
     """
 
     status: TurnStatus
@@ -64,17 +63,17 @@ class TurnResult:
     trace: Annotated[Trace, Read(Trace.from_json)] = field(default_factory=Trace)
 
     def to_dict(self, *, secret: Secret | None = None) -> dict[str, Any]:
-        """As plain JSON values, keys always all of them and in one order.
+        """Return plain JSON values, always with all keys in the same order.
 
-        What tools and callers gave that is no JSON comes as its text; of an error its text and its fields, without its
-        cause. `conversation` is a text, to be kept and sent back as it is.
+        Values that are no JSON become text; an error becomes its text and fields, without its cause. `conversation` is
+        an opaque text to store and send back.
 
         Args:
-            secret: Signs the conversation, as `Conversation.to_json` does: for whoever is not to write it.
+            secret: Signs the conversation, as `Conversation.to_json` does, against changes by whoever holds it.
 
         Raises:
-            ConfigError: A secret is empty, or none.
-            FlowValidationError: A part of a part of a chosen flow has left its registry since.
+            ConfigError: The secret is empty or of the wrong type.
+            FlowValidationError: A nested part of a selected flow has left its registry since.
         """
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         told["conversation"] = self.conversation.to_json(secret=secret)
@@ -90,16 +89,16 @@ class TurnResult:
         registry: Mapping[str, BaseFlow] | None = None,
         secret: Secret | None = None,
     ) -> "TurnResult":
-        """What `to_dict` told.
+        """Read what `to_dict` returned.
 
         Args:
-            data: What it told.
-            registry: Where the live flows are, as of `FlowSelectionResult.from_dict`.
-            secret: What the conversation is signed with; without one, whatever stands in it is believed, and a
-                signature that it has is kept: its `to_json` gives the signed text again.
+            data: The data.
+            registry: The live flows, as of `FlowSelectionResult.from_dict`.
+            secret: Verifies the conversation's signature. Without it the content is trusted; a signature is kept for
+                the conversation's next `to_json`.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The data is no turn result.
             SnapshotError: The conversation is not signed with this secret.
         """
         what = cls.__name__
@@ -116,7 +115,7 @@ class TurnResult:
         return value_of(cls, {name: value for name, value in known.items() if value is not None or name != "trace"})
 
     def to_json(self, *, secret: Secret | None = None) -> str:
-        """`to_dict` as JSON text."""
+        """Return `to_dict` as JSON text."""
         return json_bytes(self.to_dict(secret=secret)).decode()
 
     @classmethod
@@ -127,16 +126,16 @@ class TurnResult:
         registry: Mapping[str, BaseFlow] | None = None,
         secret: Secret | None = None,
     ) -> "TurnResult":
-        """What `to_json` told; see `from_dict`.
+        """Read what `to_json` returned; see `from_dict`.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The text is no turn result.
             SnapshotError: The conversation is not signed with this secret.
         """
         return cls.from_dict(read_json(text, cls.__name__), registry=registry, secret=secret)
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """Return the notebook form."""
         facts = [
             ("status", self.status),
             ("text", self.text),
@@ -155,7 +154,7 @@ class TurnResult:
         return page_html(*parts, rows_html(("span", "", "ms"), spans))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """As data, but for `value`, whose class is the caller's own, and the flows, which may be live there."""
+        """Pickle as data, except `value`, whose class is the caller's, and the selection, whose flows may be live."""
         return _unpickled, (replace(self, value=None, selection=None).to_dict(), self.value, self.selection)
 
     def __copy__(self) -> "TurnResult":
@@ -163,26 +162,26 @@ class TurnResult:
 
     @property
     def flows(self) -> list[str]:
-        """The names of the flows that were run."""
+        """The names of the flows that ran."""
         return [run.flow for run in self.runs]
 
     @property
     def question(self) -> UserQuestion | None:
-        """Which flow is meant, where the turn asks that: its text, and the options as data, for buttons.
+        """The question which flow is meant, with its options as data, for buttons; None if the turn asks none.
 
-        `text` has the question already, and what the next turn's message says is heard as the answer.
+        `text` contains the question; the next turn's message is read as its answer.
         """
         asked = self.conversation.question
         return None if asked is None else asked.as_question()
 
     @property
     def model_calls(self) -> int:
-        """How often a chat model was asked."""
+        """Number of chat model calls."""
         return sum(span.kind == "chat" for span in self.trace)
 
     @property
     def usage(self) -> Usage:
-        """The tokens that all calls of models took, of chat and decision models, as far as they were counted."""
+        """The total token usage of chat and decision models, as far as reported."""
         chats = [span.attributes for span in self.trace if span.kind in {"chat", "decide"}]
         return Usage(
             input_tokens=sum(each.get("input_tokens", 0) for each in chats),

@@ -1,7 +1,4 @@
-"""What every part of a turn may see of a conversation, and how a model is shown it.
-
-Choosing a flow, finding facts, deciding on the next tool, calling tools and answering all take the same value.
-"""
+"""The view of a conversation that all parts of a turn share, and its form in prompts."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,9 +18,9 @@ from jazz_select.text import beginning, cut, in_words, json_line, name_shown
 from jazz_select.values import Message, flow_id
 
 EARLIER_CHARS: Final = 24_000
-"""How many characters of what was said before a model is shown that calls tools."""
+"""Most characters of earlier messages in the prompt of a model that calls tools."""
 CHOOSING_CHARS: Final = 3_000
-"""The same, where it only has to choose."""
+"""Most characters of earlier messages in the prompt of a model that chooses a flow."""
 _LONGEST_EARLIER: Final = 800
 _MOST_HEARD: Final = 8
 _MOST_DONE: Final = 2
@@ -34,14 +31,14 @@ State = Literal["under way", "parked"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowInView:
-    """A flow of the conversation.
+    """An open flow of the conversation.
 
     Attributes:
-        name: Its name.
-        title: What people call it.
+        name: The flow's name.
+        title: The flow's title for users.
         state: `under way`, or `parked` until that one is done.
-        wanted: What the user said when it was chosen.
-        waits_for: What it waits for, in words; empty where it waits for whatever is said next.
+        wanted: The user's message for which the flow was chosen.
+        waits_for: What it waits for, in words; empty if any message will do.
     """
 
     name: str
@@ -53,20 +50,20 @@ class FlowInView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationView:
-    """A conversation in the middle of a turn.
+    """A conversation during a turn.
 
     Attributes:
-        message: What the user says now.
-        said: What was said before, by both sides.
-        flows: The flows that are open, the one under way first.
-        calls: The calls of tools that were made, with arguments and results, the earliest first.
+        message: The user's current message.
+        said: Earlier messages of both sides.
+        flows: The open flows, the one under way first.
+        calls: Tool calls with arguments and results, earliest first.
         facts: What holds for every conversation, such as today's date.
-        waits_for: The question that waits for a yes or a no, of a flow or without one.
-        done: The names of the flows that were done last.
-        waiting: The name of the flow whose question that is; empty without one.
-        ledger: What models were shown in it, where prompts only grow; None where each is made afresh.
+        waits_for: The open yes-or-no question, of a flow or of none.
+        done: Names of the flows done last.
+        waiting: Name of the flow that asks `waits_for`; empty if none.
+        ledger: What models were shown, for prompts that only grow; None if each prompt is made afresh.
         said_in: The turn of each message, from 1.
-        look_ups: The tools that were offered before where no flow fitted.
+        look_ups: Tools offered earlier when no flow fitted.
     """
 
     message: str
@@ -91,7 +88,7 @@ class ConversationView:
         *,
         agreed: bool = False,
     ) -> "ConversationView":
-        """The view of a turn, with the calls that were made in it so far; a call that was agreed to waits no more."""
+        """Return the view of a turn after the calls `made` in it; an `agreed` call no longer waits."""
         conversation = request.conversation
         top = stack.top
         waiting = None if agreed else conversation.pending
@@ -115,16 +112,16 @@ class ConversationView:
 
     @property
     def asked(self) -> str:
-        """What was said to the user last."""
+        """The last message, if the assistant wrote it."""
         return self.said[-1].content if self.said and self.said[-1].role == "assistant" else ""
 
     @property
     def heard(self) -> tuple[str, ...]:
-        """All that the user has said, what is said now last."""
+        """All user messages, the current one last."""
         return (*(each.content for each in self.said if each.role == "user"), self.message)
 
     def situation(self) -> Situation:
-        """As it is shown to whoever chooses a flow."""
+        """Return the view as whoever chooses a flow is shown it."""
         growing = None
         if self.ledger is None:
             recent, left_out = self.recent(CHOOSING_CHARS, each=_LONGEST_EARLIER)
@@ -152,19 +149,19 @@ class ConversationView:
         )
 
     def recent(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> tuple[list[Message], int]:
-        """The last messages within a bound, and how many there were before them: the request needs its room."""
+        """Return the last messages within a bound, and the number of those before them."""
         said = [Message(role=one.role, content=cut(one.content, each) if each else one.content) for one in self.said]
         first, room = len(said), chars
         while first and (room := room - len(said[first - 1].content)) >= 0:
             first -= 1
         while 0 < first < len(said) and said[first].role == "assistant":
-            first += 1  # an answer without its question says little, and some providers refuse it in the first place
+            first += 1  # an answer without its question says little, and some providers reject it as a first message
         return said[first:], first
 
     def steady(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> list[tuple[int, Message]]:
-        """The last messages within a bound, each with its turn, where prompts only grow.
+        """Return the last messages within a bound, each with its turn, for prompts that only grow.
 
-        What is too much is left out by several turns at once, so that the beginning stays the same for as long.
+        Old turns are dropped several at once, so that the prompt's beginning stays the same for longer.
         """
         bound = [cut(one.content, each) if each else one.content for one in self.said]
         said = [
@@ -179,7 +176,7 @@ class ConversationView:
         return [(turn, message) for turn, message in said if turn >= start]
 
     def render_heard(self) -> str:
-        """What the user has said, in turn, a line each, what is said now last; long texts are cut."""
+        """Return the user's messages, a line each, the current one last; long ones are cut."""
         if self.ledger is not None:
             steady = self.steady(_MOST_HEARD * _LONGEST_EARLIER, each=_LONGEST_EARLIER)
             heard = [message.content for _, message in steady if message.role == "user"]
@@ -187,11 +184,11 @@ class ConversationView:
         return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.heard[-_MOST_HEARD:])
 
     def render_facts(self) -> str:
-        """What holds for every conversation, a line each."""
+        """Return the facts, a line each."""
         return "\n".join(f"{name_shown(name)}: {_value(value)}" for name, value in self.facts.items())
 
     def call_lines(self) -> list[tuple[Ran, str]]:
-        """The calls that were made, each with its line, where prompts only grow: the earliest go by several turns."""
+        """Return the calls with their lines, for prompts that only grow; old turns are dropped several at once."""
         turn = self.ledger.turn if self.ledger is not None else 0
         lines = [(call, _call(call)) for call in self.calls]
         kept = [call.turn for call in self.calls if call.turn]
@@ -202,7 +199,7 @@ class ConversationView:
         return [(call, line) for call, line in lines if (call.turn or turn) >= start]
 
     def render_calls(self) -> str:
-        """The calls that were made, as data, a line each; the earliest are left out where there are too many."""
+        """Return the calls as data, a line each; the earliest are left out if there are too many."""
         if self.ledger is not None:
             return "\n".join(line for _, line in self.call_lines())
         lines: list[str] = []
@@ -217,7 +214,7 @@ class ConversationView:
         return "\n".join([*([f"[… {gone} earlier calls are left out …]"] if gone else []), *lines])
 
     def render_flows(self, but: str = "") -> str:
-        """The other flows that are open, and what they wait for, a line each."""
+        """Return the other open flows and what they wait for, a line each."""
         lines: list[str] = []
         for each in self.flows:
             if each.name != but:
@@ -234,14 +231,14 @@ def _in_view(flow: OpenFlow, title: Callable[[str], str], state: State, waiting:
 
 
 def _call(call: Ran) -> str:
-    """One call: in which turn, what was called with what, and what came of it."""
+    """Return one call as JSON: its turn, tool, arguments and result."""
     when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
     came = {"failed": call.output.removeprefix("failed: ")} if call.failed else {"returned": _read(call.output)}
     return json_line({**when, "tool": call.tool, "arguments": call.arguments, **came})
 
 
 def _read(output: str) -> Any:
-    """An output that is kept as JSON as what it is, unless it was cut."""
+    """Decode an output that is JSON; one that was cut stays text."""
     try:
         return orjson.loads(output)
     except ValueError:
@@ -254,7 +251,7 @@ def _value(value: object) -> str:
 
 
 async def forget_closed(ledger: Ledger, find: Callable[[str], BaseFlow | None], context: Mapping[str, Any]) -> None:
-    """Forget what was shown where a guard closes one of those flows: who talks may have written what was kept."""
+    """Clear the ledger if a guard has closed a flow in it; users may have written that ledger."""
     flows = [flow for name in ledger.named if (flow := find(name)) is not None]
     if (await Availability.closed_among(flows, context)).ids:
         ledger.forget()

@@ -1,1 +1,1 @@
-"""A chain of tool calls: the loop, what a model is told in it, and the answer in a schema at its end."""
+"""A chain of tool calls: its loop, its prompts, and the answer in a schema."""

@@ -1,4 +1,4 @@
-"""How a chain is run and put into a schema: every option of it, as one value that is checked when it is made."""
+"""The options of a chain and of its formatting, as one validated value."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -14,10 +14,10 @@ from jazz_select.errors import ConfigError
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 
 Strategy = Literal["deferred", "native", "tool"]
-"""When the schema comes in: after the loop, on every turn of it, or as one more tool that ends it."""
+"""When the schema applies: after the loop, on every model call, or as one more tool that ends it."""
 STRATEGIES: Final = ("deferred", "native", "tool")
 OnLimit = Literal["format", "raise"]
-"""What becomes of a chain that was cut short: put into the schema and flagged, or a `ChainError`."""
+"""What to do with a chain that was cut short: format and flag it, or raise `ChainError`."""
 
 
 _LEAST: Final = {"chain_limit": 1, "at_once": 1, "max_reasks": 0, "max_retries": 0, "max_chars": LEAST_CHARS}
@@ -25,28 +25,9 @@ _LEAST: Final = {"chain_limit": 1, "at_once": 1, "max_reasks": 0, "max_retries":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainOptions:
-    """The options of a request, from the first call of the model to the answer in its schema.
+    """The options of a request, from the first model call to the answer in its schema.
 
-    `respond`, `run_chain` and `finalize` take each of them by name, and pass them on as this.
-
-    Attributes:
-        strategy: When the schema comes in, where there are tools.
-        chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
-        before_call: Asked before each call of a tool; may say no, and why.
-        approval: What needs a yes where there is no `approve`: "destructive" lets no call of a tool pass that destroys
-            something, "always" lets none pass, "never" all of them.
-        approve: Asked before each call of a tool: `Allow()`, `Deny(reason)` or `Ask(reason)`.
-        after_call: Told after each call of a tool; may give another result.
-        on_event: Hears of what happens.
-        conversation_id: Kept in all records.
-        tool_timeout_s: The most that one tool may take; None for no limit.
-        at_once: The most calls of one reply that run at one time.
-        prompt: What to ask for the schema after a chain; None for the usual.
-        max_chars: The most that the chain may take in that prompt.
-        on_limit: What becomes of a chain that was cut short.
-        max_reasks: How often a reply that does not fit the schema is handed back.
-        model_timeout_s: The most that one call of the model may take, retries included; None for no limit.
-        max_retries: How often a call of the model that failed for a passing reason is made again.
+    `respond` documents each of them; `run_chain` and `finalize` take those that concern them.
     """
 
     strategy: Strategy = "deferred"
@@ -67,7 +48,7 @@ class ChainOptions:
     max_retries: int = 2
 
     def __post_init__(self) -> None:
-        """Check what can be checked before anything is asked."""
+        """Check everything that can be checked before a model is asked."""
         check_argument("approval", self.approval, ApprovalPolicy)
         for name, known in (("strategy", STRATEGIES), ("on_limit", ("format", "raise"))):
             if getattr(self, name) not in known:
@@ -89,5 +70,5 @@ class ChainOptions:
         raise ConfigError(f"{name} is {what}, not {getattr(self, name)!r}")
 
     def asker(self, model: ModelLike | ChatClient) -> Asker:
-        """Who asks the model, within these bounds."""
+        """Return an asker for the model within these bounds."""
         return Asker(model, self.conversation_id, timeout_s=self.model_timeout_s, max_retries=self.max_retries)

@@ -1,4 +1,4 @@
-"""A finished chain put into a schema: one more call, with the schema and without tools."""
+"""Formatting: puts a finished chain into a schema by one more model call without tools."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,16 +32,16 @@ AGAIN: Final = "That is not valid: {}. Give the whole JSON value again, correcte
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Formatted:
-    """An answer of the schema that was asked for.
+    """An answer in the requested schema.
 
     Attributes:
         value: A JSON value, or an instance of the pydantic class.
-        text: The reply that holds it, as the model gave it.
-        incomplete: Whether the chain that it comes from was cut short.
-        context: What the model was asked, the whole of it; empty where the loop itself gave the answer.
-        records: The formatting calls, one for each attempt.
+        text: The model's reply that holds it.
+        incomplete: Whether the chain was cut short.
+        context: The messages sent to the model; empty if the loop itself gave the answer.
+        records: The formatting calls, one per attempt.
         schema: The JSON Schema.
-        notes: What was degraded on the way.
+        notes: Degradations.
     """
 
     value: Any
@@ -54,17 +54,17 @@ class Formatted:
 
     @property
     def record(self) -> CallRecord | None:
-        """The call whose reply this is; None where the loop itself gave the answer."""
+        """The record of the reply; None if the loop itself gave the answer."""
         return self.records[-1] if self.records else None
 
     @property
     def attempts(self) -> int:
-        """How often the model was asked."""
+        """Number of model calls."""
         return len(self.records)
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of all attempts."""
+        """The token usage of all attempts."""
         return summed(self.records)
 
 
@@ -85,23 +85,22 @@ async def finalize(  # noqa: PLR0913 - options with a name
     """Put what a chain found into a schema.
 
     Args:
-        model: Whom to ask: the model of the chain, with its options, in any form that `FlowSelector` takes.
-        chain: What `run_chain` returned, or what `FormatError.chain` kept; a text, for what a user says.
+        model: The model of the chain, with its options, in any form that `FlowSelector` takes.
+        chain: The result of `run_chain`, or `FormatError.chain`; or a text that the user says.
         schema: A JSON Schema or a pydantic class.
-        strategy: That of the chain: where the loop gave the answer itself, no call is made. Where it did not, and for
-            `deferred` in any case, one is.
-        prompt: What to ask, instead of the usual.
-        max_chars: The most that transcript and closing answer may take in the prompt.
-        on_limit: What becomes of a chain that was cut short.
-        max_reasks: How often a reply that is not valid is handed back with what is wrong with it.
-        on_event: Hears of what happens, and of the text as it comes.
-        model_timeout_s: The most that one call may take, retries included.
-        max_retries: How often a call that failed for a passing reason is made again; one that streams is not.
+        strategy: The chain's strategy. If the loop itself gave the answer, no call is made, except for `deferred`.
+        prompt: The formatting prompt; None for the default.
+        max_chars: Most characters of transcript and closing answer in the prompt.
+        on_limit: What to do with a chain that was cut short.
+        max_reasks: How often an invalid reply is returned to the model with its problem.
+        on_event: Receives events, and the text as it comes.
+        model_timeout_s: Timeout of one model call, in seconds, retries included.
+        max_retries: Retries of a model call after a transient failure; a streamed call is not retried.
 
     Raises:
         ConfigError: The schema or an option cannot work; nothing was asked.
         ChainError: The chain was cut short, and `on_limit` is "raise".
-        FormatError: The model failed, or gave nothing valid. The chain is not lost.
+        FormatError: The model failed, or gave nothing valid; it keeps the chain.
     """
     options = ChainOptions(
         strategy=strategy,
@@ -117,7 +116,7 @@ async def finalize(  # noqa: PLR0913 - options with a name
 
 
 def as_chain(given: object) -> Chain:
-    """What is to be put into a schema: a chain, or one of nothing but what a user says."""
+    """Return a chain, or a user's text as one."""
     if isinstance(given, Chain):
         return given
     if isinstance(given, str):
@@ -128,7 +127,7 @@ def as_chain(given: object) -> Chain:
 async def put_in_schema(
     model: ModelLike | ChatClient, chain: Chain, schema: SchemaLike, options: ChainOptions
 ) -> Formatted:
-    """What `finalize` does, with its options as one value; what concerns the loop alone is not looked at.
+    """Run `finalize` with its options as one value.
 
     Raises:
         ConfigError: The schema or the prompt cannot work.
@@ -152,7 +151,7 @@ async def put_in_schema(
 
 @dataclass(slots=True)
 class Formatter:
-    """Asks for a value of a schema, until it has one or has asked often enough."""
+    """Asks for a value of a schema until one is valid or `max_reasks` is used up."""
 
     asker: Asker
     output: OutputSchema
@@ -163,7 +162,7 @@ class Formatter:
     records: list[CallRecord] = field(default_factory=list[CallRecord])
 
     async def run(self, messages: Sequence[Message], purpose: Purpose) -> Formatted:
-        """Ask, read, and ask again."""
+        """Ask, read the reply, and ask again if it is invalid."""
         context = tuple(messages)
         problem = ""
         with span(purpose, "node") as traced:
@@ -214,7 +213,6 @@ class Formatter:
     async def _streamed(
         self, context: tuple[Message, ...], purpose: Purpose, wire: Mapping[str, Any] | None
     ) -> RecordedReply:
-        """Pass the text on as it comes."""
         pieces: list[str] = []
 
         async def hear(piece: str) -> None:

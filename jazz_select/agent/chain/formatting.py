@@ -1,6 +1,6 @@
-"""What a model is asked that is to put a finished chain into a schema: one message, bounded so that one can see it.
+"""The prompt that puts a finished chain into a schema, within a bounded size.
 
-Pure: `formatting_messages` gives exactly what `finalize` sends.
+Pure: `formatting_messages` returns exactly what `finalize` sends.
 """
 
 import re
@@ -42,22 +42,22 @@ _KINDS: Final = ("message", "text", "call", "result")
 _NAMES: Final = {"message": "messages", "text": "assistant texts", "call": "tool calls", "result": "tool results"}
 _SHORTEST: Final = 240
 _LONG: Final = 100_000
-"""Characters of a chain from which on its transcript is written beside the loop."""
+"""Characters from which on a chain's transcript is written in a thread."""
 _EARLIER: Final = ((("message",), 0),)
-"""What gives way first: what was said before this request."""
+"""Elided first: messages before this request."""
 _OWN: Final = ((("text",), 0), (("call",), 60), (("system",), 0), (("result",), 60), (("call", "result"), 0))
-"""What of the chain itself gives way, in this order, once its long results were cut; and from which length on, since a
-mark takes its characters, too."""
+"""Then elided in this order, once long results are cut: line kinds, and the least length at which a line is worth a
+mark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormattingContext:
-    """What a prompt of the caller's own is made from.
+    """The data for a caller's own formatting prompt.
 
     Attributes:
-        schema: The JSON Schema, as text.
+        schema: The JSON Schema as text.
         transcript: The labelled transcript, bounded.
-        answer: The chain's closing answer, as a JSON string; empty where it has none.
+        answer: The chain's closing answer as a JSON string; empty if it has none.
         incomplete: Whether the chain was cut short.
     """
 
@@ -68,20 +68,18 @@ class FormattingContext:
 
 
 FormattingPrompt = str | Callable[[FormattingContext], str]
-"""A text with `{schema}`, `{transcript}`, `{answer}` and `{incomplete}` in it, or a function that makes the whole text.
+"""A template with `{schema}`, `{transcript}`, `{answer}` and `{incomplete}`, or a function that returns the whole text.
 
-A text that leaves out the schema or the transcript gets them at its end.
+A template without the schema or the transcript gets them appended.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line of the transcript."""
-
     kind: str
     text: str
     full: int
-    """How many characters it has uncut."""
+    """Its characters before any cut."""
     elided: bool = False
 
 
@@ -92,15 +90,16 @@ def formatting_messages(
     prompt: FormattingPrompt | None = None,
     max_chars: int = MAX_CHARS,
 ) -> tuple[Message, ...]:
-    """What `finalize` asks for this chain: a single user message.
+    """Return what `finalize` asks for this chain: a single user message.
 
     Args:
         chain: A finished chain.
-        schema: What it is to be put into.
-        prompt: What to ask, instead of the usual.
-        max_chars: The most that transcript and closing answer may take. What does not fit is elided, and counted: the
-            earlier conversation first, the oldest before the others, then texts and calls of the chain. The closing
-            answer is cut where results need its room, results where they are long; the user's request comes last.
+        schema: The target schema.
+        prompt: The formatting prompt; None for the default.
+        max_chars: Most characters of transcript and closing answer together. The rest is elided in this order, with
+            marks that count it: the earlier conversation, oldest first; then long results, in their middle; then texts
+            and calls of the chain. The closing answer is cut if results need its room. The user's request is kept
+            longest.
 
     Raises:
         ConfigError: The schema, the prompt or `max_chars` cannot work.
@@ -122,7 +121,7 @@ def formatting_messages(
 async def formatting_messages_beside(
     chain: Chain, output: OutputSchema, *, prompt: FormattingPrompt | None, max_chars: int
 ) -> tuple[Message, ...]:
-    """What `formatting_messages` gives, in a thread where a chain says so much that the loop would have to wait."""
+    """Run `formatting_messages`, in a thread if the chain is so long that it would block the event loop."""
     make = partial(formatting_messages, chain, output, prompt=prompt, max_chars=max_chars)
     said: list[object] = [each.content for each in chain.messages]
     for each in chain.entries:
@@ -150,11 +149,11 @@ def _prompted(prompt: FormattingPrompt | None, context: FormattingContext) -> st
         "answer": context.answer or NO_ANSWER,
         "incomplete": INCOMPLETE if context.incomplete else "",
     }
-    return _FIELD.sub(lambda found: fields[found[1]], template)  # in one pass: nothing that was put in is read again
+    return _FIELD.sub(lambda found: fields[found[1]], template)  # in one pass, so that inserted text is never expanded
 
 
 def _lines(chain: Chain, most: int) -> list[_Line]:
-    """The transcript whole; no line can begin another or look like a mark, since every text is quoted."""
+    """Return the whole transcript. All text is quoted, so that none can fake a line or a mark."""
     lines: list[_Line] = []
     asked = max((n for n, each in enumerate(chain.messages) if each.role == "user"), default=-1)
     for number, message in enumerate(chain.messages):
@@ -164,7 +163,7 @@ def _lines(chain: Chain, most: int) -> list[_Line]:
         lines.append(_Line(kind, line, len(line)))
     entries = list(chain.entries)
     if chain.answer and entries and entries[-1] == AssistantText(text=chain.answer):
-        entries.pop()  # it has a section of its own
+        entries.pop()  # it is in CLOSING ANSWER
     lines += [_Line(entry.kind, text, len(text)) for entry in entries for text in (_entry(entry),)]
     return lines
 
@@ -180,7 +179,7 @@ def _entry(entry: Entry) -> str:
 
 
 def _fitted(lines: list[_Line], budget: int) -> list[_Line]:
-    """The lines within a budget: what was said before gives way first, then the chain's own from the least needed."""
+    """Fit the lines into a budget: elide earlier messages first, then cut and elide the chain's own lines."""
     fitted = _left_out(lines, _EARLIER, budget)
     if _size(fitted) <= budget:
         return fitted
@@ -188,9 +187,9 @@ def _fitted(lines: list[_Line], budget: int) -> list[_Line]:
 
 
 def _left_out(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budget: int) -> list[_Line]:
-    """Without as many whole lines of these kinds as it takes, the oldest first."""
+    """Elide lines of these kinds, oldest first, until the rest fits."""
     fitted = list(lines)
-    left = sum(len(line.text) for line in lines if not line.elided)  # and marks beside them, which take time to count
+    left = sum(len(line.text) for line in lines if not line.elided)  # a quick lower bound: without marks
     for kinds, least in passes:
         for number, line in enumerate(fitted):
             if left <= budget and _size(fitted) <= budget:
@@ -202,7 +201,7 @@ def _left_out(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], b
 
 
 def _with_results_cut(lines: list[_Line], budget: int) -> list[_Line]:
-    """The long results cut in their middle, to the length at which all of them fit beside the rest."""
+    """Cut the middle of long results, to the length at which all of them fit beside the rest."""
     sizes = sorted(len(line.text) for line in lines if line.kind == "result")
     room = budget - (_size(lines) - sum(sizes))
     share = 0
@@ -220,7 +219,7 @@ def _cut(line: _Line, limit: int) -> _Line:
 
 
 def _middle_cut(text: str, limit: int) -> str:
-    """`text`, or its beginning and end with a mark between them that counts what is left out."""
+    """Replace the middle of a long text by a mark that counts what is left out."""
     if len(text) <= limit:
         return text
     kept = max(limit - len(_mark_of(len(text))), 0)
@@ -230,7 +229,7 @@ def _middle_cut(text: str, limit: int) -> str:
 
 
 def _quoted_within(text: str, limit: int) -> str:
-    """A text as JSON of at most so many characters: its beginning and its end around a mark, where it is longer."""
+    """Return a text as JSON of at most `limit` characters; the middle of a longer one is replaced by a mark."""
     if len(text) <= limit and len(whole := _quoted(text)) <= limit:
         return whole
     room = max(limit - len(_mark_of(len(text))) - 2, 0)
@@ -241,12 +240,12 @@ def _quoted_within(text: str, limit: int) -> str:
 
 
 def _prefix(text: str, room: int) -> str:
-    """The beginning of a text that takes at most so many characters once it is quoted; not always the longest."""
+    """Return a prefix that takes at most `room` characters when quoted; not always the longest."""
     return _shrunk(text[:room], room, lambda part, count: part[:count])
 
 
 def _suffix(text: str, room: int) -> str:
-    """The end of a text, likewise."""
+    """Return a suffix, likewise."""
     return _shrunk(text[max(len(text) - room, 0) :], room, lambda part, count: part[len(part) - count :])
 
 
@@ -261,7 +260,7 @@ def _mark_of(count: int) -> str:
 
 
 def _joined(lines: list[_Line]) -> list[str]:
-    """The lines, with one mark for those that were left out in a row."""
+    """Return the lines as texts, with one mark for each run of elided lines."""
     texts: list[str] = []
     gone: list[_Line] = []
     for line in (*lines, None):
@@ -292,7 +291,7 @@ def _size(lines: list[_Line]) -> int:
 
 
 def _quoted(value: object) -> str:
-    """A value as JSON in one line, in which what looks like a mark of ours is escaped."""
+    """Return a value as one line of JSON in which text that looks like a mark is escaped."""
     return _unmarked(json_line(value))
 
 

@@ -1,4 +1,4 @@
-"""The loop of a chain: the model calls tools, hears what became of it, and goes on until it has its answer."""
+"""The tool loop of a chain: the model calls tools, reads their results, and repeats until it answers."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,7 +55,7 @@ from jazz_select.text import as_text, cut, describe_error, in_one_line, json_lin
 from jazz_select.values import Message, OfferedTool
 
 FINAL: Final = "final_answer"
-"""What the tool, or the field, is called that holds the answer."""
+"""Name of the tool, or of the JSON field, that holds the answer."""
 _LAST: Final = "No further call will be run: answer now, {}, with what there is."
 _AS_TOOL: Final = f" When you know the answer, call the tool {FINAL} with it, and nothing else."
 _NATIVE: Final = (
@@ -75,7 +75,7 @@ _CALLS: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """Whether calls end the loop: the answer's JSON text, or what is wrong with the answer."""
+    """The answer's JSON text if a call gives it, or what is wrong with that answer; both empty if no call does."""
 
     final: str | None = None
     problem: str = ""
@@ -83,15 +83,15 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaInLoop:
-    """What the schema does in the loop; nothing by default.
+    """How the answer's schema takes part in the loop; by default it does not.
 
     Attributes:
-        offered: The tools that the model is shown.
-        output: The schema, where it takes part.
-        wire: What is sent along on every turn.
-        beside_tools: Whether that is the schema of the answer alone, beside tools in the provider's own form.
-        instructions: What the model is told of it.
-        notes: What was degraded.
+        offered: Tools offered to the model.
+        output: The schema, if the loop enforces it.
+        wire: JSON Schema sent with every model call.
+        beside_tools: Whether `wire` describes the answer alone, because tools are sent in the provider's native form.
+        instructions: Text about the schema for the system message.
+        notes: Degradations.
     """
 
     offered: tuple[Tool, ...]
@@ -103,17 +103,17 @@ class SchemaInLoop:
 
     @property
     def last(self) -> str:
-        """What the model is told before its last turn."""
+        """Instruction for the last model call."""
         how = "in plain text" if self.output is None else "in the schema" if self.beside_tools else f"by {FINAL}"
         return _LAST.format(how)
 
     def is_final(self, text: str) -> bool:
-        """Whether a reply that is no call, but JSON, is the answer itself."""
+        """Whether a JSON reply without calls is a valid answer."""
         value = decoded(text.strip())
         return self.output is not None and value is not BROKEN and not self.output.check(value).problem
 
     def final_of(self, text: str) -> str | None:
-        """The answer in a reply to a turn that carried the schema."""
+        """Return the answer's JSON text from a reply to a call that carried the schema."""
         if self.output is None or self.wire is None:
             return None
         if self.beside_tools:
@@ -125,7 +125,7 @@ class SchemaInLoop:
         return None
 
     def end_of(self, calls: Sequence[PlanStep]) -> Ending:
-        """Whether one of these calls is the answer."""
+        """Return the answer if one of these calls gives it."""
         if self.output is None or self.wire is not None:
             return Ending()
         finals = [call for call in calls if folded_key(call.tool) == folded_key(FINAL)]
@@ -140,7 +140,7 @@ class SchemaInLoop:
 
 
 def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: str, tools: Toolbox) -> SchemaInLoop:
-    """What the schema does in the loop with these tools."""
+    """Return how the schema takes part in the loop with these tools."""
     offered = tuple(tools.values())
     if output is None or strategy == "deferred" or not offered:
         return SchemaInLoop(offered=offered)
@@ -164,7 +164,7 @@ def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: st
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of either calls or the answer, an object at its root; references keep leading where they led."""
+    """Return an object schema that admits either calls or the answer; local references are rewritten to stay valid."""
     definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     inner = {key: value for key, value in schema.items() if key not in {*definitions, "$schema", "$id"}}
     return {
@@ -209,42 +209,42 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     after: Chain | None = None,
     answer: Answer | None = None,
 ) -> Chain:
-    """Ask a model, run the tools that it calls, tell it what came of it, and again, until it answers in prose.
+    """Ask a model, run the tools it calls, return their results to it, and repeat until it answers in prose.
 
-    Whatever goes wrong with a call (a name, arguments, the tool itself, its output) is told to the model as that
-    call's result. Calls of the last reply that the limit allows are not run, since nobody would hear of them.
+    Any failure of a call (name, arguments, tool or output) becomes that call's result, which the model reads. Calls in
+    the last reply that `chain_limit` allows are not run, because the model would not see their results.
 
     Args:
-        model: Whom to ask, in any form that `FlowSelector` takes.
-        messages: What it is asked: what the user says, or messages, of which a system message comes first.
-        tools: What it may call, tools and functions, or what `load_tools` returns; without any, it is asked once,
-            for its answer.
-        chain_limit: How often the model may be asked.
-        before_call: Asked before each call; may say no, and why.
-        approval: What needs a yes where there is no `approve`: "destructive" lets no call of a tool pass that destroys
-            something, "always" lets none pass, "never" all of them.
-        approve: Asked before each call that `before_call` lets pass: whether it may be made, or is to be asked for.
-        after_call: Told after each call; may give another result.
-        on_event: Hears of what happens.
-        conversation_id: Kept in the chain and its records.
-        tool_timeout_s: The most that one tool may take.
-        at_once: The most calls of one reply that run at one time.
-        schema: What `finalize` will want: checked here, before the first call, and part of the loop where `strategy`
-            says so.
-        strategy: `deferred` leaves the schema out of the loop, `native` sends it along on every turn, `tool` offers
-            it as one more tool.
-        model_timeout_s: The most that one call of the model may take, retries included.
-        max_retries: How often a call of the model that failed for a passing reason is made again.
-        until_asked: Whether the chain ends, as `asked`, where a call has to be approved first, rather than that the
-            model is told so.
-        after: Such a chain, to go on with: the model is not asked again for what it said in it.
-        answer: `Allow()` or `Deny(reason)` to what it asks for, each call once and just as it was.
+        model: The model, in any form that `FlowSelector` takes.
+        messages: The user's text, or messages; a system message comes first.
+        tools: Tools and functions the model may call, or what `load_tools` returns. Without tools the model is asked
+            once.
+        chain_limit: Most model calls.
+        before_call: Called before each tool call; may refuse it with a reason.
+        approval: What needs a yes if `approve` is not given: "destructive" blocks destructive tools, "always" blocks
+            every tool, "never" blocks none.
+        approve: Called for each call that `before_call` allows; decides whether it is made or needs the user's
+            approval.
+        after_call: Called after each tool call; may replace its result.
+        on_event: Receives events.
+        conversation_id: Stored in the chain and its records.
+        tool_timeout_s: Timeout of one tool call, in seconds.
+        at_once: Most calls of one reply that run concurrently.
+        schema: The schema for `finalize`: checked before the first model call, and used in the loop if `strategy` says
+            so.
+        strategy: `deferred` keeps the schema out of the loop, `native` sends it with every model call, `tool` offers it
+            as one more tool.
+        model_timeout_s: Timeout of one model call, in seconds, retries included.
+        max_retries: Retries of a model call after a transient failure.
+        until_asked: Whether a call that needs approval ends the chain with status `asked`. Otherwise the model is told.
+        after: A chain with status `asked` to continue, without asking the model for the same calls again.
+        answer: `Allow()` or `Deny(reason)` for the calls that `after` waits for; each applies once, to that exact call.
 
     Raises:
         ConfigError: An argument cannot work.
         DuplicateToolError: Two tools have one name.
-        ChainError: The model failed; `.chain` is what there is of the chain.
-        CancelledError: The caller was cancelled; the model and the tools were, too.
+        ChainError: The model failed; `.chain` holds the chain so far.
+        CancelledError: The caller was cancelled; the model and the tools are cancelled too.
     """
     options = ChainOptions(
         strategy=strategy,
@@ -273,7 +273,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
 
 
 def _by(options: ChainOptions, after: Chain, answer: Answer | None) -> Approve | None:
-    """Who lets calls pass in a chain that is gone on with."""
+    """Return the approver of a resumed chain."""
     approve = engine_approver(options.approval, options.approve, by_model=True)
     asked = [
         ToolCall(tool=each.tool, arguments=each.arguments, door="chain", identity=each.identity) for each in after.asked
@@ -297,25 +297,24 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     ends_with: Mapping[str, bool] | None = None,
     tools_told: bool = False,
 ) -> Chain:
-    """What `run_chain` does, with its options as one value.
+    """Run `run_chain` with its options as one value, and with options for callers inside the package.
 
     Args:
-        model: Whom to ask.
-        messages: What it is asked; what gives them is told whether tools are called in the provider's own form.
-        tools: What it may call.
-        schema: What the answer is to have.
-        options: How.
-        begin_with: Calls that are made before the model is asked: it asked for them before, and they were agreed to.
-        until_asked: Whether the chain ends where a call has to be approved first, rather than that the model is told.
-        after: A chain that ended since calls had to be approved, and is gone on with.
-        claims: Where calls that destroy something are claimed before they are made.
-        call_id: Names the next call of a tool with these arguments, where the chain may be run once more; else each is
-            new.
-        in_pieces: Whether the answer is told piece by piece, as `OutputText`, where the model may be read while it
-            writes and has nothing to call, or calls in its provider's own form. Where a call follows after all,
-            `FormatRestarted` says that the text was no answer.
-        ends_with: Tools whose call ends the chain; whether only where the model has said its answer beside it.
-        tools_told: Whether the messages tell of the tools, and how they are called, already.
+        model: As of `run_chain`.
+        messages: As of `run_chain`, or a function that gives them, called with whether tools are called in native form.
+        tools: As of `run_chain`.
+        schema: As of `run_chain`.
+        options: The options of `run_chain`.
+        begin_with: Approved calls to make before the model is asked.
+        until_asked: As of `run_chain`.
+        after: As of `run_chain`.
+        claims: Store in which destructive calls are claimed before they are made.
+        call_id: Returns a stable id for the next call of a tool with these arguments; by default each call gets a new
+            id.
+        in_pieces: Whether to stream the answer as `OutputText`. This needs a model that streams, and either no tools or
+            tools in native form. If a call follows after all, `FormatRestarted` withdraws the text.
+        ends_with: Tools whose successful call ends the chain; True if only together with an answer's text.
+        tools_told: Whether the messages already describe the tools and how to call them.
     """
     toolbox = toolbox_of(tools)
     asker = options.asker(model)
@@ -380,46 +379,46 @@ def _always(messages: tuple[Message, ...], _native: bool) -> tuple[Message, ...]
 
 @dataclass(slots=True)
 class _Loop:
-    """One run of the loop."""
+    """State of one run of the loop."""
 
     asker: Asker
     runner: ToolRunner
     ending: SchemaInLoop
     limit: int
-    """How often the model may be asked."""
+    """Most model calls."""
     begin_with: tuple[PlanStep, ...] = ()
     until_asked: bool = False
     in_pieces: bool = False
     ends_with: Mapping[str, bool] = field(default_factory=dict[str, bool])
     given: tuple[Message, ...] = ()
-    """What it began with."""
+    """The initial messages."""
     entries: list[Entry] = field(default_factory=list[Entry])
     records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
     names: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Where tools are called in the provider's own form: by the names that they have there, their own."""
+    """Tool names by their native names; empty if tools are called in the text form."""
     was_unreadable: bool = False
     was_told: bool = False
-    """Whether the last reply was told in pieces."""
+    """Whether the last reply was streamed as `OutputText`."""
     first: int = 1
-    """The number of the first reply; the calls that are made before it have the one before."""
+    """Number of the first reply. Calls made before it belong to the round before."""
 
     @property
     def last(self) -> int:
-        """The number of the last reply that the limit allows."""
+        """Number of the last reply that the limit allows."""
         return self.first + self.limit - 1
 
     @property
     def own_names(self) -> Mapping[str, str] | None:
-        """The names in the provider's own form, by the tools' own; None where they are called in text."""
+        """Native names by tool name; None if tools are called in the text form."""
         return {own: name for name, own in self.names.items()} if self.names else None
 
     def anew(self, note: str) -> None:
-        """Nothing was said yet: begin in the text form."""
+        """Start again in the text form, before any reply."""
         self.names, self.entries, self.records, self.notes, self.first = {}, [], [], [note], 1
 
     def resumed(self, after: Chain) -> list[Message]:
-        """Go on with a chain: what was done in it stands, and is what the model is told of it."""
+        """Continue a chain: take over its entries, and return them as messages."""
         waiting = {(each.round, each.id) for each in after.asked}
         self.entries += [
             each for each in after.entries if isinstance(each, AssistantText) or (each.round, each.id) not in waiting
@@ -465,23 +464,22 @@ class _Loop:
         return said
 
     def _offers(self) -> list[OfferedTool]:
-        """The tools in the provider's own form; none where they are told of in the text."""
+        """Return the tools in native form; none if the text describes them."""
         tools = {each.name: each for each in self.ending.offered}
         return [offered_tool(name, tools[own]) for name, own in self.names.items()]
 
     async def _piece(self, piece: str) -> None:
-        """A piece of what may be the answer, as the model writes it."""
         self.was_told = True
         await tell(self.runner.on_event, OutputText(delta=piece))
 
     async def _void(self) -> None:
-        """What was told in pieces is not the answer."""
+        """Withdraw streamed text that turned out not to be the answer."""
         if self.was_told:
             self.was_told = False
             await tell(self.runner.on_event, FormatRestarted(problem="what was said is not the answer"))
 
     async def _step(self, said: RecordedReply, number: int) -> tuple[Chain | None, list[Message]]:  # noqa: PLR0911 - one for each reply
-        """The finished chain, or what was said and what the model is told next."""
+        """Return the finished chain, or the reply and what follows it as messages."""
         text = said.text or ""
         if not self.ending.offered:
             return await self._answered(text), []
@@ -521,13 +519,13 @@ class _Loop:
         return await self.runner.run(calls, number)
 
     def _ends(self, results: Sequence[ToolResult], text: str) -> bool:
-        """Whether the last of these calls ends the chain, with what was said beside it."""
+        """Whether the last of these calls ends the chain."""
         last = results[-1].tool if results else ""
         is_told = bool(text.strip()) or not self.ends_with.get(last, True)
         return last in self.ends_with and is_told and all(each.ok for each in results)
 
     def _native(self, said: RecordedReply) -> ToolReply:
-        """What a reply says in the provider's own form. Of one that was cut off, nothing is run."""
+        """Read a reply with native calls. If it was cut off, none of its calls is run."""
         ids = [each.id for each in said.calls]
         has_own = len(set(ids)) == len(ids)
         steps = [
@@ -538,17 +536,17 @@ class _Loop:
                     "arguments": each.arguments,
                 }
             )
-            for each in said.calls[: MOST_STEPS + 1]  # one too many, and none is run
+            for each in said.calls[: MOST_STEPS + 1]  # with one too many, none is run
         ]
         if said.truncated:
             steps = [replace(each, problem="not run: the reply was cut off") for each in steps]
         return ToolReply(text=as_text(said.text or ""), calls=tuple(steps)).trusted(self.runner.is_destructive)
 
     def _read(self, text: str) -> ToolReply:
-        """What a reply says.
+        """Read a reply in the text form.
 
-        JSON of its own is an answer, but where the schema has another way to answer in JSON, or where it names a tool
-        and so may be a call in a shape of the model's own.
+        JSON that is no call counts as the answer, with two exceptions: the schema has its own way to answer in JSON, or
+        the JSON names a tool and may be a call in an unknown shape.
         """
         read = read_tool_reply(text).trusted(self.runner.is_destructive)
         if read.is_data and self.ending.output is not None:
@@ -559,7 +557,7 @@ class _Loop:
         return read
 
     def _named(self, value: object) -> str:
-        """The first tool that a JSON value of an object, or of objects, has as a key or as a text of its own."""
+        """Return the first offered tool that occurs as a key or a text in a JSON object or a list of objects."""
         objects = cast("list[object]", value) if isinstance(value, list) else [value]
         for each in islice(objects, MOST_STEPS):
             if isinstance(each, Mapping):
@@ -571,7 +569,7 @@ class _Loop:
         return ""
 
     def _kept(self, made: Iterable[Made]) -> list[ToolResult]:
-        """What became of calls, told."""
+        """Record calls, and return their results."""
         results: list[ToolResult] = []
         for call, result in made:
             self.entries += [call, result]
@@ -579,12 +577,12 @@ class _Loop:
         return results
 
     def _waits(self, number: int) -> bool:
-        """Whether the chain ends after this reply, since a call of it has to be approved first."""
+        """Whether the chain ends after this reply because a call needs approval."""
         results = (each for each in self.entries if isinstance(each, ToolResult) and each.round == number)
         return self.until_asked and any(each.fault == "asked" for each in results)
 
     async def _unread(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, list[Message]]:
-        """Told once; a model that again says nothing but JSON of its own means it as its answer."""
+        """Report an unreadable reply to the model once; accept a second JSON reply as the answer."""
         if self.ending.is_final(text):
             return await self._answered(text.strip(), final=text.strip()), []
         value = decoded(text.strip())

@@ -1,4 +1,4 @@
-"""The schema that an answer is to have: checked first, described, and held against what a model says. Pure, bounded."""
+"""The schema of an answer: checked, shown to models, and matched against replies."""
 
 import inspect
 import json
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 SchemaLike = Mapping[str, Any] | type[Any]
 """A JSON Schema as a mapping, or a pydantic class."""
 _LARGE: Final = 2_000
-"""Characters of a schema from which on it takes longer to see that it is one than a loop should wait."""
+"""Characters from which on a schema is checked in a thread, because that takes too long for an event loop."""
 _ONE_AT_A_TIME: Final = Lock()
 _MOST_CHECKED: Final = 64
-"""How many of the values that stand in a reply are held against a schema; the last ones are."""
+"""Most JSON values of one reply that are checked; the last ones are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What was made of a reply: the value and its plain JSON, or what is wrong."""
+    """The value in a reply and its plain JSON, or what is wrong."""
 
     value: Any = None
     plain: Any = None
@@ -38,10 +38,10 @@ class Parsed:
 
 
 class OutputSchema:
-    """A JSON Schema or a pydantic class, ready to be sent, shown and held against replies."""
+    """A JSON Schema or a pydantic class, checked and ready for use."""
 
     def __init__(self, schema: SchemaLike) -> None:
-        """Take either."""
+        """Check the schema."""
         self.model: type[BaseModel] | None = schema if _is_model(schema) else None
         self._checker = Checker(_of_model(self.model) if self.model else _of_mapping(schema))
 
@@ -52,18 +52,18 @@ class OutputSchema:
 
     @property
     def text(self) -> str:
-        """The JSON Schema, as a model is shown it."""
+        """The JSON Schema as text for a model."""
         return json_line(self.json)
 
     @property
     def has_object(self) -> bool:
-        """Whether its root is an object, as providers want it."""
+        """Whether its root is an object, which providers require."""
         return self.json.get("type") == "object"
 
     def read(self, text: str | None, *, truncated: bool = False) -> Parsed:
-        """The value in a reply: the reply itself, else the last value in it that is valid, else what a repair makes.
+        """Return the value in a reply: the reply itself, else the last valid value in it, else a repaired one.
 
-        A reply that was cut off is not repaired: half of an answer may be valid, too.
+        A reply that was cut off is not repaired, because half of an answer may be valid, too.
         """
         if text is None or not text.strip():
             return Parsed(problem="the reply is empty")
@@ -83,7 +83,7 @@ class OutputSchema:
         return first or Parsed(problem="the reply was cut off" if truncated else "the reply is no JSON")
 
     def check(self, plain: Any) -> Parsed:
-        """Hold JSON values against it."""
+        """Validate a JSON value."""
         try:
             text = json.dumps(plain, allow_nan=False)
         except (ValueError, TypeError, RecursionError) as error:
@@ -100,21 +100,21 @@ class OutputSchema:
             return Parsed(
                 problem="; ".join(f"{at_path(each['loc'])}{beginning(each['msg'], LONGEST_PROBLEM)}" for each in first)
             )
-        except Exception as error:  # noqa: BLE001 - a validator of the class's own may fail with anything
+        except Exception as error:  # noqa: BLE001 - the class's own validators may fail with anything
             return Parsed(problem=problem_of(error))
 
 
 async def output_schema(schema: SchemaLike) -> OutputSchema:
-    """`OutputSchema(schema)`, in a thread where it is so large that a loop would have to wait for it."""
+    """Return `OutputSchema(schema)`; a large schema is checked in a thread so that the event loop is not blocked."""
     if not too_much(schema, _LARGE):
         return OutputSchema(schema)
     return await in_daemon_thread(partial(_in_turn, schema), name="jazz-select-schemas")
 
 
 def _in_turn(schema: SchemaLike) -> OutputSchema:
-    """One mapping after the other: many at once would leave a loop little of the time that they share with it."""
+    """Check mappings one at a time, because many threads would starve the event loop."""
     if not isinstance(schema, Mapping):
-        return OutputSchema(schema)  # an author's class may take as long as it likes, and is nobody else's concern
+        return OutputSchema(schema)  # pydantic classes are not limited
     with _ONE_AT_A_TIME:
         return OutputSchema(schema)
 

@@ -1,4 +1,4 @@
-"""An answer to a request: a chain of tool calls, then the answer in a schema; awaited, streamed, or without async."""
+"""Answers to requests: a chain of tool calls, then the answer in a schema. Async, streamed or blocking."""
 
 import asyncio
 from asyncio import Runner
@@ -45,13 +45,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What came of a request.
+    """The answer to a request.
 
     Attributes:
-        text: The last text: the formatted one where a schema was asked for, else the chain's own.
-        value: The value of the schema; None where none was asked for.
-        chain: What led there.
-        formatted: How it was put into the schema; None where none was asked for.
+        text: The formatted text if a schema was given, else the chain's last text.
+        value: The value of the schema; None without one.
+        chain: The chain that led to the answer.
+        formatted: How the answer was put into the schema; None without one.
     """
 
     text: str
@@ -66,17 +66,17 @@ class Answer:
 
     @property
     def conversation_id(self) -> str:
-        """The caller's name for the conversation."""
+        """The caller's conversation id."""
         return self.chain.conversation_id
 
     @property
     def records(self) -> tuple[CallRecord, ...]:
-        """Every call of the model, those that put the answer into its schema last."""
+        """All model calls; formatting calls come last."""
         return (*self.chain.records, *(self.formatted.records if self.formatted else ()))
 
     @property
     def usage(self) -> Usage | None:
-        """All tokens together; None where nobody counted."""
+        """The total token usage; None if no call reported it."""
         return summed(self.records)
 
 
@@ -105,31 +105,33 @@ async def respond(  # noqa: PLR0913 - options with a name
 ) -> Answer:
     """Answer a request by a chain of tool calls, and put the answer into a schema if one is given.
 
-    With tools and a schema the chain runs without the schema, and one more call puts what it found into the schema.
-    With a schema alone, the only call carries it. Without a schema, the last text is the answer.
+    With tools and a schema, the chain runs without the schema, and one more model call formats its findings. With a
+    schema alone, a single call carries it. Without a schema, the last text is the answer.
 
     Args:
-        model: Whom to ask, in any form that `FlowSelector` takes.
-        messages: What it is asked: what the user says, or messages, of which a system message comes first.
-        tools: What it may call: tools and functions, or what `load_tools` returns.
-        schema: What the answer is to be: a JSON Schema or a pydantic class.
-        strategy: When the schema comes in, where there are tools.
-        chain_limit: How often the model may be asked in the chain; putting the answer into the schema comes on top.
-        before_call: Asked before each call of a tool; may say no, and why.
-        approval: What needs a yes where there is no `approve`: "destructive" lets no call of a tool pass that destroys
-            something, "always" lets none pass, "never" all of them.
-        approve: Asked before each call that `before_call` lets pass: whether it may be made, or is to be asked for.
-        after_call: Told after each call of a tool; may give another result.
-        on_event: Hears of what happens.
-        conversation_id: Kept in all records.
-        tool_timeout_s: The most that one tool may take.
-        at_once: The most calls of one reply that run at one time.
-        prompt: What to ask for the schema after a chain, instead of the usual.
-        max_chars: The most that the chain may take in that prompt.
-        on_limit: What becomes of a chain that was cut short; "raise" goes for answers without a schema, too.
-        max_reasks: How often a reply that does not fit the schema is handed back.
-        model_timeout_s: The most that one call of the model may take, retries included.
-        max_retries: How often a call of the model that failed for a passing reason is made again.
+        model: The model, in any form that `FlowSelector` takes.
+        messages: The user's text, or messages; a system message comes first.
+        tools: Tools and functions the model may call, or what `load_tools` returns.
+        schema: A JSON Schema or a pydantic class for the answer.
+        strategy: When the schema applies if there are tools: after the loop (`deferred`), on every model call
+            (`native`), or as one more tool (`tool`).
+        chain_limit: Most model calls of the chain; formatting calls are extra.
+        before_call: Called before each tool call; may refuse it with a reason.
+        approval: What needs a yes if `approve` is not given: "destructive" blocks destructive tools, "always" blocks
+            every tool, "never" blocks none.
+        approve: Called for each call that `before_call` allows; returns `Allow()`, `Deny(reason)` or `Ask(reason)`.
+        after_call: Called after each tool call; may replace its result.
+        on_event: Receives events.
+        conversation_id: Stored in all records.
+        tool_timeout_s: Timeout of one tool call, in seconds; None for no limit.
+        at_once: Most calls of one reply that run concurrently.
+        prompt: The formatting prompt after a chain; None for the default.
+        max_chars: Most characters of the chain in that prompt.
+        on_limit: What to do with a chain that was cut short: format it, or raise. "raise" applies without a schema,
+            too.
+        max_reasks: How often a reply that does not fit the schema is returned to the model.
+        model_timeout_s: Timeout of one model call, in seconds, retries included; None for no limit.
+        max_retries: Retries of a model call after a transient failure.
 
     Raises:
         ConfigError: An argument cannot work; nothing was asked.
@@ -169,7 +171,6 @@ async def respond(  # noqa: PLR0913 - options with a name
 async def _in_prose(
     model: ModelLike | ChatClient, messages: str | Sequence[Message], tools: Sequence[Tool], options: ChainOptions
 ) -> Answer:
-    """The last text of the chain."""
     told = replace(options, on_event=_as_output(options.on_event))
     chain = await _whole_chain(model, messages, tools, None, told, in_pieces=True)
     return Answer(text=chain.text, chain=chain)
@@ -182,7 +183,6 @@ async def _after_chain(
     schema: SchemaLike,
     options: ChainOptions,
 ) -> Answer:
-    """What the chain found, in the schema."""
     chain = await _whole_chain(model, messages, tools, schema, options)
     formatted = await put_in_schema(model, chain, schema, options)
     return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
@@ -197,7 +197,7 @@ async def _whole_chain(
     *,
     in_pieces: bool = False,
 ) -> Chain:
-    """A chain; one that was cut short only where that is wanted."""
+    """Run the chain; raise if it was cut short and `on_limit` is "raise"."""
     chain = await run_loop(model, messages, tools, schema, options, in_pieces=in_pieces)
     if chain.incomplete and options.on_limit == "raise":
         raise ChainError(chain, chain.notes[-1])
@@ -207,7 +207,7 @@ async def _whole_chain(
 async def _directly(
     model: ModelLike | ChatClient, messages: str | Sequence[Message], schema: SchemaLike, options: ChainOptions
 ) -> Answer:
-    """The schema on the only call."""
+    """Put the schema on the only call."""
     given = as_messages(messages)
     output = await output_schema(schema)
     asked = with_system(given, _IN_SCHEMA.format(output.text))
@@ -220,7 +220,7 @@ async def _directly(
 
 
 def _as_output(listener: OnEvent | None) -> OnEvent | None:
-    """Without a schema the chain's own answer is the output, and is told once, as that."""
+    """Turn the closing `ChainText` into `OutputText`."""
     if listener is None:
         return None
 
@@ -235,7 +235,7 @@ def _as_output(listener: OnEvent | None) -> OnEvent | None:
 def in_events(
     answering: Callable[P, Coroutine[Any, Any, object]], name: str
 ) -> Callable[P, AsyncGenerator[Event, None]]:
-    """`answering` as a generator of what it tells `on_event`; an `on_event` of the caller's own is told first."""
+    """Turn a coroutine function with `on_event` into a generator of events; the caller's `on_event` runs first."""
 
     @wraps(answering)
     async def events(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Event, None]:
@@ -269,20 +269,20 @@ def in_events(
 
 
 class OwnLoop:
-    """An event loop in a thread of its own, for callers without async: begun on first use, ended with its owner.
+    """An event loop in a thread of its own, for blocking callers; started on first use, stopped with its owner.
 
-    One loop for all calls, since what a model's client keeps open belongs to the loop in which it was opened. A process
-    that was forked has the thread of its parent no more, and begins a loop of its own.
+    All calls share one loop because a model client's connections belong to the loop that opened them. A forked process
+    starts a new loop, as the parent's thread does not exist there.
     """
 
     def __init__(self) -> None:
-        """Begin nothing yet."""
+        """Start nothing yet."""
         self._lock = Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: Thread | None = None
 
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What this gives, run in the loop; several threads may do so at one time."""
+        """Run a coroutine in the loop and return its result; thread-safe."""
         _check_no_loop(name)
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
@@ -295,7 +295,7 @@ class OwnLoop:
         try:
             return running.result()
         finally:
-            running.cancel()  # where the caller was interrupted, and nobody waits any more
+            running.cancel()  # in case the caller was interrupted
 
 
 def _run_to_its_end(loop: asyncio.AbstractEventLoop) -> None:
@@ -310,7 +310,7 @@ def _ended(loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
 
 
 def in_own_loop(function: Callable[P, Coroutine[Any, Any, T]], loop_of: Callable[[Any], OwnLoop]) -> Callable[P, T]:
-    """A method as one without async, that runs in a loop which its object keeps."""
+    """Return a blocking form of an async method; it runs in the loop that the object keeps."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -329,7 +329,7 @@ def _check_no_loop(name: str) -> None:
 
 
 def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """`function` as one that runs in an event loop of its own, and so must not be called in one."""
+    """Return a blocking form of `function` that runs in a new event loop; it refuses to run inside one."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -341,7 +341,7 @@ def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
 
 def _presented(function: Any, name: str, returns: object = None) -> None:
-    """Let `help` and whoever reads signatures see a function by its own name, and by what it returns itself."""
+    """Set the name, and if given the return type, that `help` and signatures show."""
     within, _, _ = str(function.__qualname__).rpartition(".")
     function.__name__ = name
     function.__qualname__ = f"{within}.{name}" if within else name
@@ -353,19 +353,18 @@ def _presented(function: Any, name: str, returns: object = None) -> None:
 
 
 run_chain_sync = in_a_loop(run_chain)
-"""`run_chain`, without async."""
+"""`run_chain`, blocking."""
 finalize_sync = in_a_loop(finalize)
-"""`finalize`, without async."""
+"""`finalize`, blocking."""
 respond_sync = in_a_loop(respond)
-"""`respond`, without async."""
+"""`respond`, blocking."""
 stream_respond = in_events(respond, "stream_respond")
-"""What `respond` does, event by event; the last one, `Finished`, holds its `Answer`.
+"""Run `respond` and yield its events; the last one, `Finished`, holds the `Answer`.
 
-Output text comes as `OutputText` and as nothing else, each piece once. A model with a `stream` method is read while it
-writes, but for one that calls tools in its text: until its end a reply may turn out to be a call. If what it wrote
-turns out not to be valid, or a call follows it, `FormatRestarted` says so before what replaces it. From any other model
-the text comes in one piece, once it is known to be valid.
+Output text comes only as `OutputText`, each piece once. A model with a `stream` method is read while it writes, unless
+it calls tools in its text, where a reply may turn out to be a call only at its end. If streamed text turns out invalid,
+or a call follows it, `FormatRestarted` withdraws it. Other models yield the text in one piece, once it is valid.
 
-Whoever stops iterating early closes the generator (`contextlib.aclosing`), and the work ends with it. Arguments and
-errors are those of `respond`.
+Close the generator (`contextlib.aclosing`) to stop early; the work is cancelled. Arguments and errors are those of
+`respond`.
 """

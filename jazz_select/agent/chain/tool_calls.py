@@ -1,4 +1,4 @@
-"""The calls of one reply: names resolved, arguments checked, hooks heard, tools run. Whatever fails is a result."""
+"""The calls of one reply: names resolved, arguments checked, hooks called, tools run. A failure becomes a result."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -20,9 +20,9 @@ from jazz_select.text import as_text, beginning, describe_error
 from jazz_select.threads import run_with_timeout, self_bounded
 
 BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
-"""Hears of a call before it is made: False, or a text that says why, and it is not made."""
+"""Called before a call is made; False, or a text with the reason, refuses the call."""
 AfterCall = Callable[[ToolRequest, ToolResult], Any]
-"""Hears what became of a call; what it returns, if not None, is the result instead."""
+"""Called with a call's result; a return value that is not None replaces the result."""
 Made = tuple[ToolRequest, ToolResult]
 _LONGEST: Final = 1_000
 
@@ -33,18 +33,17 @@ class ToolRunner:
 
     Attributes:
         index: The tools.
-        before_call: Asked before each call.
-        approve: Asked before each call that `before_call` lets pass; without it every such call may be made.
-        after_call: Told after each call.
-        on_event: Hears of calls and results.
-        timeout_s: The most that one tool may take; hooks may take as long as the turn does.
-        at_once: The most calls at one time. A tool that destroys something always runs alone.
-        claims: Where calls that destroy something are claimed before they are made.
-        call_id: Names the next call of a tool with these arguments, where that is the same once more; else each is new.
-        made: The calls that destroy something and were made in this chain, by fingerprint, with what became of each:
-            none of them is made again.
-        unheard: The ids of those that nobody heard the end of and that may be made again, by fingerprint: they are made
-            by the same id.
+        before_call: Hook before each call.
+        approve: Approver of each call that `before_call` allows; None allows all.
+        after_call: Hook after each call.
+        on_event: Listener for calls and results.
+        timeout_s: Timeout of one tool call, in seconds; hooks may take the turn's whole time.
+        at_once: Most concurrent calls. A destructive tool always runs alone.
+        claims: Store in which destructive calls are claimed before they are made.
+        call_id: Returns a stable id for the next call of a tool with these arguments; by default each call gets a new
+            id.
+        made: Outcomes of the chain's destructive calls, by fingerprint; none of these calls is made again.
+        unheard: Ids of idempotent calls with an unknown outcome, by fingerprint; a repeat uses the same id.
     """
 
     index: NameIndex
@@ -60,7 +59,7 @@ class ToolRunner:
     unheard: dict[str, str] = field(default_factory=dict[str, str])
 
     async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
-        """Make these calls, in planned order but for those that wait for another, and say what became of each."""
+        """Run these calls in planned order, and return each with its result."""
         plan = Plan.of(steps)
         problems = plan.problems or dangling_references(plan, self.index)
         if problems:
@@ -73,12 +72,12 @@ class ToolRunner:
         return [made[step.id] for step in plan.steps]
 
     def is_destructive(self, name: str) -> bool:
-        """Whether this name, as a model wrote it, is that of a tool that destroys something."""
+        """Whether a name as a model wrote it resolves to a destructive tool."""
         tool = self.index.resolve(name).tool
         return tool is not None and tool.destructive
 
     async def refuse(self, steps: Iterable[PlanStep], round_: int, problem: str) -> list[Made]:
-        """Make none of these calls, for this reason."""
+        """Refuse all these calls for one reason."""
         refused: list[Made] = []
         for step in Plan.of(steps).steps:
             call = _request(step, round_, "")
@@ -86,7 +85,7 @@ class ToolRunner:
         return refused
 
     def _groups(self, plan: Plan) -> list[list[PlanStep]]:
-        """What runs together, in turn: as many as may, none that waits for another, nothing beside what destroys."""
+        """Group calls that run concurrently, at most `at_once`: none with a call it needs, a destructive call alone."""
         groups: list[list[PlanStep]] = []
         together: set[str] = set()
         for step in execution_order(plan):
@@ -119,7 +118,7 @@ class ToolRunner:
         try:
             replaced = with_outputs(step.arguments, lambda each: _output(each, made), lost)
             shown, arguments = _shown_and_given(replaced)
-        except Exception as error:  # noqa: BLE001 - of arguments that a model made up, anything may be expected
+        except Exception as error:  # noqa: BLE001 - arguments of a model may fail in any way
             return call, _failure(call, "arguments", f"{tool.name}: {describe_error(error)}")
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
@@ -151,7 +150,7 @@ class ToolRunner:
 
     @self_bounded
     async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
-        """Whether a call may be made, by both hooks; if so, it is told, since it is made now."""
+        """Decide by both hooks whether a call may be made; if so, emit `ToolCalled`."""
         refusal = await self._refusal(call)
         verdict = Deny(refusal) if refusal else await verdict_of(self.approve, made)
         if isinstance(verdict, Allow):
@@ -159,7 +158,7 @@ class ToolRunner:
         return verdict
 
     async def _refusal(self, call: ToolRequest) -> str:
-        """Why a call may not be made; empty where it may. A guard that fails lets nothing pass."""
+        """Return why `before_call` refuses a call; empty if it does not. A hook that fails refuses."""
         if self.before_call is None:
             return ""
         try:
@@ -186,7 +185,7 @@ class ToolRunner:
                 error=_short(said.error),
                 called=result.called,
             )
-        except Exception as error:  # noqa: BLE001 - what it should have taken out must not get out
+        except Exception as error:  # noqa: BLE001 - what it should have redacted must not get out
             problem = f"the result is withheld, since after_call failed: {describe_error(error)}"
             withheld = _failure(call, result.fault, problem, unknown=result.unknown)
             return replace(withheld, called=result.called)
@@ -209,7 +208,7 @@ def _output(step: str, made: Mapping[str, Made]) -> Any:
 
 
 def _shown_and_given(arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments as JSON that can be stored, and as the tool gets them: an object that is no JSON as it is."""
+    """Return the arguments as storable JSON, and as the tool gets them: objects that are no JSON unchanged."""
     try:
         shown = storable(as_json(arguments))
     except TypeError as error:
@@ -248,7 +247,7 @@ def _failure(
 
 
 def _not_again(before: CallOutcome) -> str:
-    """Why a call is not made again, as a model is told."""
+    """Tell the model why a call is not repeated."""
     tool, error = before.call.tool, before.error
     if error is None:
         became = f"returned {storable_text(before.output)}"

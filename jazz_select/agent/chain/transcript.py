@@ -1,4 +1,4 @@
-"""A chain of tool calls as a frozen value that survives a restart, and what is told of it as it happens."""
+"""A chain of tool calls as a frozen value that can be stored, and the events it emits."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 ChainStatus = Literal["answered", "limit", "failed", "asked"]
-"""How a chain ended: with an answer, at its limit of model calls, with an error of the model's, or with a call that
-waits to be approved, where an agent asks for that."""
+"""How a chain ended: with an answer, at its limit of model calls, with a model error, or with a call that needs the
+user's approval."""
 Purpose = Literal["chain", "answer", "format"]
-"""What a model was asked for: the next step, the answer at once, or a finished chain put into a schema."""
+"""Why a model was asked: for the next step, for the answer at once, or to put a finished chain into a schema."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssistantText:
-    """What the model said, beside calls or as its answer."""
+    """Text of the model, beside calls or as its answer."""
 
     text: str
     kind: Literal["text"] = "text"
@@ -33,15 +33,15 @@ class AssistantText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRequest:
-    """One call as the model asked for it.
+    """One requested tool call.
 
     Attributes:
-        id: What the call is known by within its round.
-        round: Which call of the model asked for it, from 1.
-        tool: The tool that is run; where none was found, the name that the model gave.
+        id: Identifier within its round.
+        round: Number of the model call that requested it, from 1.
+        tool: The tool that is run; the requested name if none was found.
         requested: The name that the model gave.
-        arguments: JSON values; references to other calls are replaced where they lead somewhere.
-        identity: What a yes to it is for, where it has to be approved first (`ToolCall.identity`).
+        arguments: JSON values; resolvable references to other calls are replaced.
+        identity: What an approval of this call refers to (`ToolCall.identity`).
     """
 
     id: str
@@ -55,19 +55,19 @@ class ToolRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """What became of a call.
+    """The result of a tool call.
 
     Attributes:
-        id: Which call.
-        round: Of which round.
+        id: Identifier of the call.
+        round: Its round.
         tool: The tool's name.
         ok: Whether there is an output.
-        output: What the tool returned, as JSON values.
-        error: Why there is none.
-        details: What else may help the model, such as the tools that there are.
-        fault: What was at fault where there is no output, as of `StepError`; empty where a whole reply was refused.
-        unknown: True where the call began and nobody heard of its end: it may have had its effect.
-        called: Whether the tool was called, now or before; whatever is not was refused before that.
+        output: The tool's output, as JSON values.
+        error: Why there is no output.
+        details: More for the model, such as the available tools.
+        fault: What was at fault, as of `StepError`; empty if a whole reply was refused.
+        unknown: Whether the call began and its outcome is unknown: it may have had its effect.
+        called: Whether the tool was called, now or before; False if the call was refused.
     """
 
     id: str
@@ -88,15 +88,15 @@ Entry = AssistantText | ToolRequest | ToolResult
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One call of the model.
+    """One model call.
 
     Attributes:
-        purpose: What it was for.
-        conversation_id: To which conversation it belongs.
-        reply: What the model said, cut visibly where it was long.
-        model: Which model, as it says.
-        usage: The tokens it took, where they were counted.
-        truncated: Whether the reply was cut off by a limit on its length.
+        purpose: Why the model was asked.
+        conversation_id: The caller's conversation id.
+        reply: The reply, visibly cut if it is long.
+        model: The model's name, as it reports it.
+        usage: Tokens, if reported.
+        truncated: Whether a length limit cut the reply off.
     """
 
     purpose: Purpose
@@ -109,17 +109,17 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """What a model and its tools did with a request.
+    """What a model and its tools did for a request.
 
     Attributes:
-        conversation_id: The caller's name for the conversation.
-        messages: What the chain began with: system, user, and what was said before.
+        conversation_id: The caller's conversation id.
+        messages: The initial messages.
         entries: What followed, in order.
-        answer: The chain's own closing text; empty where it has none.
+        answer: The closing text; empty if there is none.
         status: How it ended.
-        final: The JSON text of the answer, where the loop itself gave one of the schema (`native`, `tool`).
-        records: The calls of the model, in order.
-        notes: What was degraded on the way, one sentence each.
+        final: The answer's JSON text, if the loop itself filled the schema (`native`, `tool`).
+        records: The model calls, in order.
+        notes: Degradations, one sentence each.
     """
 
     conversation_id: str = ""
@@ -133,7 +133,7 @@ class Chain:
 
     @property
     def asked(self) -> tuple[ToolRequest, ...]:
-        """The calls that have to be approved first, where that is why it ended."""
+        """The calls that wait for approval, if the chain ended for that."""
         if self.status != "asked":
             return ()
         results = (each for each in self.entries if isinstance(each, ToolResult) and each.fault == "asked")
@@ -149,30 +149,30 @@ class Chain:
 
     @property
     def text(self) -> str:
-        """The closing answer; where there is none, what the model said last."""
+        """The closing answer, else the model's last text."""
         said = (entry.text for entry in reversed(self.entries) if isinstance(entry, AssistantText))
         return self.answer or next(said, "")
 
     @property
     def model_calls(self) -> int:
-        """How often the model was asked."""
+        """Number of model calls."""
         return len(self.records)
 
     @property
     def usage(self) -> Usage | None:
-        """All tokens together; None where nobody counted."""
+        """The total token usage; None if no call reported it."""
         return summed(self.records)
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON values, which `from_json` reads."""
+        """Return plain JSON values, which `from_json` reads."""
         return cast("dict[str, Any]", _adapter().dump_python(self, mode="json"))
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Chain":
-        """The chain that `as_json` wrote.
+        """Read a chain that `as_json` wrote.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The value is no such chain.
         """
         from pydantic import ValidationError
 
@@ -183,7 +183,7 @@ class Chain:
 
 
 def summed(records: tuple[CallRecord, ...]) -> Usage | None:
-    """The tokens of all calls together; None where nobody counted."""
+    """Return the total token usage; None if no call reported it."""
     whole: Usage | None = None
     for record in records:
         whole = total_usage(whole, record.usage)
@@ -199,7 +199,7 @@ def _adapter() -> "TypeAdapter[Chain]":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCalled:
-    """The model is asked; `number` counts from 1, for each purpose anew."""
+    """The model is asked; `number` counts from 1 per purpose."""
 
     purpose: Purpose
     number: int
@@ -207,7 +207,7 @@ class ModelCalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainText:
-    """What the model said in the loop; `closing` where it is the chain's own answer."""
+    """Text of the model in the loop; `closing` if it is the chain's answer."""
 
     text: str
     closing: bool = False
@@ -215,7 +215,7 @@ class ChainText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalled:
-    """A tool is about to be run; `text` is what the user of an agent may be told meanwhile."""
+    """A tool is about to run; `text` is for an agent's user meanwhile."""
 
     call: ToolRequest
     text: str = ""
@@ -223,7 +223,7 @@ class ToolCalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolReturned:
-    """What became of a call, also of one that was not run."""
+    """The result of a call, also of one that was not run."""
 
     result: ToolResult
 
@@ -237,28 +237,28 @@ class FormatStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputText:
-    """A piece of what was asked for: all of them joined are the answer's text. Nothing else is."""
+    """A piece of the answer's text; the pieces joined are the whole text."""
 
     delta: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRestarted:
-    """The output text so far is void, since it was not valid, or a call followed; what follows replaces it."""
+    """The output text so far is withdrawn, because it was invalid or a call followed."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowChosen:
-    """A flow of a turn is about to be run, or goes on."""
+    """A flow of a turn is about to run or continue."""
 
     flow: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """The end: an `Answer`, as `respond` returns it, or the `TurnResult` of an agent's turn."""
+    """The end, with the `Answer` of `respond` or the `TurnResult` of an agent's turn."""
 
     answer: Any = field(repr=False)
 
@@ -275,14 +275,14 @@ Event = (
     | Finished
 )
 OnEvent = Callable[[Event], object]
-"""Hears of events, sync or async, one after the other; a plain one in a thread. One that fails is logged, no more."""
+"""Receives events one at a time, sync (in a thread) or async. Its errors are logged and ignored."""
 
 
 async def tell(listener: OnEvent | None, event: Event) -> None:
-    """Tell of an event, if anyone listens."""
+    """Pass an event to the listener, if there is one."""
     if listener is None:
         return
     try:
         await run_with_timeout(listener, event, limit_s=None, name="jazz-select-on_event")
-    except Exception:  # noqa: BLE001 - whatever a listener fails with
+    except Exception:  # noqa: BLE001 - any error of a listener
         _log.exception("event=<%s> | the listener failed, and is passed over", type(event).__name__)

@@ -1,4 +1,4 @@
-"""What a router can do, and what becomes of decisions on the way to it."""
+"""The actions of a router, and the decisions that lead to them."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ from jazz_select.values import Tier
 PRE_CHECK: Final = "pre_check"
 Updates = Mapping[str, Any]
 Acquire = Callable[[StateT], ActionDecision | None]
-"""A decision that needs no model; None where a model has to plan."""
+"""Decides without a model; None to let a model plan."""
 Planner = Callable[[StateT], Awaitable[ActionDecision]]
-"""A decision by a model, in one call."""
+"""Decides by one model call."""
 Rewrite = Callable[[StateT, ActionDecision], ActionDecision]
-"""What becomes of a model's decision. Pure."""
+"""Changes a model's decision. Pure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(Generic[StateT]):
-    """Something that is done.
+    """An action of a turn.
 
     Attributes:
-        run: Does it, sync or async; the fields of the state that change, or a Route where `then` has several ways.
-        then: The node that comes after, or one for each tag that `run` may answer with.
-        planned: Whether it may be decided on; False for one that only comes after another.
-        pauses: Whether the turn is handed back after it, to go on with what comes then: when somebody was asked.
+        run: Performs it, sync or async; returns changed fields of the state, or a Route if `then` has several edges.
+        then: The next node, or one per tag that `run` may return.
+        planned: Whether it may be decided on; False for one that only follows another.
+        pauses: Whether the turn pauses after it, such as after a question to the user.
     """
 
     run: Callable[[StateT], Any]
@@ -40,13 +40,13 @@ class Action(Generic[StateT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run(Generic[StateT]):
-    """What became of a turn, or how far it came.
+    """A turn that has finished or paused.
 
     Attributes:
-        status: `finished`, or `paused` where it is to be resumed.
-        state: What it knows.
+        status: `finished`, or `paused` if it is to be resumed.
+        state: The state.
         trace: The nodes that were passed.
-        node: Where paused: the node that comes next.
+        node: The next node if paused.
     """
 
     status: Literal["finished", "paused"]
@@ -55,16 +55,16 @@ class Run(Generic[StateT]):
     node: str = ""
 
     def snapshot(self) -> Snapshot:
-        """To go on with, elsewhere or later.
+        """Return a snapshot to resume from.
 
         Raises:
-            SnapshotError: The turn has ended, or its state does not go to JSON and back.
+            SnapshotError: The turn has ended, or its state does not survive JSON.
         """
         return Snapshot.of(self.node, self.state, self.trace)
 
 
 def decided(decision: ActionDecision, known: Collection[str]) -> Route:
-    """Where a decision leads; one for what cannot be done ends the turn."""
+    """Return the route of a decision; an unknown action ends the turn."""
     if decision.action not in known:
         reason = f"there is no action {decision.action!r:.80}"
         decision = decision.model_copy(update={"action": FINISH, "reason": reason})
@@ -72,29 +72,29 @@ def decided(decision: ActionDecision, known: Collection[str]) -> Route:
 
 
 def a_decision(found: object, tier: Tier) -> ActionDecision:
-    """What an author's function gave, as a decision of this tier."""
+    """Return an author's result as a decision of this tier."""
     if not isinstance(found, ActionDecision):
         raise TypeError(f"it gave {type(found).__name__}, not an ActionDecision")
     return found.model_copy(update={"tier": tier})
 
 
 def rewritten(rewrite: Rewrite[StateT], name: str, state: StateT, decision: ActionDecision) -> ActionDecision:
-    """What a rewrite makes of a decision, noted on it; one that fails ends the turn."""
+    """Return the rewritten decision with a note of the change; a rewrite that fails ends the turn."""
     try:
         found = a_decision(rewrite(state, decision), decision.tier)
         if found == decision:
             return decision
-    except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
+    except Exception as error:  # noqa: BLE001 - any error of an author's function
         reason = f"{name} failed: {describe_error(error)}"
         return decision.model_copy(update={"action": FINISH, "reason": reason, "notes": (*decision.notes, reason)})
-    # What was noted before stays, even where a rewrite makes a decision of its own.
+    # Earlier notes stay, even if the rewrite returns a new decision.
     own = tuple(each for each in found.notes if each not in decision.notes)
     note = f"{name}: {decision.action} → {found.action}"
     return found.model_copy(update={"notes": (*decision.notes, *own, note)})
 
 
 def exit_of_action(name: str, given: object, ways: Mapping[str, str]) -> Route:
-    """Where an action leads with what it answered; where it has one way, it need not name it."""
+    """Return an action's exit; with a single edge, the action need not name its tag."""
     if given is not None and not isinstance(given, Route | Mapping):
         return ended(f"{name} answered with {type(given).__name__}, not with fields of the state")
     route = given if isinstance(given, Route) else Route("", cast("Updates | None", given) or {})
@@ -107,5 +107,5 @@ def exit_of_action(name: str, given: object, ways: Mapping[str, str]) -> Route:
 
 
 def ended(reason: str, tag: str = FAILED) -> Route:
-    """The end of a turn, since something failed."""
+    """Return a route that ends the turn after a failure."""
     return Route(tag, {}, ActionDecision(action=FINISH, reason=reason))

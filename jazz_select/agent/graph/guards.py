@@ -1,4 +1,4 @@
-"""Guards: pure checks before anything is decided. They ask no model, and say where the turn goes instead."""
+"""Guards: pure checks before each decision, which may route the turn elsewhere."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,18 +13,18 @@ from jazz_select.threads import run_with_timeout
 CONTINUE = "continue"
 """The tag of a turn that goes on."""
 GUARD_FAILED = "finish_guard_failed"
-"""The tag of a turn that ends since a guard failed."""
+"""The tag of a turn that ends because a guard failed."""
 COUNTED = "it changes iterations, which the router counts"
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a turn goes: a tag that has an edge in the graph.
+    """Where a turn goes next.
 
     Attributes:
-        tag: The edge; `continue` lets the next guard have its say.
-        updates: Fields of the state that change.
-        decision: What is to be done, where the tag leads to an action.
+        tag: The tag of an edge of the graph; `continue` passes on to the next guard.
+        updates: Changed fields of the state.
+        decision: The decision, if the tag leads to an action.
     """
 
     tag: str = CONTINUE
@@ -34,12 +34,12 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Guard(Generic[GuardInputT]):
-    """A check with a name and the tags it may answer with, so that each can be given an edge.
+    """A named check with its possible tags, so that each can have an edge.
 
     Attributes:
-        name: For traces and messages.
-        check: Looks at the state; None where it has nothing to say. Never async; an agent calls it in a thread.
-        tags: The tags it may answer with, beside `continue`.
+        name: Name in traces and messages.
+        check: Returns a route for a state, or None to let it pass. Never async; an agent calls it in a thread.
+        tags: The tags it may return besides `continue`.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Guard(Generic[GuardInputT]):
     tags: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Check what a type checker would."""
+        """Check the types."""
         given: object = self.tags
         if isinstance(given, str) or not callable(self.check):
             msg = f"guard {self.name!r}: check is a function and tags is a tuple of texts, not {given!r:.80}"
@@ -82,10 +82,7 @@ def _name_of(check: object) -> str:
 
 
 def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
-    """A guard that ends a turn after so many rounds; the round that is one too many does nothing else.
-
-    An agent's turn has no rounds, and so never one too many.
-    """
+    """Return a guard that ends a turn after `limit` rounds; for routers alone, as an agent's turn has no rounds."""
 
     def check(state: GuardInput) -> Route | None:
         return Route(tag) if isinstance(state, TurnState) and state.iterations > limit else None
@@ -94,10 +91,10 @@ def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
 
 
 def through(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
-    """What the guards come to, in their order: the first tag that is not `continue`, with all updates so far.
+    """Run the guards in order; return the first tag that is not `continue`, with all updates so far.
 
-    A guard that raises, answers with a tag that is not its own, or updates what is not there, ends the turn: a check
-    that failed must not let through what it was there to stop.
+    A guard that raises, returns an unknown tag or updates an unknown field ends the turn: a failed check must not let
+    through what it was to stop.
     """
     passing = _passed(guards, state)
     while True:
@@ -108,7 +105,7 @@ def through(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
 
 
 async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
-    """What `through` does, in a thread, as guards may block; one that has not answered in a turn's time has failed."""
+    """Run `through` in a thread, as guards may block; a guard that exceeds the turn's time has failed."""
     passing = _passed(guards, state)
     reached: list[tuple[str, Mapping[str, Any]]] = [(guards[0].name, {})]
 
@@ -129,7 +126,7 @@ async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInpu
 def _passed(
     guards: Sequence[Guard[GuardInputT]], state: GuardInputT
 ) -> Generator[tuple[str, Mapping[str, Any]], None, Route]:
-    """Before each guard its name and the updates so far; at the end what all come to."""
+    """Yield each guard's name and the updates so far before it runs; return the final route."""
     began = state
     named: set[str] = set()
     touched: dict[str, Any] = {}
@@ -143,10 +140,10 @@ def _passed(
             if problem:
                 return _failed(each.name, problem, touched)
             state = updated(state, route.updates)
-            # Held against how it began, so that one guard may take back what another changed.
+            # Compared with the initial state, so that one guard may undo another's change.
             named |= route.updates.keys()
             touched = changed(began, {name: getattr(state, name) for name in named})
-        except Exception as error:  # noqa: BLE001 - whatever a guard fails with
+        except Exception as error:  # noqa: BLE001 - any error of a guard
             return _failed(each.name, describe_error(error), touched)
         if route.tag != CONTINUE:
             return Route(route.tag, touched, route.decision)
@@ -154,9 +151,9 @@ def _passed(
 
 
 def _problem(guard: Guard[Any], route: object, state: GuardInput) -> str:
-    """What is wrong with an answer, if anything."""
+    """Return what is wrong with a guard's answer; empty if nothing is."""
     if iscoroutine(route):
-        route.close()  # nobody will wait for it
+        route.close()  # it is never awaited
     if not isinstance(route, Route):
         return f"it answered with {type(route).__name__}, not with a Route"
     if route.tag not in {CONTINUE, *guard.tags}:

@@ -1,4 +1,4 @@
-"""A model as the one who plans: one call, and its reply read as leniently, and trusted as little, as any."""
+"""A planner that asks a model: one call, and a reply that is read leniently and not trusted."""
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from jazz_select.threads import Deadline
 from jazz_select.values import Message
 
 LONGEST: Final = 65_536
-"""A longer reply is not read."""
+"""Characters; longer replies are refused."""
 _LONGEST_REASON: Final = 1_000
 _FENCE: Final = "`"
 _SEPARATORS = re.compile(r"[\W_]+")
@@ -26,11 +26,9 @@ _ARGUMENTS: Final = ("arguments", "args", "parameters")
 
 
 class ModelPlanner(Generic[StateT]):
-    """A `Plan` for a `Router`: one call to a model, one decision. Whatever goes wrong is raised, and ends the turn.
+    """A `Planner` for a `Router`: one model call, one decision. Every error is raised and ends the turn.
 
-    It is one call unless `max_retries` or `max_reasks` allow for more.
-
-    One object may be used by many turns at once.
+    `max_retries` and `max_reasks` allow for more calls. One object serves any number of concurrent turns.
     """
 
     @checked
@@ -44,16 +42,16 @@ class ModelPlanner(Generic[StateT]):
         max_retries: Count = 0,
         max_reasks: Count = 0,
     ) -> None:
-        """Take whom to ask, what, and what may be answered.
+        """Take the model, the prompt and the actions.
 
         Args:
             model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
-                `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places.
-            prompt: What a model is told of the state. What users and tools said is data there, so keep it apart.
-            actions: The names that may be decided on, and what each does; `finish` is there already.
-            timeout_s: How long a decision may take, in seconds, retries and asking again included; None for as long as
-                it likes.
-            max_retries: How often a call that failed for a passing reason is made again.
+                `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and concurrency.
+            prompt: Returns the messages for a state. Text of users and tools is data there; keep it apart from
+                instructions.
+            actions: Names of the actions, with a description each; `finish` is built in.
+            timeout_s: Timeout of a decision in seconds, retries and reasks included; None for no limit.
+            max_retries: Retries of a call after a transient failure.
             max_reasks: How often the model is told that its reply is no decision.
 
         Raises:
@@ -75,14 +73,14 @@ class ModelPlanner(Generic[StateT]):
         self._max_reasks = max_reasks
 
     async def __call__(self, state: StateT) -> ActionDecision:
-        """What the model decides on.
+        """Return the model's decision.
 
         Raises:
-            ModelTimeoutError: It took too long.
-            ModelUnavailableError: The model failed lately, and is left alone for a while.
-            PlanError: Its reply is no decision.
+            ModelTimeoutError: The model took too long.
+            ModelUnavailableError: The model failed recently and is not called for a while.
+            PlanError: The reply is no decision.
 
-        Whatever else a model raises passes as it is, once retries are used up or make no sense.
+        Other errors of the model pass unchanged, once retries are used up or make no sense.
         """
         messages = tuple(self._prompt(state))
         if not self._client.takes_schema:
@@ -108,7 +106,7 @@ class ModelPlanner(Generic[StateT]):
 
 
 def plan_schema(actions: Sequence[str]) -> dict[str, Any]:
-    """A JSON schema that admits a decision on one of these actions."""
+    """Return a JSON Schema for a decision on one of these actions."""
     return {
         "type": "object",
         "properties": {
@@ -122,7 +120,7 @@ def plan_schema(actions: Sequence[str]) -> dict[str, Any]:
 
 
 def plan_instruction(actions: Mapping[str, str]) -> str:
-    """The same in words, for a model that takes no schema."""
+    """Return the schema in words, for a model that takes none."""
     lines = ((name_shown(name), in_one_line(" ".join(said.split()))) for name, said in actions.items())
     listed = "\n".join(f"- {name}: {said}" if said else f"- {name}" for name, said in lines)
     return (
@@ -132,10 +130,10 @@ def plan_instruction(actions: Mapping[str, str]) -> str:
 
 
 def read_decision(text: object, actions: Collection[str], *, finished: bool = True) -> ActionDecision:
-    """The one decision that a reply holds: as JSON, in fences or prose, or repaired unless it was cut off. Bounded.
+    """Return the one decision in a reply: as JSON, in fences or prose, or repaired if the reply is complete.
 
     Raises:
-        PlanError: It holds none, several that differ, or one on what is no action.
+        PlanError: The reply holds no decision, several different ones, or an unknown action.
     """
     problem = ""
     found: list[dict[str, Any]] = []
@@ -170,7 +168,7 @@ def _decisions(text: str, *, finished: bool) -> list[dict[str, Any]]:
 
 
 def _decision(value: object) -> dict[str, Any] | None:
-    """Its fields by their names in small letters, if it has an action; a list of one is that one."""
+    """Return the fields of an object with an action, by lower-case name; a list of one counts as that one."""
     if isinstance(value, list) and len(cast("list[object]", value)) == 1:
         value = cast("list[object]", value)[0]
     if not isinstance(value, Mapping):
@@ -180,7 +178,7 @@ def _decision(value: object) -> dict[str, Any] | None:
 
 
 def _named(action: object, actions: Collection[str]) -> str:
-    """The action of this name, whatever its case and separators."""
+    """Match an action's name regardless of case and separators."""
     if isinstance(action, str):
         if action in actions:
             return action
@@ -191,7 +189,7 @@ def _named(action: object, actions: Collection[str]) -> str:
 
 
 def _arguments(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON values that can be written again: no lone surrogates, nothing too deep."""
+    """Return the arguments as JSON values that can be stored: no lone surrogates, no excessive depth."""
     given: object = next((fields[name] for name in _ARGUMENTS if fields.get(name) is not None), None)
     if isinstance(given, str):
         given = decoded(given) if given.strip() else None
@@ -208,7 +206,6 @@ def _reason(value: object) -> str:
 
 
 def _with_instruction(messages: Sequence[Message], told: str) -> tuple[Message, ...]:
-    """At the end of the system prompt, or as one."""
     first = messages[0] if messages else None
     if first is None or first.role != "system":
         return (Message(role="system", content=told), *messages)

@@ -1,4 +1,4 @@
-"""The turn of an agent as a graph: guards first, then one decision, then an action, and the guards again."""
+"""The router: a turn of an agent as a graph of guards, one decision and one action per round."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ from jazz_select.values import Tier
 
 DECIDE: Final = "acquire_or_plan"
 TOO_MANY: Final = "finish_too_many_iterations"
-"""The tag of a turn that went on for too many rounds."""
+"""The tag of a turn that exceeded its number of rounds."""
 _RESERVED: Final = (CONTINUE, TOO_MANY, GUARD_FAILED, FAILED)
 
 
@@ -43,10 +43,11 @@ def laid_out(
     actions: Mapping[str, Action[Any]],
     validators: Iterable[str],
 ) -> Topology:
-    """The nodes and edges of a router, checked.
+    """Return the checked topology of a router.
 
     Raises:
-        RouterError: A tag has no edge, an edge leads nowhere, a node is never reached, a loop passes no guard, …
+        RouterError: Two nodes share a name, a tag has no edge, an edge leads nowhere, a node is unreachable, or a loop
+            has no guard.
     """
     between = (DECIDE, *validators)
     nodes = (PRE_CHECK, *between, *actions, FINISH)
@@ -67,17 +68,17 @@ def laid_out(
 
 
 def way_out(ways: Mapping[str, str]) -> str:
-    """The tag by which a node with these edges is left when it failed."""
+    """Return the tag by which a failed node with these edges is left."""
     return next((tag for tag in (FAILED, GUARD_FAILED, FINISH, "") if tag in ways), FAILED)
 
 
 def function_name(function: object) -> str:
-    """What an author's function is called."""
+    """Return the name of an author's function."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def check_kinds(*, guards: object, routes: object, actions: object, functions: Mapping[str, object]) -> None:
-    """See that the parts of a router are of their kinds, as far as they are used late."""
+    """Check the types of a router's parts."""
     for each in cast("Sequence[object]", guards) if isinstance(guards, Sequence) else [guards]:
         if not isinstance(each, Guard) or each is guards:
             raise RouterError(f"guards are a list of Guards (make one of a function with @guard), not {each!r:.80}")
@@ -94,7 +95,7 @@ def check_kinds(*, guards: object, routes: object, actions: object, functions: M
 
 
 def check_sync(functions: Mapping[str, object]) -> None:
-    """See that what has to be pure is not async."""
+    """Refuse async functions where only pure functions may be used."""
     for name, function in functions.items():
         if is_async(function):
             raise RouterError(f"{name} is async, and waits for nothing: only plan and actions may")
@@ -127,16 +128,16 @@ _UNDECIDED = "no guard decides what is to be done, acquire neither, and there is
 
 @dataclass(frozen=True, slots=True)
 class TurnProgress(Generic[StateT]):
-    """How far a turn has come: its state, and the nodes that were passed."""
+    """The state of a turn so far, and the nodes it passed."""
 
     state: StateT
     trace: tuple[NodeRecord, ...] = ()
 
 
 class Router(Generic[StateT]):
-    """A turn as a graph. It is built once, checked when it is built, and runs any number of turns at a time."""
+    """A turn as a graph: built and checked once, then run for any number of concurrent turns."""
 
-    def __init__(  # noqa: PLR0913 - what a turn is made of
+    def __init__(  # noqa: PLR0913 - the parts of a turn
         self,
         state_type: type[StateT],
         *,
@@ -151,24 +152,24 @@ class Router(Generic[StateT]):
         max_iterations: int = 100,
         name: str = "turn",
     ) -> None:
-        """Put a turn together.
+        """Build and check the graph.
 
         Args:
-            state_type: The type of its state.
-            guards: Checked in this order whenever the turn begins a round.
+            state_type: The type of the turn's state.
+            guards: Guards in the order in which each round checks them.
             routes: The node for each tag of the guards.
-            actions: What can be done, by name; `finish` is there already.
-            plan: Asks a model what to do, once in a round; without one, the turn ends where neither a guard nor
+            actions: Actions by name; `finish` is built in.
+            plan: Asks a model for a decision, once per round. Without it, the turn ends if neither a guard nor
                 `acquire` decides.
-            acquire: Decides without a model where that is possible.
-            rewrites: Applied to a model's decision, in this order.
-            validators: Nodes of their own between the decision and the action, in this order.
-            finish: What a turn's end changes.
-            max_iterations: The most rounds of any turn, whatever the guards say.
-            name: For traces and pictures.
+            acquire: Decides without a model if it can.
+            rewrites: Rewrites applied to a model's decision, in this order.
+            validators: Nodes between the decision and the action, in this order.
+            finish: Returns the state's changes at the end of a turn.
+            max_iterations: Most rounds of a turn, whatever the guards say.
+            name: Name in traces and diagrams.
 
         Raises:
-            RouterError: A part is of the wrong kind, a tag has no edge, an edge leads nowhere, a loop passes no guard.
+            RouterError: A part has the wrong type, a tag has no edge, an edge leads nowhere, or a loop has no guard.
         """
         check_kinds(guards=guards, routes=routes, actions=actions, functions={"plan": plan, "acquire": acquire})
         if not (isinstance(state_type, type) and issubclass(state_type, TurnState)):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
@@ -195,15 +196,15 @@ class Router(Generic[StateT]):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the nodes."""
         return self._topology.nodes
 
     def mermaid(self) -> str:
-        """The graph as a mermaid flowchart."""
+        """Return the graph as a mermaid flowchart."""
         return mermaid(self._topology)
 
     def pre_check(self, state: StateT) -> Route:
-        """What the guards come to, with the updates of the state; no model is asked, nothing else happens."""
+        """Return the guards' route with the state's updates. Asks no model and has no effects."""
         entered = state.model_copy(update={"iterations": state.iterations + 1})
         counted: dict[str, Any] = {"iterations": entered.iterations}
         if entered.iterations > self._max_iterations:
@@ -213,14 +214,14 @@ class Router(Generic[StateT]):
         return Route(found.tag, {**found.updates, **counted}, found.decision)
 
     async def run(self, state: StateT, *, most_nodes: int | None = None) -> Run[StateT]:
-        """Run a turn to its end, or to where an action pauses it.
+        """Run a turn until it ends or an action pauses it.
 
         Args:
-            state: What is known.
-            most_nodes: Pause after so many nodes.
+            state: The initial state.
+            most_nodes: Pause after this many nodes.
 
         Raises:
-            RouterError: The state is of another type.
+            RouterError: The state has another type, or `most_nodes` is negative.
         """
         if not isinstance(state, self._state_type):
             raise RouterError(f"{self.name} runs on {self._state_type.__name__}, not on {type(state).__name__}")
@@ -234,21 +235,21 @@ class Router(Generic[StateT]):
         aliases: Mapping[str, str] | None = None,
         most_nodes: int | None = None,
     ) -> Run[StateT]:
-        """Go on with a turn that was paused.
+        """Resume a paused turn.
 
-        A snapshot goes on where its trace leads to in this graph, and nowhere else. Between the guards and what was
-        decided on, the guards are asked again, since the state may be another: where one answers, a new round begins.
-        Validators that were put in since are passed.
+        The next node follows from the snapshot's trace in this graph. Between the guards and the decided action, the
+        guards are checked again, because the state may have changed; if one answers, a new round begins. Validators
+        added since the snapshot are run.
 
         Args:
-            snapshot: Where it stands.
-            updates: What is known beside, such as the answer that was waited for.
-            aliases: Names of nodes and tags as they were to names as they are.
-            most_nodes: Pause again after so many nodes.
+            snapshot: The paused turn.
+            updates: New fields of the state, such as the answer that was waited for.
+            aliases: Current names by former names of nodes and tags.
+            most_nodes: Pause again after this many nodes.
 
         Raises:
-            SnapshotError: It does not fit this router.
-            RouterError: The state has no such fields, or they cannot have these values.
+            SnapshotError: The snapshot does not fit this router.
+            RouterError: The updates are no valid fields of the state, or `most_nodes` is negative.
         """
         node = snapshot.node_of(self.nodes, aliases or {})
         state = snapshot.state_of(self._state_type)
@@ -269,7 +270,7 @@ class Router(Generic[StateT]):
         return await self._from(node, TurnProgress(state, snapshot.trace), most_nodes)
 
     def _led_to(self, node: str, last: NodeRecord | None, aliases: Mapping[str, str]) -> tuple[str, bool]:
-        """Where a snapshot goes on that says `node`, and whether that comes after guards that all let it pass."""
+        """Return the node at which a snapshot resumes, and whether it lies after passed guards of the same round."""
         if node == PRE_CHECK:
             return node, False
         if last is None:
@@ -301,20 +302,20 @@ class Router(Generic[StateT]):
         return Run(status="finished", state=progress.state, trace=progress.trace)
 
     async def _passed(self, node: str, progress: TurnProgress[StateT]) -> NodeExit[TurnProgress[StateT]]:
-        """Pass one node."""
+        """Run one node."""
         began = perf_counter()
         with span(node, "node") as traced:
             route = await self._at(node, progress.state)
             try:
                 made = {} if route.decision is None else {"decision": route.decision}
-                # Why a turn ended is what led to its end, so that is what stays.
+                # `finish` keeps the tag that led to it: it says why the turn ended.
                 left_by = {} if node == FINISH else {"route": route.tag}
                 _check_count(node, route, progress.state)
                 state = updated(progress.state, {**route.updates, **made, **left_by})
             except (LookupError, TypeError, ValueError) as error:
                 way = way_out(self._topology.edges.get(node, {}))
                 route = ended(f"{node} answered what is no state: {describe_error(error)}", way)
-                # Unchecked: an action may have spoilt the very state that it was given.
+                # Not validated: an action may have mutated the state it was given.
                 state = progress.state.model_copy(update={"decision": route.decision, "route": route.tag})
             record = NodeRecord(
                 node=node,
@@ -340,18 +341,18 @@ class Router(Generic[StateT]):
         return await self._acted(node, self._actions[node].run, state)
 
     async def _decision(self, state: StateT) -> ActionDecision:
-        """Without a model where that is possible, else by one call."""
+        """Decide without a model if possible, else by one model call."""
         try:
             acquired = self._acquire(state) if self._acquire else None
             if acquired is not None:
                 return a_decision(acquired, Tier.DETERMINISTIC)
-        except Exception as error:  # noqa: BLE001 - whatever an author's function fails with
+        except Exception as error:  # noqa: BLE001 - any error of an author's function
             return ActionDecision(action=FINISH, reason=f"acquisition failed: {describe_error(error)}")
         if self._plan is None:
             return ActionDecision(action=FINISH, reason=_UNDECIDED, tier=Tier.OPEN)
         try:
             planned = a_decision(await self._plan(state), Tier.GUIDED)
-        except Exception as error:  # noqa: BLE001 - whatever a model fails with
+        except Exception as error:  # noqa: BLE001 - any error of a model
             return ActionDecision(action=FINISH, reason=f"planning failed: {describe_error(error)}", tier=Tier.OPEN)
         for each in self._rewrites:
             planned = rewritten(each, function_name(each), state, planned)
@@ -366,13 +367,13 @@ class Router(Generic[StateT]):
             given = run(state)
             if inspect.isawaitable(given):
                 given = await given
-        except Exception as error:  # noqa: BLE001 - whatever an action fails with
+        except Exception as error:  # noqa: BLE001 - any error of an action
             return ended(f"{node} failed: {describe_error(error)}")
         return exit_of_action(node, given, self._topology.edges.get(node) or {"": ""})
 
 
 def _check_count(node: str, route: Route, state: TurnState) -> None:
-    """The most rounds hold whatever an action answers."""
+    """Refuse a change of the round counter."""
     if node != PRE_CHECK and route.updates.get("iterations", state.iterations) != state.iterations:
         raise ValueError(COUNTED)
 

@@ -1,4 +1,4 @@
-"""A turn that was paused, as JSON: whoever has the same router goes on with it, in any process."""
+"""A paused turn as JSON, to be resumed by the same router in any process."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Final, cast
@@ -16,7 +16,7 @@ LONGEST_SNAPSHOT: Final = 20_000_000
 
 
 class _Versioned(BaseModel):
-    """Of a snapshot, what every version has."""
+    """The part of a snapshot that all versions share."""
 
     version: int
 
@@ -26,13 +26,13 @@ class _Versioned(BaseModel):
 
 
 class Snapshot(BaseModel):
-    """Where a turn stands.
+    """The state of a paused turn.
 
     Attributes:
-        node: The node that comes next.
-        state: The state, as JSON values.
-        trace: What was passed so far.
-        version: Of this format.
+        node: The next node.
+        state: The state as JSON values.
+        trace: The nodes passed so far.
+        version: Version of this format.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -44,10 +44,10 @@ class Snapshot(BaseModel):
 
     @classmethod
     def of(cls, node: str, state: TurnState, trace: tuple[NodeRecord, ...]) -> "Snapshot":
-        """Take one, and see that it can be read again: where it is resumed it is too late to find out.
+        """Take a snapshot, and check that it can be read again.
 
         Raises:
-            SnapshotError: There is no node to go on with, or a field of the state does not go to JSON and back.
+            SnapshotError: The turn has ended, or a field of the state does not survive JSON.
         """
         if not node:
             raise SnapshotError("the turn has ended")
@@ -67,41 +67,39 @@ class Snapshot(BaseModel):
         return found
 
     def to_json(self, *, secret: Secret | None = None) -> str:
-        """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen.
-
-        Of several secrets the first signs.
+        """Return a JSON text, signed if there is a secret; the first of several secrets signs.
 
         Raises:
-            ConfigError: A secret is empty, or none.
+            ConfigError: A secret is empty or of the wrong type.
         """
         return signed(self.model_dump_json(), secret, "snapshot")
 
     @classmethod
     def from_json(cls, text: str | bytes, *, secret: Secret | None = None) -> "Snapshot":
-        """Read one.
+        """Read a snapshot.
 
         Args:
-            text: What `to_json` gave.
-            secret: What it was signed with, or several, of which one is it: one that is not, or was changed since, is
-                refused. Without a secret whatever stands in it is believed: keep it where users cannot write.
+            text: What `to_json` returned.
+            secret: The secret that signed it, or several, one of which did. Other and changed texts are refused.
+                Without a secret the content is trusted: keep it where users cannot write.
 
         Raises:
-            ConfigError: A secret is empty, or none.
-            SnapshotError: It is none, of a version that is not known here, or not signed with this secret.
+            ConfigError: A secret is empty or of the wrong type.
+            SnapshotError: The text is no snapshot, of an unknown version, or not signed with this secret.
         """
         text = unsigned(text, secret, "snapshot", longest=LONGEST_SNAPSHOT)
         try:
-            # By another version anything may look otherwise, so the version is what is looked at first.
+            # Check the version first, as every other field may differ in another version.
             _Versioned.model_validate_json(text).check()
             return cls.model_validate_json(text)
         except ValidationError as error:
             raise SnapshotError(wrong_fields(error, "the text")[0], missing=_missing(error)) from error
 
     def node_of(self, nodes: Collection[str], aliases: Mapping[str, str]) -> str:
-        """The node to go on with, by its name now.
+        """Return the next node by its current name.
 
         Raises:
-            SnapshotError: There is none of that name.
+            SnapshotError: There is no such node.
         """
         _Versioned(version=self.version).check()
         name = aliases.get(self.node, self.node)
@@ -111,10 +109,10 @@ class Snapshot(BaseModel):
         return name
 
     def last(self, state: TurnState, aliases: Mapping[str, str]) -> NodeRecord | None:
-        """The node that was passed last, by its names now; None where none was.
+        """Return the last node passed, by its current names; None if there is none.
 
         Raises:
-            SnapshotError: The state is not the one that it was left with: the snapshot was changed, or put together.
+            SnapshotError: The state is not the one that this node left: the snapshot was changed.
         """
         if not self.trace:
             return None
@@ -129,10 +127,10 @@ class Snapshot(BaseModel):
         return was.model_copy(update={"node": aliases.get(was.node, was.node), "action": action})
 
     def state_of(self, kind: type[StateT]) -> StateT:
-        """The state.
+        """Return the state.
 
         Raises:
-            SnapshotError: It lacks something, or has what is not known any more.
+            SnapshotError: A field is missing or unknown.
         """
         try:
             return kind.model_validate(self.state)
@@ -142,7 +140,7 @@ class Snapshot(BaseModel):
 
 
 def is_same(one: object, other: object) -> bool:
-    """Whether two values are equal and of the same types throughout: 1 is not True, and a date no text."""
+    """Whether two values are equal and of the same types throughout: 1 differs from True, and a date from its text."""
     if type(one) is not type(other):
         return isinstance(one, Mapping) and isinstance(other, Mapping) and not isinstance(one, dict) and one == other
     if isinstance(one, BaseModel):

@@ -1,4 +1,4 @@
-"""What a turn through a router knows and decides: frozen values that go to JSON and back."""
+"""The state of a turn through a router, and its decisions: frozen values that survive JSON."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -12,14 +12,14 @@ FINISH = "finish"
 
 
 class ActionDecision(BaseModel):
-    """What is to be done next, and why.
+    """What to do next, and why.
 
     Attributes:
         action: The name of an action, or `finish`.
-        arguments: What the action is given.
+        arguments: Arguments of the action.
         reason: Why, in words.
-        tier: How free the decision was: deterministic, unless a model made it.
-        notes: What rewrites made of it, in their order.
+        tier: Deterministic unless a model decided.
+        notes: Changes by rewrites, in order.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,17 +32,17 @@ class ActionDecision(BaseModel):
 
 
 class GuardInput(BaseModel):
-    """The base of what guards look at: frozen, and without a field that nobody knows."""
+    """Base of what guards check: frozen, without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
 class TurnState(GuardInput):
-    """The base of what a turn knows. Authors add fields; all of them have to go to JSON and back.
+    """Base of a turn's state. Authors add fields, all of which must survive JSON.
 
     Attributes:
         iterations: How often the guards were entered.
-        route: The tag by which the last node was left. A field of its own: no action has to know of it.
+        route: The tag by which the last node was left; set by the router, so that no action has to.
         decision: The last decision.
     """
 
@@ -60,10 +60,10 @@ class NodeRecord(BaseModel):
 
     Attributes:
         node: Its name.
-        iteration: In which round.
+        iteration: Its round.
         route: The tag by which it was left.
-        action: The action that was decided on by then, if any.
-        duration_s: Seconds it took; no part of what makes two records equal.
+        action: The last action decided on, if any.
+        duration_s: Its duration in seconds; ignored by equality.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -75,7 +75,6 @@ class NodeRecord(BaseModel):
     duration_s: float = 0.0
 
     def __eq__(self, other: object) -> bool:
-        """The same node, left the same way."""
         return isinstance(other, NodeRecord) and self._key() == other._key()
 
     def __hash__(self) -> int:
@@ -86,13 +85,13 @@ class NodeRecord(BaseModel):
 
 
 def changed(state: GuardInput, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the wanted values those that differ from what the state has: what is unchanged is absent."""
+    """Return the wanted values that differ from the state's."""
     own = vars(state)
     return {name: value for name, value in wanted.items() if name not in own or own[name] != value}
 
 
 def updated(state: GuardInputT, updates: Mapping[str, Any]) -> GuardInputT:
-    """The state with these fields, validated."""
+    """Return the state with these fields, validated."""
     strange = updates.keys() - type(state).model_fields.keys()
     if strange:
         raise LookupError(f"{type(state).__name__} has no field {', '.join(sorted(map(str, strange)))}")

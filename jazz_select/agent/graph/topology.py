@@ -1,4 +1,4 @@
-"""The graph of a turn: its nodes and edges, checked, drawn and walked."""
+"""The graph of a turn: nodes and edges, checked, drawn and walked."""
 
 import asyncio
 import re
@@ -10,22 +10,22 @@ from typing import Final, Generic, TypeVar
 from jazz_select.errors import RouterError
 
 FAILED: Final = "failed"
-"""The tag of an action that raised: the turn ends."""
-_NAME: Final = re.compile(r"(?!__)\w[\w.-]*")  # two underscores are kept for nodes of our own
+"""The tag of an action that raised; the turn ends."""
+_NAME: Final = re.compile(r"(?!__)\w[\w.-]*")  # names with two leading underscores are reserved
 T = TypeVar("T")
 Edges = Mapping[str, Mapping[str, str]]
-"""Node to tag to the node that comes then. One tag alone needs no name: `{"": node}`."""
+"""By node, the next node per tag. A single edge needs no tag: `{"": node}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Nodes in their order, the first of which is entered first, and the edges between them."""
+    """Nodes in order, the entry first, and the edges between them."""
 
     nodes: tuple[str, ...]
     edges: Edges
 
     def check(self, home: str) -> None:
-        """See that every edge leads somewhere, every node is reached from `home`, and every loop passes it."""
+        """Check that every edge leads to a node, every node is reachable from `home`, and every loop passes `home`."""
         for name in (*self.nodes, *(tag for ways in self.edges.values() for tag in ways if tag)):
             if not _NAME.fullmatch(name):
                 raise RouterError(f"{name!r} is no name of a node or tag: letters, digits, _, - and . make one")
@@ -47,18 +47,18 @@ class Topology:
             raise RouterError(f"{told} is a loop that no guard sees; lead it back to {home}")
 
     def following(self, node: str, tag: str) -> str:
-        """The node that comes where this one is left by a tag; none where the graph ends with it."""
+        """Return the node after this one by a tag; empty at the end of the graph."""
         ways = self.edges.get(node)
         if not ways:
             return ""
         if tag in ways:
             return ways[tag]
         if len(ways) == 1 and "" in ways:
-            return ways[""]  # where there is one way only, whatever is answered takes it
+            return ways[""]  # a single edge takes every tag
         raise RouterError(f"{node} was left by {tag!r}, for which there is no edge")
 
     def _loop_without(self, home: str) -> list[str]:
-        """A way round that does not pass `home`; none where there is none."""
+        """Return a loop that does not pass `home`; empty if there is none."""
         before: dict[str, set[str]] = {node: set() for node in self.nodes}
         for node, ways in self.edges.items():
             for target in ways.values():
@@ -72,7 +72,7 @@ class Topology:
 
 
 def mermaid(topology: Topology) -> str:
-    """A mermaid flowchart: tags on the edges, those to one node together."""
+    """Return a mermaid flowchart; edges between the same nodes are merged."""
     ids = {node: f"n{number}" for number, node in enumerate(topology.nodes)}
     lines = ["flowchart TD", f"    start([START]) --> {ids[topology.nodes[0]]}"]
     lines += [f'    {ids[node]}["{node}"]' for node in topology.nodes]
@@ -94,7 +94,7 @@ class NodeExit(Generic[T]):
     """How a node was left.
 
     Attributes:
-        value: What the next node is given.
+        value: The input of the next node.
         tag: The edge to take.
         pauses: Whether to stop before the next node.
     """
@@ -112,10 +112,10 @@ async def walk(
     *,
     most_nodes: int | None = None,
 ) -> tuple[str, T]:
-    """Pass nodes from `start` on; say which comes next, none at the end of the graph, and what it would be given."""
+    """Run nodes from `start` on; return the next node, empty at the end, and its input."""
     node, passed = start, 0
     while node and passed != most_nodes:
-        await asyncio.sleep(0)  # nodes may never wait: others get their turn here, and who was cancelled ends here
+        await asyncio.sleep(0)  # nodes may never await: let other tasks run, and a cancellation take effect
         left = await run(node, value)
         node, value, passed = topology.following(node, left.tag), left.value, passed + 1
         if left.pauses:
