@@ -1,4 +1,4 @@
-"""What users corrected, as a log has it: which of it can be learned from, and which says something new."""
+"""Corrections of users in a log: which can be learned, and which say something new."""
 
 import hashlib
 from collections import defaultdict
@@ -18,20 +18,20 @@ from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors, stages_of
 
 LONGEST: Final = 500
-"""Characters of a request that can be an example: a longer one says many things."""
+"""Most characters of a request that can become an example."""
 _SHARES: Final = 1 << 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """What a person said was right for a request; it may be what was chosen.
+    """The flows that a person called right for a request, whether or not they had been chosen.
 
     Attributes:
         request: The text.
-        right: Names of flows, in their order; none where nothing fits.
-        first: The flow that recall put first at the time; empty where there was none.
-        ids: Of the log's entries that say so.
-        why: Why it was left out, or a part of what would have been learned; empty where it was not.
+        right: Names of the right flows, in order; empty if nothing fits.
+        first: The flow that recall had first at the time; empty if none.
+        ids: Ids of the log's entries.
+        why: The reason for leaving it out; empty if it is used.
     """
 
     request: str
@@ -42,17 +42,17 @@ class Correction:
 
     @property
     def is_held(self) -> bool:
-        """Whether no example can be made of it: it is for several flows, for none, or too long."""
+        """Whether it cannot become an example, because it has several flows or none, or is too long."""
         has_words = any(letter.isalpha() for letter in self.request)
         return len(self.right) != 1 or len(self.request) > LONGEST or not has_words
 
     @property
     def flow(self) -> str:
-        """The flow that was right, where it is one."""
+        """The right flow, if there is exactly one."""
         return self.right[0] if len(self.right) == 1 else ""
 
     def refused(self, why: str) -> "Correction":
-        """It is left out."""
+        """Return it with the reason for leaving it out."""
         return replace(self, why=why)
 
 
@@ -61,9 +61,9 @@ class Gathered:
     """The corrections of a log.
 
     Attributes:
-        corrections: One for each text: what was said last.
-        refused: Those that cannot be used, and earlier ones that a later one contradicts.
-        suggested: What an agent gathered of requests that no person corrected: for a person to look at.
+        corrections: The latest one for each text.
+        refused: Unusable ones, and earlier ones that a later one contradicts.
+        suggested: Labels that an agent inferred for requests that no person corrected, for a person to look at.
     """
 
     corrections: tuple[Correction, ...] = ()
@@ -72,11 +72,11 @@ class Gathered:
 
 
 def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
-    """Sort out what a log says was right.
+    """Sort the corrections of a log.
 
     Args:
-        entries: As `OutcomeLog.read` gives them, the oldest first.
-        names: Of the flows that there are.
+        entries: Entries of `OutcomeLog.read`, the oldest first.
+        names: The names of the existing flows.
     """
     found: dict[str, Correction] = {}
     hints: dict[str, Correction] = {}
@@ -103,7 +103,7 @@ def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
 
 
 def is_kept_apart(text: str, share: float) -> bool:
-    """Whether a request is judged by and not learned from: the same answer for the same words, always."""
+    """Whether a request is held out for the gate; always the same for the same words."""
     digest = hashlib.sha256(spelled(text).encode(errors="replace")).digest()
     return int.from_bytes(digest[:4], "big") < share * _SHARES
 
@@ -120,15 +120,16 @@ def _why_not(entry: Logged, known: Collection[str]) -> str:
 
 
 _NEAR_COPY: Final = 0.95
-"""Cosine from which on a text says what another one of its flow says already."""
+"""Cosine from which a text adds nothing to another one of its flow."""
 _LEAD, _SAID_TWICE = 0.1, 2
-"""How much nearer, in cosines together, another flow's nearest text and the mean of its texts may lie to a correction
-than those of the flow that it is for; and entries of a log that are believed all the same. Of 3,720 corrections of
-small catalogues, a sixth of them wrong, this holds back 98 % of the wrong ones and 21 % of the right ones."""
+"""Largest accepted lead of another flow over the corrected one (sum of the cosines to its nearest text and to the mean
+of its texts), and number of log entries that make a correction trusted anyway. Of 3,720 corrections in small
+catalogues, a sixth of them wrong, these hold back 98 % of the wrong ones and 21 % of the right ones.
+"""
 
 
 def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
-    """A row of length 1 for each text, as the first stage of an embedder sees it."""
+    """Return a row of length 1 for each text, from the first stage of an embedder."""
     first = stages_of(embedder)[0]
     if not texts:
         return np.zeros((0, first.dim), np.float32)
@@ -136,7 +137,7 @@ def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
 
 
 def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:
-    """The cosine of each row of a group of several with the nearest other one of its group."""
+    """Return the cosine of each row with the nearest other row of its group; groups of one are skipped."""
     found: list[float] = []
     for rows in groups:
         if len(rows) > 1:
@@ -147,17 +148,16 @@ def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:
 
 
 class Neighbourhood:
-    """The texts that stand for flows, as vectors: their examples, and the corrections beside them."""
+    """The embedded examples of flows, with which corrections are compared."""
 
     def __init__(self, registry: Mapping[str, BaseFlow], embedder: Embedder) -> None:
-        """Embed the examples of these flows."""
         self._embedder = embedder
         self._flows = [flow.name for flow in registry.values() for _ in flow.examples]
         self._rows = self.vectors([text for flow in registry.values() for text in flow.examples])
         self._names = {flow.name: spoken_name(flow.name) for flow in registry.values()}
 
     def vectors(self, texts: Sequence[str]) -> Vectors:
-        """A row for each text."""
+        """Return a row for each text, embedding each text once."""
         return unit_vectors(texts, self._embedder)
 
     def chosen(
@@ -169,18 +169,17 @@ class Neighbourhood:
         most: int,
         most_confirmed: int,
     ) -> tuple[list[Correction], list[Correction]]:
-        """The corrections to learn from, the most telling first, and those that cannot be.
+        """Return the corrections to learn, the most informative first, and the refused ones.
 
-        Held back is what is doubted, see `doubted`. Left out is what a text of the
-        flow says already, and what is more than `most` texts for one flow. First come requests that are led wrongly,
-        then those that recall is least sure of.
+        Refused are doubted ones (see `doubted`), near copies of a text of their flow, and more than `most` texts for a
+        flow. Wrongly routed requests come first, then those with the lowest confidence.
 
         Args:
-            corrections: Each for one flow.
-            led: Where each of them leads before anything is learned.
-            taken: How many texts each flow has learned before, by its name.
-            most: Texts that one flow learns at most, with those.
-            most_confirmed: Of these, requests that lead to their flow already.
+            corrections: Corrections with one flow each.
+            led: Their routes before learning.
+            taken: Number of texts that each flow has learned before, by name.
+            most: Most learned texts of a flow, these included.
+            most_confirmed: Most of these that lead to their flow already.
         """
         rows = self.vectors([each.request for each in corrections])
         doubted = self._doubted(corrections, rows, led)
@@ -209,11 +208,11 @@ class Neighbourhood:
         return kept, refused
 
     def blamed(self, lost: Sequence[tuple[str, str]], learned: Sequence[Correction]) -> tuple[int, ...]:
-        """Places of the learned examples that took requests away from their flows.
+        """Return the positions of learned examples that took requests away from their flows.
 
         Args:
-            lost: Each request that was led rightly, and the flow that it is led to now.
-            learned: The examples that were added.
+            lost: Requests that were routed rightly, each with the flow that is now first.
+            learned: The added examples.
         """
         rows, asked = self.vectors([each.request for each in learned]), self.vectors([text for text, _ in lost])
         blame: set[int] = set()
@@ -224,15 +223,15 @@ class Neighbourhood:
         return tuple(sorted(blame))
 
     def doubted(self, corrections: Sequence[Correction], led: Sequence[Routed]) -> dict[int, str]:
-        """Places of corrections that a person should look at before anything is learned from them, and why.
+        """Return the positions of corrections that a person should check first, each with the reason.
 
-        Every flow is known by its name, its examples and the other corrections for it. Doubted is what another flow
-        lies far nearer to, and what would do for any flow. What two entries of a log say is believed, and so is what
-        recall says too.
+        Each flow is represented by its name, its examples and the other corrections for it. A correction is doubted if
+        another flow is far nearer, or if its text fits any flow. It is trusted if two log entries have it, or recall
+        agrees.
 
         Args:
-            corrections: Each for one flow.
-            led: Where each of them leads before anything is learned.
+            corrections: Corrections with one flow each.
+            led: Their routes before learning.
         """
         return dict.fromkeys(
             sorted(self._doubted(corrections, self.vectors([each.request for each in corrections]), led)), DOUBT

@@ -1,4 +1,4 @@
-"""From cases and flows to an evaluation: over an index of its own or one that is there, with a model or without."""
+"""`evaluate`: route labelled requests over an index, ask a model if there is one, and score the results."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
 
 _AT_ONCE = 8
-"""Requests that a model is asked about at the same time."""
+"""Concurrent calls of a model."""
 
 
 @checked
@@ -46,27 +46,27 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     timeout_s: Seconds | None = 20.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
-    """How well these flows are found, on labelled requests.
+    """Evaluate how well flows are found on labelled requests.
 
     Args:
-        cases: The requests with their labels, as `load_cases` or `read_cases` give them.
+        cases: The cases of `load_cases` or `read_cases`.
         registry: The flows.
-        policy: How the deployment selects; the recommended way where None.
-        model: Who chooses where there is something to choose; None for recall alone. Each case may cost a call.
-        decider: A decision model that is asked before it, and decides from 1 - `max_error` of the policy on, or .98.
-        selector: Who selects in the second stage instead of one that is made of `policy` and `model`.
-        memory: An index that is there, of `agent_id`; where None one is made of the flows as they are.
-        agent_id: Whose flows they are in `memory`; without one it says nothing.
-        embedder: For an index of its own, as for `ProceduralMemory.open`.
-        language: Likewise.
-        cache: A folder where such an index is kept for the next time.
-        at: The accuracy that thresholds are to keep, of what is decided without a model; above 0, at most 1.
-        depths: The places, from 1 to 10, within which right flows are looked for.
-        timeout_s: How long the model may take for one case, in seconds.
-        progress: Called with (cases that the model was asked about, all of them).
+        policy: How the deployment selects; None uses the defaults.
+        model: The model that chooses; None evaluates recall alone. Each case may cost a call.
+        decider: A decision model, asked first; it decides from confidence 1 - `max_error` of the policy on, or .98.
+        selector: A selector for the second stage, instead of one made of `policy` and `model`.
+        memory: An existing index of `agent_id`; None indexes the given flows.
+        agent_id: The owner of the flows in `memory`; not used without one.
+        embedder: For a new index, as for `ProceduralMemory.open`.
+        language: For a new index, as for `ProceduralMemory.open`.
+        cache: A folder where a new index is kept.
+        at: The accuracy that thresholds must keep for requests decided without a model, above 0 and at most 1.
+        depths: The ranks, from 1 to 10, at which recall is measured.
+        timeout_s: Timeout of the model for one case, in seconds.
+        progress: Called with (judged, all) as the model answers.
 
     Raises:
-        ConfigError: An argument cannot work, such as no case at all.
+        ConfigError: An argument is invalid, such as an empty list of cases.
         StoreError: The memory failed.
         EmbeddingError: The embedder failed.
     """
@@ -119,6 +119,6 @@ async def evaluate(  # noqa: PLR0913 - options with a name
 
 
 def _name(model: object) -> str:
-    """What a model is called, as far as it says."""
+    """Return a model's name, or else its type's."""
     said = model if isinstance(model, str) else getattr(model, "model", None) or getattr(model, "__name__", None)
     return said if isinstance(said, str) else type(model).__name__

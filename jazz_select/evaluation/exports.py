@@ -1,4 +1,4 @@
-"""Labelled requests for pydantic-evals: a data set with an evaluator that compares flows, or the YAML file of one."""
+"""Export of labelled requests to pydantic-evals: a data set with an evaluator, or its YAML file."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +19,11 @@ _MODULE: Final = "pydantic_evals"
 
 
 def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> Any:
-    """A `pydantic_evals.Dataset` of labelled requests, to be evaluated with whatever chooses flows.
+    """Return a `pydantic_evals.Dataset` of labelled requests.
 
-    The inputs of each case are a mapping with `request`, `episodes` and `context`; its expected output is the list of
-    the flows' names. The task gets these inputs and returns names of flows. `ChosenFlows`, the data set's evaluator,
-    says whether they are the expected ones (an assertion), in whatever order, and of those that were expected which
-    share was chosen (a score).
+    The input of a case is a mapping with `request`, `episodes` and `context`; its expected output is the list of right
+    flow names. The task takes this input and returns flow names. The data set's evaluator, `ChosenFlows`, asserts that
+    they are the expected ones in any order, and scores the share of the expected ones that was chosen.
 
     ```python
     data = to_pydantic_evals(load_cases(file, registry, flows="flows"))
@@ -39,7 +38,7 @@ def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> An
 
     Args:
         cases: The labelled requests.
-        name: What the data set is called.
+        name: The name of the data set.
 
     Raises:
         ConfigError: pydantic-evals is not installed.
@@ -53,18 +52,18 @@ def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> An
 
 
 def write_pydantic_evals(cases: Sequence[Case], file: Path, *, name: str = "jazz-select") -> None:
-    """Write labelled requests as a YAML file that `pydantic_evals.Dataset.from_file` reads; the package is not needed.
+    """Write labelled requests as YAML for `pydantic_evals.Dataset.from_file`; the package is not needed.
 
-    Its evaluator is `EqualsExpected`, which is built in there: names and their order have to be those of the case. To
-    read it with the evaluator of `to_pydantic_evals` beside, give `custom_evaluator_types=[flow_evaluator()]`.
+    The file's evaluator is the built-in `EqualsExpected`, which compares names and their order. To read it with the
+    evaluator of `to_pydantic_evals`, too, pass `custom_evaluator_types=[flow_evaluator()]`.
 
     Args:
         cases: The labelled requests.
-        file: Where to; what stands there is overwritten.
-        name: What the data set is called.
+        file: The file, which is overwritten.
+        name: The name of the data set.
 
     Raises:
-        ConfigError: It cannot be written.
+        ConfigError: The file cannot be written.
     """
     content = {"name": name, "cases": list(_entries(cases)), "evaluators": ["EqualsExpected"]}
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=120)
@@ -75,7 +74,7 @@ def write_pydantic_evals(cases: Sequence[Case], file: Path, *, name: str = "jazz
 
 
 def names_of(cases: Sequence[Case]) -> list[str]:
-    """What each case is called: made of its request, with its number where two would be called the same."""
+    """Return a unique name for each case, made of its request, and numbered where needed."""
     names = [slug(case.request) for case in cases]
     several = Counter(names)
     return [f"{name}-{number}" if several[name] > 1 else name for number, name in enumerate(names, 1)]
@@ -97,7 +96,7 @@ def _entries(cases: Sequence[Case]) -> Iterable[dict[str, Any]]:
 
 @cache
 def flow_evaluator() -> type[Any]:
-    """The class `ChosenFlows`, an evaluator of pydantic-evals that compares chosen flows with expected ones."""
+    """Return the class `ChosenFlows`, an evaluator of pydantic-evals that compares chosen flows with expected ones."""
     base: Any = _package("evaluators").Evaluator
 
     def evaluate(_: object, ctx: Any) -> Mapping[str, Any]:
@@ -110,9 +109,9 @@ def flow_evaluator() -> type[Any]:
 
 
 def compare_choices(expected: Iterable[str], chosen: Iterable[str]) -> dict[str, bool | float]:
-    """What `ChosenFlows` says: `right_flows`, whether they are the same ones, and `found`, the share that was chosen.
+    """Return the scores of `ChosenFlows`: `right_flows` and `found`.
 
-    Where nothing is expected, nothing is there to be found: the share is 1 where nothing was chosen, else 0.
+    If no flow is expected, `found` is 1 if none was chosen, else 0.
     """
     wanted, got = set(expected), set(chosen)
     found = len(wanted & got) / len(wanted) if wanted else float(not got)

@@ -1,4 +1,4 @@
-"""The code of guards: functions are no data, and what they are made of still says whether one was edited."""
+"""The code of guards, whose digest tells whether a guard was edited."""
 
 import hashlib
 from types import CodeType
@@ -10,7 +10,7 @@ _MOST_READ: Final = 12
 
 
 def codes_of(flow: BaseFlow) -> list[CodeType]:
-    """The code of a flow's guard, and of what it calls by name; none where it has no guard, or no code."""
+    """Return the code of a flow's guard and of functions that it calls by name; none without a guard or code."""
     if not flow.has_guard:
         return []
     guard: Any = flow.available
@@ -26,7 +26,7 @@ def codes_of(flow: BaseFlow) -> list[CodeType]:
 
 
 def guard_digest(flow: BaseFlow) -> str:
-    """The same for the same guard, wherever its file lies; empty where there is none."""
+    """Return a digest of the guard, independent of its file's path; empty without a guard."""
     told = "\n".join(map(_said, codes_of(flow))) if flow.has_guard else ""
     return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:16] if flow.has_guard else ""
 

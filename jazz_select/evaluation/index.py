@@ -1,4 +1,4 @@
-"""An index of a catalogue of its own, made to judge it by: what is deployed is neither needed nor touched."""
+"""A separate index of a catalogue for judging it; a deployed index is neither needed nor touched."""
 
 import asyncio
 import errno
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
 
 AGENT = "judged"
-"""Whose flows they are in such an index."""
+"""The owner of the flows in such an index."""
 CACHE = Path(".jazz/cache")
-"""Where such indexes are kept, seen from the working directory, unless another folder is named."""
+"""The default folder of such indexes, relative to the working directory."""
 _KEPT = 8
-"""Indexes that a cache holds, those that were used last: each is some megabytes."""
+"""Most indexes in a cache, of some megabytes each; the most recently used remain."""
 PREFIX = "jazz-judged-"
-"""How the name begins of a folder that is gone afterwards."""
+"""Prefix of temporary folders."""
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made in it has a name that nobody knows, for its maker alone
 _ROOM, _MOST_IN_MEMORY = 1 << 30, 5_000
-"""Bytes that have to be free there, and flows of a catalogue that goes there: some 40 MB."""
+"""Least free bytes of the memory folder, and most flows of a catalogue in it (about 40 MB)."""
 _PIECE = 1 << 20
 _HOLES = hasattr(os, "SEEK_HOLE")
 _log = logging.getLogger(__name__)
@@ -46,21 +46,21 @@ async def indexed(
     cache: Path | None = None,
     beside: Path | None = None,
 ) -> AsyncGenerator["ProceduralMemory"]:
-    """A memory of these flows, under the agent id `AGENT`, synced and fitted as a deployment's would be.
+    """Provide a memory of these flows under the agent id `AGENT`, synced and fitted as in a deployment.
 
     Args:
         registry: The flows.
         embedder: As for `ProceduralMemory.open`.
-        language: Likewise.
-        cache: A folder where the index is kept for the next time, by what the catalogue says; where None, or where
-            another process is at it, it is gone afterwards.
-        beside: A folder of the caller's, such as `in_memory` gives, for an index that is gone afterwards; one of its
-            own where None. One in the cache is copied there, so that several processes may read the same.
+        language: As for `ProceduralMemory.open`.
+        cache: A folder where the index is kept by its content. Without one, or while another process uses the index, it
+            is temporary.
+        beside: The parent folder of temporary indexes, such as `in_memory()`; None uses one of its own. A cached index
+            is copied there, so that several processes can use it.
 
     Raises:
         EmbeddingError: The embedder failed.
         MissingExtraError: The embedder needs an optional dependency.
-        ConfigError: There is no such embedder or language.
+        ConfigError: The embedder or language is unknown.
     """
     folder = None if cache is None else _folder(cache, registry, embedder, language)
     memory = None if folder is None or not folder.is_dir() else await _kept(folder, embedder, language, beside)
@@ -80,7 +80,7 @@ async def indexed(
 
 
 def _folder(cache: Path, registry: Mapping[str, BaseFlow], embedder: str | Embedder, language: str) -> Path:
-    """Where this catalogue's index is, with room made for it."""
+    """Return the folder of this catalogue's index, after removing the oldest ones."""
     name = embedder if isinstance(embedder, str) else embedder.identity
     key = f"{jazz_select.__version__} {name} {language} {flows_digest(registry.values())}"
     folder = cache / "indexes" / hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
@@ -94,7 +94,7 @@ def _folder(cache: Path, registry: Mapping[str, BaseFlow], embedder: str | Embed
 async def _kept(
     folder: Path, embedder: str | Embedder, language: str, beside: Path | None
 ) -> "ProceduralMemory | None":
-    """The one in the cache, or a copy of it; None where it cannot be had, which is no reason not to judge."""
+    """Open the cached index or a copy of it; None if that fails, since a new one can be made."""
     try:
         await asyncio.to_thread(folder.touch)
         if beside is None:
@@ -111,7 +111,7 @@ async def _kept(
 
 
 def in_memory() -> Path | None:
-    """A folder that is memory, where there is plenty: an engine sees each write to the disk, which takes long there."""
+    """Return a folder in memory if there is space: engines flush each write, which is slow on a disk."""
     try:
         roomy = shutil.disk_usage(_SHARED_MEMORY).free >= _ROOM
         return _SHARED_MEMORY if roomy and os.access(_SHARED_MEMORY, os.W_OK) else None
@@ -120,7 +120,7 @@ def in_memory() -> Path | None:
 
 
 def _keep(place: Path, folder: Path) -> None:
-    """A copy of an index that nobody writes to, whole or not at all; where it cannot be kept it is not."""
+    """Copy an index into the cache atomically; a failure is ignored."""
     aside = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}")
     try:
         shutil.copytree(place, aside, copy_function=_copied)
@@ -131,7 +131,7 @@ def _keep(place: Path, folder: Path) -> None:
 
 
 def _copied(source: str, target: str) -> None:
-    """A file with its holes: an engine's are nearly nothing else."""
+    """Copy a sparse file with its holes, which make up most of an engine's files."""
     with Path(source).open("rb") as old, Path(target).open("xb") as new:
         size = os.fstat(old.fileno()).st_size
         new.truncate(size)

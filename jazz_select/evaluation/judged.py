@@ -1,4 +1,4 @@
-"""A case with what became of it, the measures of a group of such cases, and the floors under them."""
+"""A case with its result, the measures of groups of cases, and floors under them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import misspelt
 
 Verdict = Literal["right", "wrong", "open"]
-"""`open`: a model would have to say, and none was asked."""
+"""`open`: only a model could decide, and none was asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """A case, where it led, and what a selector with a model chose, if there was one."""
+    """A case, its route, and the choice of a selector with a model, if there was one."""
 
     case: Case
     route: Routed
@@ -26,36 +26,36 @@ class Judged:
 
     @cached_property
     def expect(self) -> frozenset[str]:
-        """The flows that are right."""
+        """The right flows."""
         return frozenset(self.case.expect)
 
     @property
     def taken(self) -> tuple[str, ...]:
-        """What a deployment would go on with: the model's choice, without a model the first candidate, or nothing."""
+        """The flows to continue with: the model's choice, or without a model the first candidate, or none."""
         if self.chosen is not None:
             return tuple(self.chosen.names)
         return () if self.route.outcome is Outcome.NONE else self.route.candidates[:1]
 
     @property
     def exact(self) -> bool:
-        """Whether that is what is expected, no more and no less."""
+        """Whether exactly the expected flows are taken."""
         return frozenset(self.taken) == self.expect
 
     @property
     def settled_right(self) -> bool:
-        """Whether what recall settles by itself is exactly right; of those that a model is asked about, nothing."""
+        """Whether recall alone decides, and is exactly right."""
         if self.route.outcome is Outcome.NONE:
             return not self.expect
         return self.route.outcome is Outcome.TAKEN and self.expect == frozenset({self.route.first})
 
     @property
     def recall_at_1(self) -> float:
-        """The share of the right flows in the first place, or in as many as there are right flows."""
+        """The share of the right flows in the first place, or in as many places as there are right flows."""
         return metrics.recall_at(self.route.ranking, self.expect, 1)
 
     @property
     def verdict(self) -> Verdict:
-        """As a test would have it: with a model the exact choice; without, that recall has the right flows first."""
+        """The verdict of a test: the exact choice with a model; without one, that recall has the right flows first."""
         if self.chosen is not None:
             return "right" if self.exact else "wrong"
         if self.route.outcome is Outcome.NONE:
@@ -66,7 +66,7 @@ class Judged:
 
     @property
     def says(self) -> str:
-        """What came of it, in words: `expected a, found b first`."""
+        """The result as text: `expected a, found b first`."""
         expect = ", ".join(self.case.expect) or "none"
         if self.chosen is not None:
             return f"expected {expect}, chosen: {', '.join(self.chosen.names) or 'none'}"
@@ -77,7 +77,7 @@ class Judged:
         )
 
     def row(self) -> dict[str, Any]:
-        """As one row of a table, in plain JSON types."""
+        """Return a table row of plain JSON types."""
         route, chosen = self.route, self.chosen
         return {
             "id": self.case.id,
@@ -100,13 +100,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A number, and what it rests on.
+    """A number with its sample.
 
     Attributes:
-        value: None where there is nothing to measure.
-        cases: How many cases it is over.
-        low: The lower end of its 95 % interval, where it is a share.
-        high: The upper end.
+        value: The number; None without cases.
+        cases: Number of cases.
+        low: Lower end of the 95 % interval of a share.
+        high: Upper end of it.
     """
 
     value: float | None
@@ -116,7 +116,7 @@ class Measure:
 
     @classmethod
     def share(cls, part: float, cases: int) -> "Measure":
-        """A share of cases, with its interval."""
+        """Return a share of cases with its interval."""
         if not cases:
             return cls(value=None, cases=0)
         low, high = metrics.interval(part, cases)
@@ -125,13 +125,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The measures of some of the cases, by name.
-
-    Attributes:
-        name: What they have in common.
-        cases: How many they are.
-        measures: Name to number.
-    """
+    """The measures of the cases that share the name's property, by measure."""
 
     name: str
     cases: int
@@ -139,18 +133,18 @@ class Group:
 
 
 def group_of(name: str, judged: Sequence[Judged], depths: Sequence[int]) -> Group:
-    """The measures of these cases.
+    """Return the measures of these cases.
 
-    | Name | What | Over |
+    | Name | Meaning | Over |
     |---|---|---|
-    | `R@1`, `R@3`, … | share of the right flows within so many places, see `recall_at` | those with a flow |
+    | `R@1`, `R@3`, … | share of the right flows within so many places, see `recall_at` | cases with a flow |
     | `R@k` | likewise, within the candidates | likewise |
     | `MRR` | one over the rank of the first right flow, of ten | likewise |
-    | `coverage` | share of cases whose right flows are all among the candidates | likewise |
-    | `size` | how many candidates there are on average | likewise |
-    | `exact` | share of cases for which exactly what is expected is taken, by a model or without | all |
+    | `coverage` | share of cases with all right flows among the candidates | likewise |
+    | `size` | mean number of candidates | likewise |
+    | `exact` | share of cases with exactly the expected flows taken, by a model or without | all |
     | `unasked` | share of cases for which no model is asked | all |
-    | `unasked-right` | share of those for which exactly what is expected is taken | those |
+    | `unasked-right` | share of these with exactly the expected flows taken | cases without a model call |
     """
     asked = [each for each in judged if each.expect]
     of, unasked = len(asked), sum(each.route.outcome is not Outcome.ASKED for each in judged)
@@ -178,27 +172,27 @@ def group_of(name: str, judged: Sequence[Judged], depths: Sequence[int]) -> Grou
 
 
 CEILINGS = {"ECE", "size"}
-"""Measures of which less is better: what is named under them is a ceiling."""
+"""Measures of which less is better, so that their floor is a ceiling."""
 _LONGEST, _MOST = 60, 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a measure must not be worse than."""
+    """A limit for a measure."""
 
     measure: str
     value: float
 
 
 def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Floor, ...]:
-    """Floors as they are written, such as `R@1=.8`, `several:R@3=0.7` or `none-F1=50%`; case does not matter.
+    """Parse floors such as `R@1=.8`, `several:R@3=0.7` or `none-F1=50%`; case does not matter.
 
     Args:
-        texts: One floor each; several may also be separated by commas.
-        measures: What there is to be measured.
+        texts: Floors, each text one or several separated by commas.
+        measures: The existing measures.
 
     Raises:
-        ConfigError: One is not of that form, or there is no such measure.
+        ConfigError: A floor has another form, or names an unknown measure.
     """
     known = {name.casefold(): name for name in measures}
     found: list[Floor] = []
@@ -215,7 +209,7 @@ def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Fl
 
 
 def failures(floors: Sequence[Floor], measures: Mapping[str, Measure]) -> tuple[str, ...]:
-    """A line for each floor that is not kept; what was measured on nothing keeps none."""
+    """Return a line for each missed floor; a measure over no cases misses every floor."""
     lines: list[str] = []
     for floor in floors:
         measure = measures[floor.measure]

@@ -1,7 +1,7 @@
-"""What was learned, in a file of its own beside the flows: numbered versions, one of them live, one on trial.
+"""Learned examples in a file beside the flows: numbered versions, one of them live and one on trial.
 
-Nothing of it is ever written into an author's code. A version is whole: it holds all learned examples, not a change to
-another one, so that any of them can be made the live one again. The file is YAML, for people to read and to correct.
+An author's code is never changed. Each version holds all learned examples, so any of them can be made live again. The
+file is YAML, for people to read and to correct.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,9 +22,7 @@ from jazz_select.memory.encoder import indexable
 
 FORMAT = 1
 _KEPT, _MOST_TEXTS = 10, 40_000
-"""Versions that a file holds, the live one and the one on trial among them, and the texts in them together: a file of
-more values than these make is not read."""
-"""How long another process is waited for that changes the file, in seconds."""
+"""Most versions in a file, including the live one and the one on trial, and most texts in them together."""
 _HEAD = """\
 # What jazz-select has learned from corrections: examples beside those that the flows have of their own.
 # `live` is the number of the version that `sync --learned` indexes, `shadow` of the one on trial; 0 is none.
@@ -37,21 +35,21 @@ class _Frozen(BaseModel):
 
 
 class HeldCase(_Frozen):
-    """A correction that is no example: held out to judge by, or one that would do harm as an example."""
+    """A correction that is no example: held out for the gate, or harmful as an example."""
 
     request: str = Field(min_length=1, max_length=8_000)
     expect: tuple[str, ...]
     why: str = ""
     ids: str = ""
-    """Of the log's entries that it comes from, with blanks between."""
+    """Ids of the log's entries, separated by blanks."""
 
     def as_case(self) -> Case:
-        """As labelled requests are read from a file."""
+        """Return it as a labelled request."""
         return Case(request=self.request, expect=self.expect, why=self.why)
 
 
 class Gain(_Frozen):
-    """What a version was worth when it was made: shares of requests whose first candidate is right."""
+    """The shares of gate requests with a right first flow before and after a version, and the change's interval."""
 
     requests: int = Field(ge=0)
     before: float
@@ -61,35 +59,35 @@ class Gain(_Frozen):
 
 
 class Version(_Frozen):
-    """All that was learned up to a moment; its number is from 1."""
+    """Everything learned up to a moment; numbered from 1."""
 
     number: int = Field(ge=1)
     at: str
     after: int = Field(default=0, ge=0)
-    """The version that it goes on from; 0 where it is the first."""
+    """The number of the preceding version; 0 for the first."""
     gain: Gain | None = None
     examples: Mapping[str, Mapping[str, str]] = Field(default_factory=dict[str, dict[str, str]])
-    """By name of the flow: each text, with the ids of the log's entries that it comes from, blanks between."""
+    """Learned texts by flow name, each with the ids of its log entries, separated by blanks."""
     cases: tuple[HeldCase, ...] = ()
 
     @property
     def count(self) -> int:
-        """How many examples there are."""
+        """Number of examples."""
         return sum(map(len, self.examples.values()))
 
     @property
     def texts(self) -> int:
-        """How much of a file it takes."""
+        """Number of texts in the file."""
         return self.count + 4 * len(self.cases)
 
 
 class Overlay(_Frozen):
-    """All versions, and which of them counts. Changing it makes another one; `save` keeps it.
+    """All versions, with the live one and the one on trial. Methods return a changed copy; `save` writes it.
 
     Attributes:
-        live: The number of the version that is indexed; 0 for none.
-        shadow: The number of the one on trial; 0 for none.
-        was_live: Numbers that were live before, the latest last: where `rolled_back` goes.
+        live: The number of the live version; 0 for none.
+        shadow: The number of the version on trial; 0 for none.
+        was_live: Numbers of earlier live versions, the latest last, for `rolled_back`.
         versions: The versions, oldest first.
     """
 
@@ -100,12 +98,12 @@ class Overlay(_Frozen):
     versions: tuple[Version, ...] = ()
 
     def version(self, which: Literal["live", "shadow"] | int = "live") -> Version | None:
-        """The version that counts, the one on trial, or the one of a number; None where there is none."""
+        """Return the live version, the one on trial, or the one of a number; None if there is none."""
         number = which if isinstance(which, int) else self.live if which == "live" else self.shadow
         return next((each for each in self.versions if each.number == number), None)
 
     def tried(self, version: Version) -> "Overlay":
-        """With a new version, on trial."""
+        """Add a version, and put it on trial."""
         numbered = version.model_copy(update={"number": 1 + max((each.number for each in self.versions), default=0)})
         shadow = numbered.number
         needed = {self.live, shadow, *self.was_live[-1:]}
@@ -122,10 +120,10 @@ class Overlay(_Frozen):
         return self.model_copy(update={"versions": kept, "shadow": shadow, "was_live": was_live})
 
     def promoted(self) -> "Overlay":
-        """With the version on trial live.
+        """Make the version on trial live.
 
         Raises:
-            ConfigError: None is on trial.
+            ConfigError: No version is on trial.
         """
         if self.version("shadow") is None:
             msg = "no version is on trial: jazz-select learn LOG makes one where there is something to learn"
@@ -133,17 +131,17 @@ class Overlay(_Frozen):
         return self.model_copy(update={"live": self.shadow, "shadow": 0, "was_live": (*self.was_live, self.live)})
 
     def rolled_back(self) -> "Overlay":
-        """With the version live that was so before.
+        """Make the version live that was live before.
 
         Raises:
-            ConfigError: There was none.
+            ConfigError: There is none.
         """
         if not self.was_live:
             raise ConfigError("no version was live before this one, so there is nothing to roll back to")
         return self.model_copy(update={"live": self.was_live[-1], "was_live": self.was_live[:-1]})
 
     def save(self, file: Path) -> None:
-        """Write it, whole or not at all.
+        """Replace the file atomically.
 
         Raises:
             ConfigError: The file cannot be written.
@@ -162,16 +160,16 @@ class Overlay(_Frozen):
 
 
 def changed_overlay(file: Path, change: Callable[[Overlay], Overlay], *, must_exist: bool = False) -> Overlay:
-    """Change what a file holds as it is now, one process at a time, and return what it holds then.
+    """Change a file's current content under a lock, and return the new content.
 
     Args:
-        file: Where it is kept; a lock of its name, hidden, stays beside it.
-        change: From what is there to what shall be; where that is the same object, nothing is written.
-        must_exist: Whether the file has to be there.
+        file: The file; a hidden lock file stays beside it.
+        change: Returns the new content for the current one. If it returns the same object, nothing is written.
+        must_exist: Whether the file must exist.
 
     Raises:
-        ConfigError: The file cannot be read or written, or another process does not let go of it within ten seconds;
-            and whatever `change` raises.
+        ConfigError: The file cannot be read or written, or another process holds the lock for ten seconds. Errors of
+            `change` pass through.
     """
     with locked(file):
         before = load_overlay(file, must_exist=must_exist)
@@ -182,10 +180,10 @@ def changed_overlay(file: Path, change: Callable[[Overlay], Overlay], *, must_ex
 
 
 def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
-    """What a file holds; where there is no file, nothing was learned yet.
+    """Return the content of a file; empty if the file does not exist.
 
     Raises:
-        ConfigError: It cannot be read, something in it is wrong, or it is not there and has to be.
+        ConfigError: The file is unreadable or invalid, or is missing although it must exist.
     """
     if not file.exists() and not must_exist:
         return Overlay()
@@ -202,10 +200,10 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taught:
-    """A catalogue with what was learned.
+    """A catalogue with learned examples.
 
     Attributes:
-        registry: Copies of the flows, with more examples; the originals are as they were.
+        registry: Copies of the flows with more examples; the originals are unchanged.
         notes: What could not be used, and why.
     """
 
@@ -214,11 +212,11 @@ class Taught:
 
 
 def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
-    """The flows with what a version teaches them; examples that a flow has by now are left out.
+    """Return the flows with a version's examples, without those that a flow has already.
 
     Args:
         registry: The flows, which are not changed.
-        version: What was learned; the flows as they are where None.
+        version: The learned version; None adds nothing.
 
     Raises:
         FlowValidationError: A flow cannot be registered again as it is.
@@ -249,15 +247,15 @@ def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
 
 
 def spelled(text: str) -> str:
-    """What two spellings of a request have in common."""
+    """Return a key that spellings of one request share."""
     return " ".join(text.casefold().split())
 
 
 def yaml_text(text: str) -> str:
-    """A text as the file holds it: on one line, without what YAML would read as something else."""
+    """Return a text on one line, without characters that YAML does not preserve."""
     return " ".join(indexable(text).split())
 
 
 def now() -> str:
-    """The time as a version notes it."""
+    """Return the current time as text."""
     return datetime.now(UTC).isoformat(timespec="seconds")

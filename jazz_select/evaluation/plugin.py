@@ -1,7 +1,7 @@
-"""A pytest plugin: each labelled request of a file is a test, with the route that the flows give it.
+"""A pytest plugin that makes each labelled request of a file a test.
 
-pytest loads it in every run, so importing it costs next to nothing: what is heavy is imported by the first test that
-asks for it. `pytest -p no:jazz_select` leaves it out.
+pytest imports it in every run, so heavy imports wait for the first test that needs them. `pytest -p no:jazz_select`
+disables it.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _MARKER: Final = "jazz_cases"
 _KNOWN: Final = "xfail:"
-"""What the `why` of a case begins with that is known to fail; the reason follows."""
+"""Prefix of the `why` of a case with a known failure; the reason follows."""
 _SHOWN: Final = 10
 _STANDINGS: Final = pytest.StashKey["dict[_Source, Standing]"]()
 _Test = TypeVar("_Test", bound=Callable[..., object])
@@ -28,7 +28,7 @@ _Test = TypeVar("_Test", bound=Callable[..., object])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """The flows that requests are put to, and how: what one index is made of."""
+    """The flows and how they are indexed: the key of an index."""
 
     flows: str
     policy: "Policy | None" = None
@@ -44,11 +44,11 @@ def jazz_cases(
     embedder: str = "auto",
     language: str = "english",
 ) -> Callable[[_Test], _Test]:
-    """Make of one test a test for each labelled request of a file.
+    """Turn one test into a test for each labelled request of a file.
 
-    The test may take `case`, the `Case`; `route`, the `Routed` that its request takes before a model is asked; and
-    `jazz_route`, which gives the route of any other request. A case whose `why` begins with `xfail:` is known to fail.
-    A path is looked for beside the test's file, then where pytest was started.
+    The test may take `case`, the `Case`; `route`, the `Routed` of its request before a model is asked; and
+    `jazz_route`, which returns the route of any request. A case whose `why` begins with `xfail:` is expected to fail.
+    Paths are relative to the test's file, or else to the directory where pytest was started.
 
     ```python
     @jazz_cases("cases.yaml", flows="flows")
@@ -59,9 +59,9 @@ def jazz_cases(
     Args:
         file: Labelled requests, as YAML.
         flows: A package, folder or file of flows.
-        policy: How the deployment selects; the recommended way where None.
+        policy: How the deployment selects; None uses the defaults.
         embedder: As for `ProceduralMemory.open`.
-        language: Likewise.
+        language: As for `ProceduralMemory.open`.
     """
     source = _Source(flows=str(flows), policy=policy, embedder=embedder, language=language)
     return cast("Callable[[_Test], _Test]", getattr(pytest.mark, _MARKER)(str(file), source))
@@ -71,20 +71,20 @@ def jazz_cases(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing stands yet."""
+    """Register the marker and the table of indexes."""
     config.addinivalue_line("markers", f"{_MARKER}(file, source): a test for each labelled request; see jazz_cases")
     config.stash[_STANDINGS] = {}
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close the indexes that were opened."""
+    """Close the indexes."""
     standings = config.stash.get(_STANDINGS, None)  # none where another plugin stopped the run before it began
     while standings:
         standings.popitem()[1].close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A parameter for each request, known by its own id, or by its number and its words."""
+    """Parametrize a marked test with its cases."""
     marks = list(metafunc.definition.iter_markers(_MARKER))
     if not marks:
         return
@@ -95,7 +95,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
-    """What each case is as a parameter."""
+    """Return a parameter for each case, named by its unique id, or by its number and words."""
     from jazz_select.errors import JazzSelectError
     from jazz_select.evaluation.cases import load_cases
     from jazz_select.evaluation.conversations import slug
@@ -121,7 +121,7 @@ def _marks(case: "Case") -> list[pytest.MarkDecorator]:
 
 @pytest.fixture
 def jazz_route(request: pytest.FixtureRequest) -> "Callable[..., Routed]":
-    """The route of a request before a model is asked: `jazz_route("where is my parcel", context={…})`."""
+    """Return the route of a request before a model is asked: `jazz_route("where is my parcel", context={…})`."""
     mark = request.node.get_closest_marker(_MARKER)
     if mark is None:
         pytest.fail(
@@ -139,13 +139,13 @@ def jazz_route(request: pytest.FixtureRequest) -> "Callable[..., Routed]":
 
 @pytest.fixture
 def route(case: "Case", jazz_route: "Callable[..., Routed]") -> "Routed":
-    """The route of the case's request before a model is asked."""
+    """Return the route of the case's request before a model is asked."""
     return jazz_route(case.request, episodes=case.episodes, context=case.context)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> "Generator[None, pytest.TestReport, pytest.TestReport]":
-    """Beside the assertion that failed: what was asked and expected, and how the flows were ranked."""
+    """Add the request, the expectation and the ranking to the report of a failed test."""
     report = yield
     if report.failed and item.get_closest_marker(_MARKER) is not None:
         given: Mapping[str, Any] = getattr(item, "funcargs", {})
@@ -179,7 +179,7 @@ def _shown(case: "Case", route: "Routed") -> str:
 
 
 def _told(mark: pytest.Mark) -> tuple[str, _Source]:
-    """What `jazz_cases` put into a mark."""
+    """Return the arguments of `jazz_cases` from a mark."""
     if len(mark.args) == 2 and isinstance(mark.args[1], _Source):  # noqa: PLR2004 - the file, and the flows
         return mark.args[0], mark.args[1]
     msg = "above the test put @jazz_cases(file, flows=…) of jazz_select.evaluation.plugin, not pytest.mark.jazz_cases"
@@ -187,13 +187,13 @@ def _told(mark: pytest.Mark) -> tuple[str, _Source]:
 
 
 def _place(config: pytest.Config, name: str, beside: Path) -> Path:
-    """Beside the test, or else where pytest was started."""
+    """Return a path beside the test, or else below the directory where pytest was started."""
     there = beside / name
     return there if there.exists() else config.invocation_params.dir / name
 
 
 def _standing(config: pytest.Config, source: _Source, beside: Path) -> "Standing":
-    """The index of these flows: one in a run, whoever asks; kept for the next run where pytest keeps things."""
+    """Return the index of these flows, shared by all tests of a run and cached by pytest between runs."""
     from jazz_select.evaluation.route import Standing
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.flow.flow_loading import load_flows

@@ -1,4 +1,4 @@
-"""An evaluation for others to read: JUnit for a build server, Markdown for a comment on a change."""
+"""Reports of an evaluation: JUnit for build servers, Markdown for comments."""
 
 from collections.abc import Iterator, Sequence
 from xml.etree import ElementTree as ET
@@ -14,15 +14,14 @@ _OPEN = "no flow is expected, and whether one fits is for a model to say; none w
 
 
 def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
-    """As JUnit XML: each case a test, each measure a property.
+    """Return JUnit XML with a test for each case and a property for each measure.
 
-    A case fails where the model chose anything but what is expected; without a model, where recall does not have the
-    right flows first. Where none is expected and nobody was asked, it is skipped. What was left out of the file is an
-    error.
+    A case fails if the model's choice is wrong; without a model, if recall does not have the right flows first. It is
+    skipped if none is expected and no model was asked. Entries left out of the file are errors.
 
     Args:
-        evaluation: What was judged.
-        name: Of the suite, such as the file's.
+        evaluation: The evaluation.
+        name: The name of the suite, such as the file's.
     """
     left_out = [each for each in evaluation.problems if not each.is_note]
     verdicts = [each.verdict for each in evaluation.judged]
@@ -59,11 +58,11 @@ def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
 
 
 def markdown_report(evaluation: Evaluation, *, failed: Sequence[str] = ()) -> str:
-    """As Markdown, the numbers first and the rest folded; every text of others is escaped.
+    """Return Markdown with the numbers first and details folded; all texts from outside are escaped.
 
     Args:
-        evaluation: What was judged.
-        failed: Lines on what is not good enough, which come first.
+        evaluation: The evaluation.
+        failed: Lines on missed floors, placed first.
     """
     return "\n".join(_sections(evaluation, failed))
 
@@ -107,7 +106,7 @@ def _folded(title: str, headers: Sequence[str], rows: Sequence[Sequence[object]]
 
 
 def none_line(evaluation: Evaluation) -> str:
-    """How well none was told, in a sentence."""
+    """Return a sentence about the detection of out-of-scope requests."""
     none = evaluation.none
     told = evaluation.measures["none-AUROC"]
     apart = "" if told.value is None else f"; P(some flow is right) tells them apart with AUROC {told.value:.3f}"
@@ -126,7 +125,7 @@ def none_line(evaluation: Evaluation) -> str:
 
 
 def choice_line(evaluation: Evaluation) -> str:
-    """What the model chose and took, in a sentence."""
+    """Return a sentence about the model's choices and their duration."""
     chosen = evaluation.choices
     if chosen is None:
         return "no model was asked"
@@ -140,7 +139,7 @@ def choice_line(evaluation: Evaluation) -> str:
 
 
 def percent(measure: Measure) -> str:
-    """A share with one digit after the point; a dash where it is not known."""
+    """Return a share as a percentage with one decimal; a dash for None."""
     return "–" if measure.value is None else f"{measure.value:.1%}"
 
 
@@ -163,5 +162,5 @@ def _took(each: Judged) -> float:
 
 
 def _safe(text: str) -> str:
-    """One line that XML can hold."""
+    """Return one line without characters that XML forbids."""
     return clean(as_text(one_cell(text)))

@@ -1,4 +1,4 @@
-"""A team's own rules: what `[tool.jazz-select]` of the `pyproject.toml` in the working directory says of judging."""
+"""A team's rules: the tables of `[tool.jazz-select]` in the `pyproject.toml` of the working directory."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -22,14 +22,14 @@ _LONGEST: Final = 80
 
 
 def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
-    """What `[tool.jazz-select.<section>]` says; empty where there is no such file or section.
+    """Return the table `[tool.jazz-select.<section>]`; empty without the file or the section.
 
     Args:
         section: `check` or `gates`.
-        file: Seen from the working directory.
+        file: The file, relative to the working directory.
 
     Raises:
-        ConfigError: The file cannot be read, the section is no table, or there is one that nobody would keep to.
+        ConfigError: The file is unreadable, the section is no table, or there is a section of another name.
     """
     if not file.is_file():
         return {}
@@ -45,10 +45,10 @@ def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
 
 
 def table_as(kind: type[T], said: Mapping[str, Any], where: str) -> T:
-    """A table as a dataclass whose fields are checked; a dash in a name is as good as an underscore.
+    """Return a table as a dataclass with checked fields; dashes in names count as underscores.
 
     Raises:
-        ConfigError: It has a name that is not known, which a slip of the pen would be, or a value that cannot work.
+        ConfigError: A name is unknown or a value is invalid.
     """
     known = [each.name for each in fields(kind)]  # pyright: ignore[reportArgumentType]
     given = {name.replace("-", "_"): value for name, value in said.items()}
@@ -64,7 +64,7 @@ def table_as(kind: type[T], said: Mapping[str, Any], where: str) -> T:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sections:
-    """The tables that there are; one of another name would be a rule that nobody keeps."""
+    """The known tables; another name is a mistake."""
 
     check: Table = field(default_factory=dict[str, Any])
     gates: Table = field(default_factory=dict[str, Any])
@@ -73,12 +73,12 @@ class _Sections:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """How a team judges its catalogue, from the command line and from the panel alike.
+    """How a team judges its catalogue, on the command line and in the panel.
 
     Attributes:
-        ignore: Findings that are accepted, as for `check`.
-        fail_on: From which severity on a check fails.
-        embedder: An option or the environment wins over the project's file, which wins over the default.
+        ignore: Accepted findings, as for `check`.
+        fail_on: Lowest severity that fails a check.
+        embedder: The embedder, unless an option or the environment sets one.
     """
 
     ignore: Sequence[str] = ()
@@ -87,7 +87,7 @@ class Judging:
 
 
 def judging(settings: "Settings") -> Judging:
-    """What the settings and the project's file say of judging a catalogue."""
+    """Return the rules of `[tool.jazz-select.check]` combined with the settings."""
     said = table_as(Judging, rules("check"), f"{FILE}, [tool.{NAME}.check]")
     told = "embedder" in settings.model_fields_set
     return replace(said, embedder=settings.embedder if told or not said.embedder else said.embedder)

@@ -1,6 +1,6 @@
-"""Thresholds that save calls: which pair leaves most requests without a model, at an accuracy that was wished for.
+"""Thresholds that save model calls: the pair that leaves most requests without a model at a wanted accuracy.
 
-What a pair leads to is what `Settling` says of it. All pairs of a grid are counted from one pass over the cases.
+`Settling` determines the result of a pair. All pairs of a grid are counted in one pass over the cases.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,24 +13,24 @@ from jazz_select.evaluation.metrics import Z95, interval
 from jazz_select.evaluation.route import Outcome, Policy, Routed
 
 SKIPS = (*(number / 100 for number in range(50, 100)), 0.995, 0.999)
-"""What is tried as `skip_llm_above`."""
+"""Tried values of `skip_llm_above`."""
 ABSTENTIONS = tuple(number / 100 for number in range(1, 100))
-"""What is tried as `abstain_below`."""
+"""Tried values of `abstain_below`."""
 LEVELS = (0.9, 0.95, 0.98, 0.99)
-"""Accuracies that are reported beside the one that was wished for."""
+"""Accuracies that are reported besides the wanted one."""
 _FOLDS, _LEAST_FOR_FOLDS = 5, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a pair of thresholds leads to.
+    """A pair of thresholds and its result.
 
     Attributes:
-        skip_llm_above: None for never: a threshold stands here in the place of an error budget.
-        abstain_below: Likewise.
-        cases: How many requests there are.
-        unasked: For how many of them no model is asked.
-        right: For how many of those what is taken is exactly what is expected.
+        skip_llm_above: None for never. A threshold replaces an error budget here.
+        abstain_below: None for never.
+        cases: Number of requests.
+        unasked: Number of requests for which no model is asked.
+        right: Number of those for which exactly the expected flows are taken.
     """
 
     skip_llm_above: float | None = None
@@ -46,7 +46,7 @@ class Setting:
 
     @property
     def accuracy(self) -> float | None:
-        """The share of those that is right; None where a model is always asked."""
+        """The share of those that is right; None if a model is always asked."""
         return self.right / self.unasked if self.unasked else None
 
     @property
@@ -61,7 +61,7 @@ class Setting:
         return " and ".join(f"{name}={_point(value)}" for name, value in named if value is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
+        """Return plain JSON types."""
         low, high = self.between
         told = asdict(self)
         return {
@@ -76,18 +76,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """What thresholds could save.
+    """The savings that thresholds allow.
 
     Attributes:
-        at: The accuracy that was wished for, of what is decided without a model.
-        best: The pair that saves most at it; None where no pair reaches it, or saves more than none does.
-        nearest: Where none reaches it, the most accurate pair.
-        without: What no thresholds lead to.
+        at: The wanted accuracy of requests decided without a model.
+        best: The pair that saves most at this accuracy; None if no pair reaches it or saves more than no thresholds do.
+        nearest: The most accurate pair if none reaches it.
+        without: The result without thresholds.
         levels: The best pair for other accuracies.
-        held_out: What the pairs lead to that were chosen without the cases that they are judged by; None where there
-            are too few.
-        none_cases: How many cases expect no flow: without them nothing can be said of `abstain_below`.
-        known: For how many cases recall knows how sure it is.
+        held_out: The result of pairs chosen without the cases they are judged by; None if there are too few cases.
+        none_cases: Number of cases that expect no flow; `abstain_below` cannot be judged without them.
+        known: Number of cases with a confidence.
     """
 
     at: float
@@ -138,7 +137,7 @@ class Sweep:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON types."""
+        """Return plain JSON types."""
 
         def plain(setting: Setting | None) -> dict[str, Any] | None:
             return None if setting is None else setting.to_dict()
@@ -157,12 +156,12 @@ class Sweep:
 
 
 def sweep(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, *, at: float = 0.99) -> Sweep:
-    """Which thresholds save most calls where what is decided without a model has to be right so often.
+    """Return the thresholds that save most calls at a wanted accuracy.
 
     Args:
-        cases: Routes, with the names that are expected of each; whatever thresholds they were made with.
-        policy: How the deployment selects; its thresholds are set aside.
-        at: The share that has to be right, above 0 and at most 1.
+        cases: Routes with the expected names, whatever thresholds they were made with.
+        policy: How the deployment selects; its thresholds are ignored.
+        at: The wanted accuracy of requests decided without a model, above 0 and at most 1.
     """
     settings = list(_settings(cases, policy))
     without = settings[0]
@@ -182,7 +181,7 @@ def sweep(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, *, at:
 
 
 def count_outcomes(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy) -> Setting:
-    """What a policy with its thresholds leads to, case by case."""
+    """Return the result of a policy with its thresholds."""
     settling = policy.settling
     outcomes = [(route.outcome_under(settling), route, expect) for route, expect in cases]
     settled = [_is_right(outcome, route, expect) for outcome, route, expect in outcomes if outcome is not Outcome.ASKED]
@@ -200,7 +199,7 @@ def _is_right(outcome: Outcome, route: Routed, expect: frozenset[str]) -> bool:
 
 
 def _best(settings: Sequence[Setting], at: float) -> Setting | None:
-    """The one that saves most, if it saves more than none does; of those that save as much the most careful."""
+    """Return the setting that saves most, the more careful of equals; None if none saves more than no thresholds."""
     without = settings[0]
     enough = [each for each in settings if each.unasked > without.unasked and each.right >= at * each.unasked]
     return max(
@@ -211,7 +210,7 @@ def _best(settings: Sequence[Setting], at: float) -> Setting | None:
 
 
 def _held_out(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, at: float) -> Setting | None:
-    """Each fifth judged by what is best on the other four: the best of many pairs looks better than it is."""
+    """Return the result of each fifth under the best pair of the other four: the best of many pairs is biased."""
     if len(cases) < _LEAST_FOR_FOLDS:
         return None
     folds = [cases[start::_FOLDS] for start in range(_FOLDS)]
@@ -227,7 +226,7 @@ def _held_out(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, at
 
 
 def _settings(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy) -> Iterator[Setting]:
-    """Every pair of the grid, the pair of none first."""
+    """Return every pair of the grid, the one without thresholds first."""
     bare = replace(policy, skip_llm_above=None, abstain_below=None).settling
     lows = ABSTENTIONS if any(not expect for _, expect in cases) else ()
     outcomes = [route.outcome_under(bare) for route, _ in cases]
@@ -252,11 +251,11 @@ def _point(value: float) -> str:
 
 
 def _percent(share: float, digits: int) -> str:
-    """Cut rather than rounded: 100% is only said of all."""
+    """Return a percentage, rounded down so that 100% means all."""
     scale = 100 * 10**digits
     return f"{int(share * scale + 1e-9) / 10**digits:g}%"
 
 
 def _needed(at: float) -> int:
-    """How many right ones, without a wrong one, put the lower end of the interval at a share."""
+    """Return the number of right cases without a wrong one that puts the interval's lower end at a share."""
     return -int(-(Z95**2) * at // (1 - at)) if at < 1 else 10**6

@@ -1,6 +1,6 @@
-"""Tables of results, for whoever looks at them: HTML in a notebook, Markdown in a comment, a data frame to go on with.
+"""Tables of results: HTML for notebooks, Markdown for comments, and data frames.
 
-What stands in a cell was written by users, authors and models: it is escaped, on one line, and cut.
+Cells hold texts of users, authors and models, so they are escaped, put on one line, and cut.
 """
 
 import html
@@ -15,19 +15,19 @@ from jazz_select.text import as_text, beginning, in_one_line
 from jazz_select.values import is_number
 
 MOST_ROWS = 1_000
-"""Rows of a table that is looked at; the values behind it have them all."""
+"""Most rows of a rendered table; data frames have all."""
 _LONGEST = 300
-"""Characters of a cell."""
+"""Most characters of a cell."""
 _UNKNOWN = "–"
 _MARKS = re.compile(r"[\\`*_\[\]|~<>&$]|^[#+-]|^\d+(?=[.)](?:\s|$))|:(?=//)|(?<=\bwww)\.", re.IGNORECASE)
-"""What Markdown, or a site that shows it, would take for more than a character, links included."""
+"""Characters with a meaning in Markdown, or in links of sites that render it."""
 _ENTITIES = {"<": "&lt;", "&": "&amp;"}
 _MENTION = re.compile(r"(?<![A-Za-z0-9_])@|#(?=\d)")
-"""What a forge makes a link of that tells people: a name, or the number of a thread."""
+"""Marks that a forge turns into notifications: user names and thread numbers."""
 
 
 def html_table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table in HTML, every text escaped; numbers stand to the right, None is a dash."""
+    """Return an HTML table with all texts escaped; numbers are right-aligned, None is a dash."""
     kept, more = _bounded(rows)
     parts = ["<table>"]
     if caption:
@@ -40,7 +40,7 @@ def html_table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption
 
 
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table in Markdown as GitHub reads it, every text escaped; it ends with a line break."""
+    """Return a GitHub Markdown table with all texts escaped, ending with a line break."""
     kept, more = _bounded(rows)
     numbers = [bool(kept) and all(is_number(row[at]) or row[at] is None for row in kept) for at in range(len(headers))]
     lines = [
@@ -54,23 +54,23 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> 
 
 
 def markdown(text: str) -> str:
-    """A text as Markdown that shows it as it is: on one line, cut, with every mark escaped."""
+    """Return a text as Markdown that renders literally, on one line and cut."""
     escaped = _MARKS.sub(lambda found: _ENTITIES.get(found[0]) or _escaped(found[0]), one_cell(text))
     return _MENTION.sub(lambda found: f"{found[0]}\u2060", escaped)
 
 
 def details_block(title: str, text: str) -> str:
-    """What Markdown shows when somebody asks for it."""
+    """Return a folded Markdown section."""
     return f"<details><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
 def _escaped(mark: str) -> str:
-    """With a backslash before it; in a number that would begin a list, behind it."""
+    """Add a backslash before a mark; after the digits of a list number."""
     return f"{mark}\\" if mark.isdigit() else f"\\{mark}"
 
 
 def dataframe(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Any:
-    """A `pandas.DataFrame` of these rows."""
+    """Return rows as a `pandas.DataFrame`."""
     try:
         pandas = import_module("pandas")
     except ModuleNotFoundError as error:
@@ -84,12 +84,12 @@ Frame = tuple[Sequence[Mapping[str, Any]], Sequence[str]]
 
 
 class Framed:
-    """A result that shows itself as a table in a notebook, and makes a data frame: one of its things a row."""
+    """A result with a table for notebooks and a data frame, one row for each of its items."""
 
     __slots__ = ()
 
     def to_dataframe(self) -> Any:
-        """A `pandas.DataFrame` of all it holds: its cases, findings, changes or whatever it is a result of, by row.
+        """Return a `pandas.DataFrame` with a row for each item, such as a case, a finding or a change.
 
         Raises:
             ConfigError: pandas is not installed.
@@ -97,17 +97,16 @@ class Framed:
         return dataframe(*self._frame())
 
     def _repr_html_(self) -> str:
-        """For a notebook."""
         rows, columns = self._frame()
         return html_table(columns, [[row[name] for name in columns] for row in rows], str(self))
 
     def _frame(self) -> Frame:
-        """The rows, and the columns, which an empty table has as well."""
+        """Return the rows, and the columns for an empty table."""
         raise NotImplementedError
 
 
 def table_cell(value: object) -> str:
-    """A value as it stands in a cell: a float with three digits after the point, None as a dash."""
+    """Return a value as a cell: floats with three decimals, None as a dash."""
     if value is None:
         return _UNKNOWN
     if isinstance(value, bool):
@@ -122,7 +121,7 @@ def table_cell(value: object) -> str:
 
 
 def one_cell(text: str) -> str:
-    """A text on one line and cut, without what would act on whoever shows it."""
+    """Return a text on one line, cut, without control characters."""
     return beginning(in_one_line(" ".join(text[: 4 * _LONGEST].split())), _LONGEST)
 
 

@@ -1,4 +1,4 @@
-"""What learning does to a catalogue: requests that nothing is learned from as its gate, and a version on trial."""
+"""The effect of learning on a catalogue: the gate that a change must pass, and the version on trial."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,29 +18,29 @@ from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 
 _LEAST_EXAMPLES: Final = 3
-"""A flow of fewer can spare none to be judged by."""
+"""A flow with fewer examples spares none for the gate."""
 _MOST_OWN: Final = 1_000
 _NOISE: Final = 0.05
-"""As improbable as a flow's losses have to be, if nothing had changed, to count as one."""
+"""Significance level below which a flow's losses count."""
 _OUTSIDE: Final = 0.5
-"""P(some flow is right) below which recall says that none is."""
+"""P(some flow is right) below which recall counts as rejecting the request."""
 _NO_FLOW: Final = ""
-"""Counts what no flow is for as if it were a flow's."""
+"""Stands for the flow of out-of-scope requests in counts."""
 Part = Literal["held", "case", "own"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """A request of the gate: where it is from, and the flows one of which has to come first; none where none fits."""
+    """A request of the gate, its source, and its right flows, one of which must be first; empty for out of scope."""
 
     asked: Query
     right: frozenset[str]
     part: Part
 
     def is_right(self, route: Routed) -> bool:
-        """Whether a route is right, as far as can be told without a model.
+        """Whether a route is right, as far as recall alone can tell.
 
-        Where no flow fits, it is where nothing is chosen, or a model is asked and told that probably none does.
+        An out-of-scope request is right if nothing is chosen, or if a model is asked and P(some flow is right) is low.
         """
         if self.right:
             return route.first in self.right
@@ -50,12 +50,12 @@ class Gated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a change does to the gate.
+    """The effect of a change on the gate.
 
     Attributes:
         gain: Shares before and after.
-        lost: Places, in the gate, of requests that were right and are not any more.
-        why: Why the change must not land; empty where it may.
+        lost: Positions of the requests that were right and are now wrong.
+        why: The reason why the change must not land; empty if it may.
     """
 
     gain: Gain
@@ -64,18 +64,18 @@ class Verdict:
 
 
 def gate_cases(cases: Sequence[Case], part: Part) -> list[Gated]:
-    """Labelled requests."""
+    """Return labelled requests as requests of the gate."""
     return [Gated(asked=Query.of(case), right=frozenset(case.expect), part=part) for case in cases]
 
 
 def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -> tuple[FlowRegistry, list[Gated]]:
-    """The catalogue with one of their own examples taken out of its flows, and these examples, to judge by.
+    """Return the catalogue with one author's example taken out of each flow, and these examples as gate requests.
 
-    Asked of an index that has them, they would find themselves. Which one it is follows from its words.
+    An indexed example would find itself. The example is chosen by a hash of its text.
 
     Args:
-        registry: The flows as they are indexed, with what was learned.
-        authored: The flows as their authors wrote them: only their examples are taken.
+        registry: The indexed flows, with learned examples.
+        authored: The flows as their authors wrote them; only these examples are taken out.
     """
     own: dict[str, str] = {}
     for flow in authored.values():
@@ -97,12 +97,11 @@ def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -
 
 
 def verdict(judged: Sequence[Gated], before: Sequence[Routed], after: Sequence[Routed]) -> Verdict:
-    """Compare the same requests before and after a change.
+    """Compare the routes of the same requests before and after a change.
 
-    It must not land where fewer are right in all, or among the labelled requests that were given, or where a flow
-    loses more than it wins beyond noise (a sign test at .05); requests that no flow is for are looked at by themselves,
-    in the same way, and are no part of the gain. Its interval is that of paired shares (Wald, as McNemar's test takes
-    them).
+    The change must not land if fewer requests are right in all or among the given labelled ones, or if a flow loses
+    more than it wins beyond noise (a sign test at .05). Out-of-scope requests are judged apart, in the same way, and
+    are not part of the gain. The interval of the gain is that of paired shares (Wald, as in McNemar's test).
     """
     was = [each.is_right(route) for each, route in zip(judged, before, strict=True)]
     now = [each.is_right(route) for each, route in zip(judged, after, strict=True)]
@@ -135,7 +134,7 @@ def _why_not(judged: Sequence[Gated], won: Sequence[int], lost: Sequence[int]) -
 
 
 def _chance(lost: int, won: int) -> float:
-    """How probable so many losses or more are among the requests that changed, if losing were as likely as winning."""
+    """Return P(at least this many losses among the changed requests) if losses and wins are equally likely."""
     changed = lost + won
     return sum(comb(changed, each) for each in range(lost, changed + 1)) / 2**changed
 
@@ -164,14 +163,14 @@ _SHOWN: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A request that the version on trial leads elsewhere.
+    """A request whose first flow differs between the live version and the one on trial.
 
     Attributes:
         request: The text.
-        before: The flow that the live version has first.
-        after: The flow that the one on trial has first.
-        right: What a person said was right; None where nobody did.
-        learned: Whether the version on trial has it as an example: then it says nothing of other requests.
+        before: The first flow of the live version.
+        after: The first flow of the version on trial.
+        right: The right flows according to a person; None if unknown.
+        learned: Whether the version on trial learned this request, so it says nothing about other requests.
     """
 
     request: str
@@ -183,15 +182,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial(Framed):
-    """What a version on trial would have changed.
+    """The effect that a version on trial would have had.
 
     Attributes:
         version: Its number.
-        live: The number of the one that is live; 0 where that is what the authors wrote.
-        requests: Requests of the log that were asked of both.
-        changed: How many have another flow first.
-        mended: Of these, requests whose first flow is right now, as people said, and was not before.
-        broken: Of these, requests whose first flow was right, and is not any more.
+        live: The number of the live version; 0 for the catalogue as written.
+        requests: Number of logged requests compared.
+        changed: Number of requests with another first flow.
+        mended: Number of these whose first flow was wrong and is now right, as people said.
+        broken: Number of these whose first flow was right and is now wrong.
         unseen_mended: `mended` without what the version has learned.
         changes: The first hundred changes.
         notes: What could not be used.
@@ -208,13 +207,13 @@ class Trial(Framed):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line."""
         new = f"{self.unseen_mended} of them not learned from"
         became = f"{self.mended} to what was corrected ({new}), {self.broken} away from what was right"
         return f"version {self.version} would have changed {self.changed} of {self.requests} requests: {became}"
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self)
 
     def _frame(self) -> Frame:
@@ -230,14 +229,14 @@ async def compared(
     language: str = "english",
     policy: Policy | None = None,
 ) -> Trial:
-    """Ask the requests of a log of the live version and of the one on trial. No model is asked.
+    """Compare the live version with the one on trial over the requests of a log. No model is asked.
 
     Args:
         registry: The flows, as their authors wrote them.
-        entries: Such as `OutcomeLog.read` gives them; those since a trial began say most. At most the last 20,000.
-        overlay: What was learned.
+        entries: Entries of `OutcomeLog.read`; those since the trial began say most. At most the last 20,000 are used.
+        overlay: The learned versions.
         embedder: As for `ProceduralMemory.open`.
-        language: Likewise.
+        language: As for `ProceduralMemory.open`.
         policy: How the deployment selects.
 
     Raises:

@@ -1,7 +1,4 @@
-"""Writing a file whole or not at all, and one at a time: whoever reads it finds what was there, or what is there now.
-
-For what several processes may read and write at the same time: what was learned, and what sides of a comparison were.
-"""
+"""Atomic writes and locks for files that several processes read and write."""
 
 import os
 from collections.abc import Generator
@@ -17,14 +14,14 @@ _OWN, _SHARED = 0o600, 0o666
 
 
 def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
-    """Write it aside, and put it in its place at once; folders on the way are made.
+    """Replace a file atomically; missing folders are made.
 
-    Two processes may write the same file: one of the two is there afterwards, never a mixture.
+    Of two processes that write the same file, one wins; contents never mix.
 
     Args:
-        file: Where it is to be; what is there is replaced.
-        content: All of it.
-        private: Whether nobody else on this machine may read it; else as the process makes its files.
+        file: The file.
+        content: Its new content.
+        private: Whether only the owner may read it; otherwise the process's umask applies.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f".{file.name[:100]}.{uuid4().hex[:12]}")
@@ -41,7 +38,7 @@ def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
 
 @contextmanager
 def locked(file: Path) -> Generator[None]:
-    """While nobody else changes the file, in this process or another; a hidden lock stays beside it."""
+    """Hold an exclusive lock on the file against threads and processes; a hidden lock file stays beside it."""
     import portalocker
 
     flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
@@ -60,4 +57,4 @@ def locked(file: Path) -> Generator[None]:
 
 
 _BINARY = getattr(os, "O_BINARY", 0)
-"""Windows would make two bytes of each end of a line."""
+"""Prevents newline translation on Windows."""

@@ -1,4 +1,4 @@
-"""`diff`: two versions of a catalogue, each judged in a process of its own, and what lies between them."""
+"""`diff`: compare two versions of a catalogue, each judged in a process of its own."""
 
 import asyncio
 import hashlib
@@ -44,32 +44,32 @@ async def diff(  # noqa: PLR0913 - options with a name
     cache: Path | None = CACHE,
     here: Path | None = None,
 ) -> Difference:
-    """Which requests are led elsewhere by a change of the flows: every case, every logged request, every example.
+    """Return which requests a change of the flows leads elsewhere, among all cases, logged requests and examples.
 
-    No model is asked. Each side is loaded and judged in a process of its own, both at once; what was judged before is
-    taken from the cache.
+    No model is asked. Both sides are loaded and judged at once, each in a process of its own. Earlier results are taken
+    from the cache.
 
     Args:
-        base: The version before: a commit (`main`, `HEAD~3`, `v1.2`, `main...HEAD` for what both have in common),
-            `COMMIT:FLOWS`, a folder, a file, or `index:FOLDER` for what a deployment has in its index.
-        head: The version after, likewise; `.` is the working tree as it is.
-        flows: Where the flows are, seen from either side's folder.
-        base_flows: Where they are on the side of `base`, if elsewhere.
-        cases: Labelled requests, or files of them, or one file; they may name flows that one side alone has.
-        requests: What users asked.
-        policy: How the deployment selects; the recommended way where None.
+        base: The version before: a commit (`main`, `HEAD~3`, `v1.2`, or `main...HEAD` for the merge base),
+            `COMMIT:FLOWS`, a folder, a file, or `index:FOLDER` for a deployed index.
+        head: The version after, likewise; `.` is the working tree with uncommitted changes.
+        flows: The path of the flows, relative to the folder of either side.
+        base_flows: The path of the flows of `base`, if different.
+        cases: Labelled requests, files of them, or one file. Labels may name flows of one side only.
+        requests: Requests of users.
+        policy: How the deployment selects; None uses the defaults.
         embedder: As for `ProceduralMemory.open`.
-        language: Likewise.
-        agent_id: Whose flows of an index.
-        gates: What the change may do.
-        learned: What was learned from corrections, as `learn` writes it: both sides are judged with the live version
-            of it, as a sync would index them; but for an index, which has what was synced into it.
-        cache: A folder for what was judged; None to judge all anew and keep nothing.
-        here: The working directory, where it is another.
+        language: As for `ProceduralMemory.open`.
+        agent_id: The owner of the flows in an index.
+        gates: Limits on the change.
+        learned: The file of `learn`. Both sides are judged with its live version, as after a sync; an index is judged
+            as it is.
+        cache: A folder for results; None uses and keeps none.
+        here: The working directory, if another.
 
     Raises:
-        ConfigError: A side is not there, a file of cases or of what was learned cannot be read, a setting cannot work,
-            or the flows of a side cannot be loaded. The other side is in the cache by then.
+        ConfigError: A side does not exist, a file of cases or learned examples is unreadable, a setting is invalid, or
+            the flows of a side cannot be loaded. The result of the other side is cached even then.
     """
     began = perf_counter()
     place = (here or Path.cwd()).absolute()
@@ -104,7 +104,7 @@ async def diff(  # noqa: PLR0913 - options with a name
 async def _explained(
     found: Difference, sides: tuple[SideState, SideState], asked: Sequence[Probe], run: SideRun, book: RouteBook
 ) -> Difference:
-    """With what moved each request; as it was found before, where the same requests moved between the same flows."""
+    """Return the difference with the reason for each move, from the book if the same requests moved before."""
     before, after = sides
     questions = {id(before.routes[each.key]): each for each in asked if each.key in before.routes}
     keys = [questions[id(each.before)].key if id(each.before) in questions else "" for each in found.changes]
@@ -133,7 +133,7 @@ def _wrong_cases(left_out: Sequence[str]) -> GateFailure:
 
 
 def _cache_at(folder: Path | None) -> tuple[Path | None, tuple[str, ...]]:
-    """The cache, where it can be believed: one that came with a commit says whatever its author wants."""
+    """Return the cache unless git tracks it, since a committed cache could hold forged results."""
     if folder is None:
         return None, ()
     if is_tracked(folder):
@@ -151,7 +151,7 @@ def _lesson(place: Path, learned: Path | None) -> dict[str, Any] | None:
 
 
 def _labelled(cases: Iterable[Case | Path | str] | Path | str) -> tuple[list[Case], tuple[str, ...]]:
-    """The cases, those of files among them whatever flows they name, and what is wrong with others of these files."""
+    """Return the cases, those of files included, and the problems of invalid entries."""
     found: list[Case] = []
     notes: list[str] = []
     for each in (cases,) if isinstance(cases, Path | str) else cases:
@@ -199,6 +199,6 @@ async def _snapshots(
 
 
 def _counted(asked: Sequence[Probe]) -> list[Probe]:
-    """The cases and logged requests whose prompts are counted: the same ones on both sides, and the next time."""
+    """Return a fixed sample of the cases and logged requests, so that both sides and later runs count the same."""
     users = [each for each in asked if each.source is not Source.EXAMPLE]
     return sorted(users, key=lambda each: each.key)[:MOST_COUNTED]

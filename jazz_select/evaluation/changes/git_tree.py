@@ -1,7 +1,7 @@
-"""Versions out of git: which commit a name means, what lies in it, and its files in a folder of their own.
+"""Access to git: which commit a name means, what it contains, and its files in a folder of their own.
 
-Files are taken out of git's archive of a commit and written elsewhere. No working tree is checked out, no index is
-touched, and git knows of nothing that would have to be removed afterwards, however a run ends.
+Files are extracted from git's archive of a commit. No working tree is checked out, no index is touched, and nothing has
+to be cleaned up in the repository, however a run ends.
 """
 
 import os
@@ -15,7 +15,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.text import near
 
 _NO_NAMES = frozenset({"", ".", "..", ".git"})
-"""What git refuses to write, in any case of letters, and so does whoever writes in its place."""
+"""File names that git refuses to write, in any case."""
 _DRIVES = frozenset("\\:") if os.name == "nt" else frozenset[str]()
 _NAMES_SHOWN = 5
 _MOST_REFS = 5_000
@@ -31,13 +31,13 @@ class Commit:
 
     @property
     def label(self) -> str:
-        """The name that was asked for and the beginning of the hash."""
+        """The requested name and the short hash."""
         short = self.sha[:9]
         return short if self.sha.startswith(self.name) else f"{self.name} ({short})"
 
 
 def repository_of(folder: Path) -> Path | None:
-    """The top folder of the working tree that `folder` lies in; None where it lies in none, or git is not there."""
+    """Return the top folder of the working tree around `folder`; None if there is none, or no git."""
     try:
         found = _git(folder, "rev-parse", "--show-toplevel")
     except ConfigError:
@@ -46,7 +46,7 @@ def repository_of(folder: Path) -> Path | None:
 
 
 def commit_of(name: str, folder: Path) -> Commit:
-    """The commit that a name means in the repository around `folder`; `A...B` is what both have in common."""
+    """Return the commit that a name means in the repository around `folder`; `A...B` is the merge base."""
     root = repository_of(folder)
     if root is None:
         msg = f"{name!r:.80} is no folder or file, and {folder} lies in no git repository, so it can be no commit"
@@ -73,7 +73,7 @@ def is_commit(name: str, folder: Path) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitChange:
-    """A commit that changed something."""
+    """An entry of a path's history."""
 
     short: str
     at: str
@@ -81,7 +81,7 @@ class CommitChange:
 
 
 def commits_of(path: Path, *, most: int) -> tuple[CommitChange, ...]:
-    """The last commits that changed what lies at and below a path, the newest first; none outside of a repository."""
+    """Return the last commits that changed a path, the newest first; none outside of a repository."""
     form = "--format=%h%x1f%cI%x1f%s"
     real = path.resolve()
     try:
@@ -107,14 +107,14 @@ def _resolved(name: str, root: Path) -> str:
 
 
 def _shallow(root: Path) -> str:
-    """What to do where the history is not all there."""
+    """Return advice for a shallow clone; empty for a full one."""
     if _git(root, "rev-parse", "--is-shallow-repository").strip() != b"true":
         return ""
     return "; this clone is shallow: run git fetch --unshallow (fetch-depth: 0 for actions/checkout)"
 
 
 def object_at(commit: Commit, path: str) -> str:
-    """The hash of the folder or file at a path of the repository (empty: all of it); empty where there is none."""
+    """Return the hash of the folder or file at a path (empty: the top); empty if there is none."""
     try:
         return _git(commit.root, "rev-parse", "--verify", "--quiet", f"{commit.sha}:{path}").decode().strip()
     except ConfigError:
@@ -122,7 +122,7 @@ def object_at(commit: Commit, path: str) -> str:
 
 
 def paths_at(commit: Commit, path: str) -> tuple[str, ...]:
-    """The files at and below a path of the repository, empty for all of it."""
+    """Return the files at and below a path of the repository (empty: all), after checking their names."""
     below = ("--", f":(literal){path}") if path else ()
     listed = _git(commit.root, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit.sha, *below)
     found = listed.decode(errors="surrogateescape").split("\0")[:-1]
@@ -134,7 +134,7 @@ def paths_at(commit: Commit, path: str) -> tuple[str, ...]:
 
 
 def uncommitted(root: Path, path: Path) -> int:
-    """How many files at and below `path` are not as they were committed, new ones included."""
+    """Return the number of files at and below `path` with uncommitted changes, new files included."""
     try:
         changed = _git(root, "status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--", str(path))
     except ConfigError:
@@ -143,7 +143,7 @@ def uncommitted(root: Path, path: Path) -> int:
 
 
 def is_tracked(path: Path) -> bool:
-    """Whether git tracks anything at or below a path, wherever links lead: then it came from whoever committed it."""
+    """Whether git tracks anything at or below a path, with links followed, so that a committer provided it."""
     real = path.resolve()
     there = next((each for each in (real, *real.parents) if each.is_dir()), real)
     root = repository_of(there)
@@ -154,15 +154,15 @@ def is_tracked(path: Path) -> bool:
 
 
 def write_files(commit: Commit, path: str, into: Path) -> None:
-    """The files at and below a path of the repository (empty: all of it), written under `into` as they lie in it.
+    """Write the files at and below a path of the repository (empty: all) under `into`, with the same layout.
 
-    As git archives them: without submodules, and without what the repository keeps out of archives. Links are written
-    where they lead inside of `into`; elsewhere there is nothing of this version.
+    The files are those of `git archive`: no submodules, and no paths excluded from archives. Symlinks that lead outside
+    `into` are left out.
 
     Raises:
-        ConfigError: Git could not be asked, its objects are not all there, or a path leads out of the folder.
+        ConfigError: Git failed, objects are missing, or a path leads out of the folder.
     """
-    paths_at(commit, path)  # whoever made the commit may have named files of other places
+    paths_at(commit, path)  # a hostile commit may name files elsewhere
     below = ("--", f":(literal){path}") if path else ()
     with TemporaryDirectory(prefix="jazz-archive-") as made:
         archive = Path(made) / "files.tar"
@@ -175,14 +175,14 @@ def write_files(commit: Commit, path: str, into: Path) -> None:
             with tarfile.open(archive) as tar:
                 every = tar.getmembers()
                 tar.extractall(into, [each for each in every if not each.issym()], filter="data")
-                # Links come once all else lies there, so that nothing is written through one.
+                # Links come last, so that nothing is written through one.
                 links = [each for each in every if each.issym()]
                 tar.extractall(into, links, filter=_unless_outside)  # noqa: S202 - what `data` takes
         except (OSError, tarfile.TarError) as error:
             raise ConfigError(f"cannot write the files of {commit.label}: {error}") from error
     made_links = [into / each.name for each in links]
     while outside := [each for each in made_links if each.is_symlink() and not _leads_inside(each, into)]:
-        for each in outside:  # where one leads depends on others that it goes through
+        for each in outside:  # removing one may break others
             each.unlink()
 
 
@@ -197,13 +197,12 @@ def _leads_inside(link: Path, into: Path) -> bool:
     try:
         end = link.resolve()
         return end.is_relative_to(into.resolve()) and not end.is_symlink()
-    except (OSError, RuntimeError):  # it leads to itself: Pythons before 3.13 raise, later ones end at a link
+    except (OSError, RuntimeError):  # a loop: before Python 3.13 this raises
         return False
 
 
 def _git(folder: Path, *words: str) -> bytes:
-    """What git prints."""
-    # Without locks: looking at a repository must not change its index, nor stop who works in it.
+    # Without locks, so that reading neither changes the index nor blocks other git commands.
     command = ["git", "--no-optional-locks", "-C", str(folder), "-c", "core.quotePath=false", *words]
     try:
         done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - a list, no shell

@@ -1,4 +1,4 @@
-"""A difference as a comment for a pull request: what counts on top, details folded, within what GitHub takes."""
+"""A difference as a comment on a pull request: a summary first, details folded, within GitHub's size limit."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,13 +7,13 @@ from jazz_select.evaluation.tables import details_block, markdown, markdown_tabl
 from jazz_select.text import beginning
 
 MARKER = "<!-- jazz-select diff -->"
-"""Stands on top, so that the next run finds the comment and updates it."""
+"""The first line, by which the next run finds the comment to update it."""
 MOST = 10_000
-"""Bytes of a comment: more of it nobody reads."""
+"""Most bytes of a comment."""
 _REASONS = 10
-"""Reasons that are told by themselves."""
+"""Reasons that are listed."""
 _OPEN = 20
-"""Changes that are shown without unfolding."""
+"""Changes shown without unfolding."""
 _CELL = 160
 _NAMES = 20
 _ICONS = dict.fromkeys(BROKEN, "❌") | {Effect.SURER: "⚠️"} | dict.fromkeys((Effect.FIXED, Effect.FOUND), "✅")
@@ -21,11 +21,11 @@ _CHANGES = ("", "request", "from", "first before", "first after", "what else")
 
 
 def comment(found: Difference, *, most: int = MOST) -> str:
-    """The comment, in Markdown as GitHub reads it; every text from outside is escaped.
+    """Return the comment as GitHub Markdown; all texts from outside are escaped.
 
     Args:
-        found: What to tell.
-        most: How many bytes it may have; details are left out first, and it says how many.
+        found: The difference.
+        most: Most bytes. Details are dropped first, and the number of dropped rows is stated.
     """
     parts = [MARKER, f"### jazz-select diff: {markdown(found.summary)}", ""]
     parts += [f"❌ {_cut(each.message, 2 * _CELL)}" for each in found.failures]
@@ -45,7 +45,6 @@ def _size(text: str) -> int:
 
 
 def _why(found: Difference) -> list[str]:
-    """What moves how many requests, one reason a line."""
     lines = [
         f"- {_cut(what, _CELL)}: {count:,} request{'s' if count > 1 else ''}"
         for what, count in list(found.why.items())[:_REASONS]
@@ -73,7 +72,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _changes(changes: Sequence[RouteChange], room: int) -> str:
-    """The first ones open, the others folded, as many as there is room for."""
+    """Return the first rows open and the others folded, as many as fit."""
     if not changes:
         return ""
     rows = [_row(each) for each in changes]
@@ -109,7 +108,7 @@ def _confusions(found: Difference, room: int) -> str:
 
 
 def _within(rows: Iterable[tuple[object, ...]], room: int) -> list[tuple[object, ...]]:
-    """As many rows, from the first, as there is room for once they are escaped."""
+    """Return the rows, from the first, that fit once they are escaped."""
     kept: list[tuple[object, ...]] = []
     for row in rows:
         room -= sum(_size(markdown(str(cell))) + 3 for cell in row) + 2

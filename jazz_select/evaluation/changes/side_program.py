@@ -1,7 +1,7 @@
-"""The program of one side of a comparison: it loads its flows, says what they are, and routes requests.
+"""The program of one side of a comparison: load the flows, describe them, and route requests.
 
-Python catalogues are imported under their own names, so two versions of one cannot live in one process. Each message
-is a line of JSON: a job, answered with what its flows say, then requests, answered with their routes.
+Two versions of a Python catalogue use the same module names, so each needs its own process. Each message is a line of
+JSON: first a job, answered with a description of the flows, then requests, answered with their routes.
 """
 
 import asyncio
@@ -31,42 +31,40 @@ from jazz_select.memory.procedural import ProceduralMemory
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
 _SELDOM = 50_000
-"""Objects made, and not let go of, between two looks for those that hold each other."""
+"""Threshold of allocations for the garbage collector."""
 
 
 _Answer = Callable[[Mapping[str, Any]], None]
 
 
 def installed(paths: Sequence[str]) -> list[str]:
-    """Of places to import from, those of Python itself and of what is installed."""
+    """Return the import paths of the standard library and of installed packages."""
     own = Path(sysconfig.get_path("stdlib")).resolve()
     return [each for each in paths if Path(each).name in _INSTALLED or Path(each).resolve().is_relative_to(own)]
 
 
 class InstalledFirst:
-    """Finds what is installed before anything of the tree that is judged, whatever a loader puts first for a while.
+    """An import finder that prefers installed packages to modules of the judged tree, except the flows themselves.
 
-    A tree that has a `calendar.py` or a `yaml.py` must not change what judges it; only the flows themselves go before
-    a package of their name.
+    A `calendar.py` or a `yaml.py` in the tree must not change the program that judges it.
     """
 
     def __init__(self, flows: str, paths: Sequence[str]) -> None:
-        """For the flows of this name or path, and these places."""
         self._flows = {*Path(flows).parts, *flows.split(".")}
         self._paths = installed(paths)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As Python asks it of a finder."""
+        """Find an installed module, as `importlib.abc.MetaPathFinder` does."""
         if path is not None or name in self._flows:
             return None
         found = PathFinder.find_spec(name, self._paths, target)
-        return found if found is not None and found.loader is not None else None  # a mere folder is no module
+        return found if found is not None and found.loader is not None else None  # a namespace package
 
 
 def sources_digest(root: Path, flows: str) -> str:
-    """Of the code that guards may be made of: all files of the flows, and the modules that came from `root`."""
+    """Return a digest of the code that guards may use: the files of the flows, and modules imported from `root`."""
     place = root / flows
     files = {each for each in place.rglob("*") if each.is_file()} if place.is_dir() else {place}
     own = root.resolve()
@@ -84,7 +82,7 @@ def sources_digest(root: Path, flows: str) -> str:
 
 
 def answer_job() -> None:
-    """Do the job that stdin says, and answer on stdout; what the flows print goes to stderr."""
+    """Read a job from stdin and answer it on stdout. What the flows print goes to stderr."""
     gc.set_threshold(_SELDOM, 50, 50)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -119,7 +117,7 @@ async def _as_written(job: Job, answer: _Answer) -> None:
     if job.learned is not None:
         made = taught(registry, Version.model_validate(job.learned))
         registry, notes = made.registry, made.notes
-    gc.freeze()  # what is there now stays until the end
+    gc.freeze()  # these objects stay until the end
     digest = snapshot_digest(registry, sources_digest(root, job.flows))
     answer({"flows": describe_flows(registry), "digest": digest, "notes": notes})
     cache, beside = (None if each is None else Path(each) for each in (job.cache, job.beside))
@@ -136,7 +134,7 @@ async def _as_written(job: Job, answer: _Answer) -> None:
 async def _without(
     job: Job, registry: FlowRegistry, wanted: Mapping[str, Any], how: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The first flow for each request, with parts of the change undone; none at all where no catalogue is left."""
+    """Return the first flow for each request with parts of the change undone; none if no valid catalogue is left."""
     asked = [Query(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
     try:
         made = undone(registry, wanted["undone"])
@@ -146,7 +144,7 @@ async def _without(
 
 
 def _check_homes(job: Job, registry: FlowRegistry) -> None:
-    """A package that is installed elsewhere would be the same for every version, and nothing would seem to change."""
+    """Reject flows imported from elsewhere, since these would be the same in both versions."""
     for flow in registry.values():
         file = flow.origin.file
         if job.apart and file and not Path(file).resolve().is_relative_to(Path(job.root).resolve()):

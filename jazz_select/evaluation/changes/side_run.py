@@ -1,4 +1,4 @@
-"""Running one side: from the book of earlier runs where it is there, and by a process of its own for the rest."""
+"""Running one side of a comparison: stored results of earlier runs are used, and a process computes the rest."""
 
 import asyncio
 import hashlib
@@ -33,30 +33,30 @@ _PROGRAM = (
     "sys.path[:] = [sys.argv[1], *(each for each in sys.path if each not in ('', '.', here))]; "
     "from jazz_select.evaluation.changes.side_program import answer_job; sys.path.pop(0); answer_job()"
 )
-"""The library that compares is the one that judges both sides, whatever lies in their trees; they are found later."""
+"""Imports the running library before the judged tree is on the path, so that both sides are judged by the same one."""
 _LIBRARY = str(Path(jazz_select.__file__).absolute().parents[1])
 _END_S, _GRACE_S = 5.0, 1.0
-"""How long a process that is killed may take to end, and what it said before is waited for."""
+"""Longest wait for a killed process to end, and for its remaining output, in seconds."""
 _LAST = 4_000
-"""Bytes of what a side printed that are kept, to say why it ended."""
+"""Bytes of a side's printed output that are kept for an error message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What a side is made of, as its process is told: places are texts, since it travels as JSON.
+    """The job of a side's process. Paths are texts, because it is sent as JSON.
 
     Attributes:
-        root: The folder that is to be the working directory.
-        flows: What to load, seen from there; a name where it is a package.
-        apart: Whether every flow has to come from below `root`.
-        index: The folder of a deployed index instead, whose flows are taken as they lie there.
-        agent_id: Whose flows of it.
+        root: The working directory.
+        flows: The flows, relative to `root`, or a package's name.
+        apart: Whether every flow must come from below `root`.
+        index: The folder of a deployed index to use instead of flows.
+        agent_id: The owner of the flows in that index.
         policy: How the deployment selects.
         embedder: As for `ProceduralMemory.open`.
-        language: Likewise.
-        cache: Where indexes are kept; None for nowhere.
-        beside: As for `indexed`: who starts a side sees to what is left when it ends.
-        learned: What flows that are files are taught before they are judged: a version, as JSON.
+        language: As for `ProceduralMemory.open`.
+        cache: The folder of indexes; None keeps none.
+        beside: As for `indexed`; the starting process removes it.
+        learned: A version of learned examples, as JSON; not used for an index.
     """
 
     root: str = "."
@@ -73,10 +73,9 @@ class Job:
 
 
 class SideRun:
-    """One side, for as long as the stack stands: what its flows say, then where they lead what it is asked."""
+    """One side of a comparison; its process ends with the given stack."""
 
     def __init__(self, side: Side, book: RouteBook, job: Job, stack: AsyncExitStack) -> None:
-        """Of this side, judged as the job says, wherever its files are; its process ends with the stack."""
         self.side = side
         self.catalogue = Catalogue(flows={}, digest="")
         self._book = book
@@ -85,7 +84,7 @@ class SideRun:
         self._process: _Process | None = None
 
     async def open(self) -> None:
-        """Find out what its flows say."""
+        """Load the description of the flows."""
         source, learned = self.side.source, self._job.learned
         if source and learned is not None:
             source += f" and learned {hashlib.sha256(dumps(learned)).hexdigest()}"
@@ -97,7 +96,7 @@ class SideRun:
         self.catalogue = told
 
     async def asked(self, questions: Sequence[Probe], counted: Sequence[Probe]) -> SideState:
-        """Where it leads these requests, and the tokens of the prompts for some of them."""
+        """Return the routes of requests, and the prompt tokens of the `counted` ones."""
         known = self._book.routes(self.catalogue.digest)
         unknown = {each.key: each for each in questions if each.key not in known.routes}
         uncounted = {each.key: each for each in counted if each.key not in known.tokens and self.side.index is None}
@@ -119,10 +118,10 @@ class SideRun:
         )
 
     async def _routed(self, questions: Mapping[str, Probe], counted: Sequence[str]) -> Known:
-        """Where it leads these requests, by their keys, and the tokens of the prompts for some of them."""
+        """Route requests by their keys in the side's process."""
         process = self._process or (await self._started())[0]
         places = {key: place for place, key in enumerate(questions)}
-        # Guards see a context as JSON: nothing else leaves this process.
+        # The context reaches guards as JSON.
         asked = [replace(each.asked, context=plain(each.asked.context)) for each in questions.values()]
         told = await process.asked({"asked": asked, "counted": [places[key] for key in counted]})
         return Known(
@@ -131,14 +130,14 @@ class SideRun:
         )
 
     async def undone(self, parts: Undone, asked: Sequence[Query]) -> Sequence[str]:
-        """The first flow for each of these requests, with parts of the change undone; empty where none can be told."""
+        """Return the first flow for each request with parts of the change undone; empty if nothing can be routed."""
         process = self._process or (await self._started())[0]
         plainly = [replace(each, context=plain(each.context)) for each in asked]
         told = await process.asked({"asked": plainly, "undone": parts})
         return value_of(list[str], told["firsts"]) or [""] * len(asked)
 
     async def _started(self) -> "tuple[_Process, Catalogue]":
-        """The process under way, and the first thing that it says."""
+        """Start the process, and return it with its description of the flows."""
         root = await self._stack.enter_async_context(self.side.files())
         passing = TemporaryDirectory(prefix=PREFIX, dir=in_memory(), ignore_cleanup_errors=True)
         beside = self._stack.enter_context(passing)
@@ -156,9 +155,9 @@ class SideRun:
 
 
 class _Process(asyncio.SubprocessProtocol):
-    """The process of a side: a line of JSON in, a line of JSON out.
+    """The process of a side, with a line of JSON for each message.
 
-    A program that it started may hold its pipes open when it has ended: the end of it counts, not of them.
+    Its end is detected by the exit of the process, because a program that it started may hold its pipes open.
     """
 
     _transport: asyncio.SubprocessTransport
@@ -166,14 +165,14 @@ class _Process(asyncio.SubprocessProtocol):
     def __init__(self, label: str) -> None:
         self._label = label
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
-        """What it answered; an empty one where nothing comes any more."""
+        """Answers; an empty one marks the end."""
         self._parts: list[bytes] = []
         self._said = b""
         self._exited = asyncio.Event()
 
     @classmethod
     async def started(cls, label: str, root: Path) -> "_Process":
-        """One for the side of this label, in this folder, which it imports nothing from by itself."""
+        """Start the process in a folder from which it imports nothing on its own."""
         _, process = await asyncio.get_running_loop().subprocess_exec(
             lambda: cls(label),
             sys.executable,
@@ -183,12 +182,12 @@ class _Process(asyncio.SubprocessProtocol):
             _LIBRARY,
             str(root),
             cwd=root,
-            start_new_session=True,  # a group of its own, which ends with it
+            start_new_session=True,  # a process group of its own, killed at the end
         )
         return process
 
     async def asked(self, message: object) -> dict[str, Any]:
-        """What it answers."""
+        """Send a message and return the answer."""
         stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         stdin.write(dumps(message) + b"\n")
         line = await self._lines.get()
@@ -204,7 +203,7 @@ class _Process(asyncio.SubprocessProtocol):
         return told
 
     async def end(self) -> None:
-        """It and all that it started end; what left its group is not waited for."""
+        """Kill the process group and wait for the process; programs that left the group are not awaited."""
         with suppress(ProcessLookupError, PermissionError):
             if sys.platform != "win32":
                 os.killpg(self._transport.get_pid(), signal.SIGKILL)
@@ -218,11 +217,10 @@ class _Process(asyncio.SubprocessProtocol):
             await asyncio.wait_for(self._exited.wait(), _END_S)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As asyncio says it."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """As asyncio says it: an answer, or what its flows print."""
+        """Collect answers from stdout and printed output from stderr."""
         if fd != 1:
             self._said = (self._said + data)[-_LAST:]
             return
@@ -232,11 +230,10 @@ class _Process(asyncio.SubprocessProtocol):
             self._parts.clear()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's form
-        """As asyncio says it."""
         if fd == 1:
             self._lines.put_nowait(b"")
 
     def process_exited(self) -> None:
-        """As asyncio says it; what it said before may yet come."""
+        """Mark the end, after a moment in which remaining output may arrive."""
         self._exited.set()
         asyncio.get_running_loop().call_later(_GRACE_S, self._lines.put_nowait, b"")

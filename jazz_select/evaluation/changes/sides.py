@@ -1,4 +1,4 @@
-"""The two sides of a comparison: what was named, where its files are, and how it is told from others."""
+"""The two sides of a comparison: how a side is named, where its files are, and what identifies its content."""
 
 import asyncio
 import hashlib
@@ -22,23 +22,23 @@ from jazz_select.evaluation.changes.git_tree import (
 from jazz_select.flow.data import SUFFIXES
 
 INDEX = "index:"
-"""What stands before the folder of a deployed index."""
+"""Prefix of the folder of a deployed index."""
 _MOST_READ = 64 << 20
-"""Bytes of a working tree's flows that are read to know it again."""
+"""Bytes of flows that are hashed to identify a working tree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """One side, as it was named.
+    """One side of a comparison.
 
     Attributes:
-        label: Which it is, in words.
-        root: The folder that it is seen from: a working tree's, or the top of what a commit holds.
-        flows: The flows, seen from there; a name where they are a package.
-        commit: The commit it is, if it is one.
-        below: The folder within a commit that `flows` is seen from, as git writes it.
-        index: The deployed index that it is, if it is one.
-        source: What it is known by, where that says all that it is made of; else empty.
+        label: A description for people.
+        root: The folder that `flows` is relative to: a working tree's, or the top of a commit.
+        flows: The path of the flows, or a package's name.
+        commit: The commit, if it is one.
+        below: The folder within a commit that `flows` is relative to, with slashes.
+        index: The folder of a deployed index, if it is one.
+        source: An identifier of its whole content; empty if there is none, as for code in a working tree.
     """
 
     label: str
@@ -51,7 +51,7 @@ class Side:
 
     @asynccontextmanager
     async def files(self) -> AsyncGenerator[Path]:
-        """The folder that its flows are seen from; a commit's is made for as long as the block runs."""
+        """Provide the folder that `flows` is relative to; that of a commit is temporary."""
         if self.commit is None:
             yield self.root
             return
@@ -65,13 +65,13 @@ class Side:
 
 
 def side_of(spec: str, *, flows: str, here: Path) -> Side:
-    """What was named: `index:FOLDER`, a commit, `COMMIT:FLOWS`, a folder or a file.
+    """Return the side that a name stands for: `index:FOLDER`, a commit, `COMMIT:FLOWS`, a folder or a file.
 
-    A name that is both is a commit; `./` before it makes it a folder.
+    A commit comes before a folder of the same name; `./` in front means the folder.
 
     Args:
         spec: The name.
-        flows: Where the flows are, seen from the folder that is compared; `here`, for a commit.
+        flows: The path of the flows in the compared folder; for a commit, relative to `here`.
         here: The working directory.
     """
     if not spec.strip() or "\0" in spec:
@@ -90,9 +90,9 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
 
 
 def _named(spec: str, here: Path) -> tuple[str, str | None]:
-    """The commit and the flows that a name has; None where it names none.
+    """Split a name into a commit and flows; None if it names no flows.
 
-    A revision may have colons of its own (`main@{12:30}`, `:/message`, `HEAD^{/fix: it}`): the longest one counts.
+    A revision may contain colons (`main@{12:30}`, `:/message`, `HEAD^{/fix: it}`), so the longest valid one is taken.
     """
     colons = [place for place, letter in enumerate(spec) if letter == ":"]
     if not colons or is_commit(spec, here):
@@ -145,7 +145,7 @@ def _commit_side(commit: Commit, flows: str, *, here: Path, from_top: bool) -> S
 
 
 def _is_data(commit: Commit, path: str) -> bool:
-    """Whether what lies there is flows as data alone: then nothing else of the commit can count."""
+    """Whether the flows at a path are data alone, so that nothing else of the commit matters."""
     files = paths_at(commit, path)
     return bool(files) and not any(each.endswith((".py", ".pyi", ".so", ".pyd")) for each in files)
 
@@ -156,7 +156,7 @@ def _joined(below: str, flows: str) -> str:
 
 
 def _content(place: Path) -> str:
-    """What the flows of a folder are known by, where they are data alone; code may be made of anything else besides."""
+    """Return an identifier of a folder's flows if they are data alone; code may depend on other files."""
     if place.is_file():
         files = [place]
     elif place.is_dir():

@@ -1,4 +1,4 @@
-"""What two versions of a catalogue are both asked, and what each says: as data, which a process can tell another."""
+"""The requests that two versions of a catalogue are compared on, and the state of each version as data."""
 
 import hashlib
 import json
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 class Source(StrEnum):
-    """Where a request comes from; the first of these that knows it says so."""
+    """The source of a request; the first one that has it counts."""
 
     CASE = "case"
-    """Somebody said which flows are right."""
+    """A labelled request."""
     LOGGED = "logged"
-    """A user asked it."""
+    """A user's request."""
     EXAMPLE = "example"
-    """An author wrote it, for a flow of either version."""
+    """An example of a flow of either version."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +43,10 @@ class Probe:
     """A request that both versions are asked.
 
     Attributes:
-        asked: The request, as it is put to a selector.
-        source: Where it comes from.
-        expect: The flows that are right: of a case its labels, none of them where nothing fits; of an example the flows
-            that have it; None where nobody said.
+        asked: The request.
+        source: Its source.
+        expect: The right flows: the labels of a case, empty if nothing fits; for an example, the flows that have it;
+            None if unknown.
     """
 
     asked: Query
@@ -55,12 +55,12 @@ class Probe:
 
     @cached_property
     def key(self) -> str:
-        """The same for the same request with the same context, in every process."""
+        """An identifier of the request and its context, equal in every process."""
         return query_key(self.asked)
 
 
 def query_key(asked: Query) -> str:
-    """What a request is kept under: text, earlier turns and context count, and nothing else."""
+    """Return the key of a request: its text, earlier turns and context."""
     told = dumps([asked.request, asked.episodes, plain(asked.context)])
     return hashlib.blake2b(told, digest_size=16).hexdigest()
 
@@ -68,11 +68,11 @@ def query_key(asked: Query) -> str:
 def questions(
     cases: "Iterable[Case]", logged: Iterable[str | Query], *sides: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Probe, ...]:
-    """Everything that is asked, each request once, in the order of its sources.
+    """Return all requests, each once, in the order of their sources.
 
     Args:
         cases: Labelled requests.
-        logged: What users asked, with what was said before and what guards saw where that is known.
+        logged: Requests of users, with earlier turns and context if known.
         sides: The flows of each version, by name, with their fields.
     """
     asked = [Probe(asked=Query.of(case), source=Source.CASE, expect=case.expect) for case in cases]
@@ -95,7 +95,7 @@ def questions(
 
 
 GUARD = "guard"
-"""The field that says whether a flow asks `available`, and by which code: a digest, since code is no data."""
+"""The field with a digest of the guard's code; empty without a guard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +103,11 @@ class SideState:
     """One version of a catalogue.
 
     Attributes:
-        label: Which version, in words.
-        flows: What each flow says, by its name: field to value.
-        routes: Where each request leads, by `Probe.key`.
-        tokens: About how many tokens the prompt of a model would take, of those requests for which that was found out;
-            0 where no model is asked.
-        notes: What there is to know of how it was made.
+        label: A description for people.
+        flows: The fields of each flow, by its name.
+        routes: The route of each request, by `Probe.key`.
+        tokens: Estimated tokens of the model's prompt for the counted requests, by key; 0 if no model is asked.
+        notes: Remarks on how it was made.
     """
 
     label: str
@@ -119,7 +118,7 @@ class SideState:
 
 
 def describe_flows(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
-    """What each flow says, by its name, as plain JSON types."""
+    """Return the fields of each flow, by its name, as plain JSON types."""
     told: dict[str, dict[str, Any]] = {}
     for flow in sorted(registry.values(), key=lambda each: each.name):
         own = flow.outline()
@@ -130,7 +129,7 @@ def describe_flows(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]
 
 
 def snapshot_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:
-    """Of all that decides where requests lead: what flows say and, where any has a guard, the code in `sources`."""
+    """Return a digest of all that decides routes: the flows and, if any has a guard, the code digest `sources`."""
     said = flows_digest(registry.values())
     if not any(flow.has_guard for flow in registry.values()):
         return said
@@ -147,20 +146,20 @@ async def snapshot(  # noqa: PLR0913 - options with a name
     language: str = "english",
     cache: Path | None = None,
 ) -> SideState:
-    """A catalogue in this process, as data.
+    """Return the state of a catalogue in this process.
 
     Args:
         registry: The flows.
-        asked: The requests, as `questions` makes them: both versions have to be asked the same.
-        label: Which version it is, in words.
+        asked: The requests of `questions`, the same for both versions.
+        label: A description for people.
         policy: How the deployment selects.
         embedder: As for `ProceduralMemory.open`.
-        language: Likewise.
-        cache: A folder where the index is kept for the next time.
+        language: As for `ProceduralMemory.open`.
+        cache: A folder where the index is kept.
 
     Raises:
         EmbeddingError: The embedder failed.
-        ConfigError: There is no such embedder or language.
+        ConfigError: The embedder or language is unknown.
     """
     found: list[Routed] = []
     if registry and asked:
@@ -171,7 +170,7 @@ async def snapshot(  # noqa: PLR0913 - options with a name
 
 
 async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple[Query, Routed]]) -> list[int]:
-    """About how many tokens the prompt for each of these requests takes, given its route; 0 where no model is asked.
+    """Return the estimated tokens of the prompt for each routed request; 0 if no model is asked.
 
     The prompts are those of a `FlowSelector` with a model that counts them and chooses nothing.
     """
@@ -185,7 +184,7 @@ async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple
         counter.tokens = 0
         offered = [by_name[name] for name in route.candidates if name in by_name]
         if route.outcome is Outcome.ASKED and offered:
-            # With a size of its own, as recall gives one: then a single candidate is shown to the model as well.
+            # `sized` has a single candidate shown to the model, too.
             shown = RecallResult((candidate_of(flow).as_metadata() for flow in offered), sized="as the route has it")
             await selector.select(asked.request, shown, asked.episodes, context=asked.context)
         counted.append(counter.tokens)
@@ -193,7 +192,7 @@ async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple
 
 
 class _Counter:
-    """A model that counts what it is asked."""
+    """A model that counts the tokens of its prompts."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -204,15 +203,15 @@ class _Counter:
 
 
 def dumps(value: object) -> bytes:
-    """JSON values and dataclasses as one line of JSON, whatever texts are in it."""
+    """Return JSON values and dataclasses as one line of JSON; texts may contain surrogates."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, ValueError):  # halves of surrogate pairs, which a flow or a request may have
+    except (TypeError, ValueError):  # lone surrogates
         return json.dumps(value, default=asdict, sort_keys=True).encode()
 
 
 def loads(line: bytes) -> Any:
-    """What `dumps` wrote."""
+    """Parse the output of `dumps`."""
     try:
         return orjson.loads(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A catalogue with parts of a change taken back, as the process of a side makes it."""
+"""A catalogue with parts of a change undone."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -8,14 +8,14 @@ from jazz_select.evaluation.changes.snapshots import GUARD
 from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
 
 TOLD: Final = ("description", "condition", "desired_effects", "examples", "aliases", "priority")
-"""Fields that decide where requests lead, and can be set."""
+"""Fields that affect routing and can be set."""
 Fields = Mapping[str, Any]
 Undone = Mapping[str, Fields | None]
-"""By name of a flow in the later version: the fields to set; None takes it out, a name that is new puts one in."""
+"""By a flow's name in the later version: fields to set, or None to remove it; a new name adds a flow."""
 
 
 def undone(registry: Mapping[str, BaseFlow], parts: Undone) -> FlowRegistry:
-    """A catalogue with parts of a change taken back; the flows themselves stay as they are."""
+    """Return a catalogue with parts of a change undone; the given flows are not changed."""
     made = FlowRegistry(min_examples=0)
     for flow in registry.values():
         fields = parts.get(flow.name, {})

@@ -1,8 +1,8 @@
-"""Guards that raise, or that never agree: each is asked in many contexts, of the facts that it looks for itself.
+"""Checks of guards: those that raise, and those that never agree.
 
-A guard is the author's code, which loading the flows has run already. It is handed contexts that note which facts it
-asks for, and then values for these: true and false, numbers, texts, a time, and whatever its own code compares with.
-Only where all that it looks at is the context can be said that it never agrees.
+A guard is the author's code, which already ran when the flows were loaded. It is called with contexts that record which
+facts it reads, then with values for these: booleans, numbers, texts, a time, and the constants of its own code. It
+counts as never agreeing only if it looks at nothing but the context.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,15 +17,15 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.text import describe_error
 
 _MOST_ASKED: Final = 400
-"""Contexts that a guard is asked in."""
+"""Most calls of one guard."""
 _MOST_FACTS: Final = 12
 _USUAL: Final = (True, False, 1, 0, 10**6, "x", "", datetime(2030, 6, 5, 12, tzinfo=UTC), ["x"])
 _PLAIN = frozenset({*dir(str), *dir(dict), *dir(list), *dir(int), "bool", "len", "str", "int", "float", "isinstance"})
-"""Names that only look at what they are given."""
+"""Names that have no effect beyond their arguments."""
 
 
 class _Noting(dict[str, Any]):
-    """A context that notes what it is asked for."""
+    """A context that records which facts are read."""
 
     def __init__(self, known: Mapping[str, Any], asked: dict[str, None]) -> None:
         super().__init__(known)
@@ -45,12 +45,12 @@ class _Noting(dict[str, Any]):
 
 
 def guards(flows: Sequence[BaseFlow], contexts: Sequence[Mapping[str, Any]], places: Places) -> Iterator[Finding]:
-    """What is wrong with the guards of these flows.
+    """Yield the findings about guards.
 
     Args:
-        flows: All of a catalogue.
-        contexts: Some that there are, such as those of cases.
-        places: Where things stand.
+        flows: All flows of the catalogue.
+        contexts: Known contexts, such as those of cases.
+        places: Source positions.
     """
     for flow in flows:
         if flow.has_guard:
@@ -86,7 +86,7 @@ def _finding(code: str, flow: BaseFlow, what: str, remedy: str, places: Places) 
 def _contexts(
     flow: BaseFlow, contexts: Sequence[Mapping[str, Any]], facts: Mapping[str, None]
 ) -> Iterator[Mapping[str, Any]]:
-    """None, those that there are, and all values for whatever it has asked for meanwhile."""
+    """Yield an empty context, the known ones, and combinations of values for every fact read so far."""
     yield {}
     yield from contexts
     values = list({repr(each): each for each in (*_compared(codes_of(flow)), *_USUAL)}.values())
@@ -99,7 +99,7 @@ def _contexts(
 
 
 def _compared(codes: Sequence[CodeType]) -> list[Any]:
-    """The constants of some code, and numbers one above and below."""
+    """Return the constants of some code, and for each number the one above and the one below."""
     found: list[Any] = []
     for code in codes:
         for each in code.co_consts:

@@ -1,8 +1,7 @@
-"""What must not stand in a catalogue's texts: personal data, instructions to a model, and characters nobody sees.
+"""Checks for unsafe texts: personal data, instructions to a model, and invisible characters.
 
-Every text of a flow may be embedded, indexed, logged and shown to models, and an example is often a request that
-somebody sent. Numbers count as personal data only where their check digits are right, or where the text says what
-they are.
+Every text of a flow may be embedded, indexed, logged and shown to models, and an example is often a request of a real
+user. Numbers count as personal data only if their check digits are right or the text says what they are.
 """
 
 import re
@@ -24,7 +23,7 @@ Told = tuple[str, int | None, str]
 
 
 def texts_of(flow: BaseFlow) -> Iterator[Told]:
-    """Every text of a flow that somebody wrote, as it stands there."""
+    """Yield every text that an author wrote for a flow."""
     for field in _TEXTS:
         yield field, None, getattr(flow, field)
     for field in _LISTS:
@@ -33,7 +32,7 @@ def texts_of(flow: BaseFlow) -> Iterator[Told]:
 
 
 def safety(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """What no text of these flows should hold."""
+    """Yield the findings about unsafe texts."""
     for flow in flows:
         for field, number, text in texts_of(flow):
             where = f"{field} of {flow.name}"
@@ -41,13 +40,13 @@ def safety(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 
 def unsafe(text: str, where: str, at: Place, flows: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """What is wrong with one text: at most one finding of each kind.
+    """Yield the findings about one text, at most one of each kind.
 
     Args:
-        text: Any text, as it stands in a file.
-        where: What it is, in words.
-        at: Where it stands.
-        flows: Whose it is.
+        text: The text.
+        where: What the text is, as in `examples of refund`.
+        at: Its source position.
+        flows: The names of its flows.
     """
     hidden = [f"U+{ord(char):04X}" for char in dict.fromkeys(text[:_MOST_READ]) if _is_hidden(char)]
     if hidden:
@@ -81,7 +80,7 @@ def _finding(code: str, what: str, remedy: str, about: tuple[str, Place, tuple[s
 
 
 _JOINERS = "\u200c\u200d"
-"""Zero-width joiners, which Persian, Indic scripts and emoji are written with."""
+"""Zero-width joiners, which are part of Persian, Indic scripts and emoji."""
 _TAGS = range(0xE0000, 0xE0080)
 
 
@@ -92,7 +91,7 @@ def _is_hidden(char: str) -> bool:
 
 
 def seen(text: str) -> str:
-    """A text without the characters that nobody sees."""
+    """Return the text without invisible characters."""
     if text.isascii():
         return text
     return "".join(char for char in text if not _is_hidden(char) and char not in _JOINERS)
@@ -106,12 +105,12 @@ _NOBODYS = re.compile(
     r"|(?:[@.]example\.\w+$)|(?:\.(?:example|test|invalid|localhost)$)",
     re.IGNORECASE,
 )
-"""Addresses that are no person's: of a desk, or of a domain that nobody can have (RFC 2606)."""
+"""Addresses of no person: a desk's, or in a reserved domain (RFC 2606)."""
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]{1,11}){3,9}\b", re.IGNORECASE)
 _SHORTEST_IBAN, _LONGEST_IBAN, _FEWEST_DIGITS = 15, 34, 10
 _CARD = re.compile(r"(?<![\w+])\d(?:[ -]?\d){12,18}(?!\w)")
 _ISSUED = re.compile(r"(?:4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7]|6[05]|35)\d{14}|3[47]\d{13}|3[068]\d{12})")
-"""How the numbers of cards begin, and how long each is."""
+"""Leading digits and lengths of card numbers."""
 _PASSPORT = re.compile(
     r"\b(?:passports?|reisepass\w*|personalausweis\w*|passeports?|pasaportes?|passaport[oi]|passaportes?|paspoort\w*"
     r"|identity cards?|id cards?|national ids?)\b[^.!?\n]{0,40}?\b(?=\w*\d\w*\d\w*\d)([A-Z0-9]{6,12})\b",
@@ -132,7 +131,7 @@ _BORN = re.compile(
 
 
 def personal_data(text: str) -> str:
-    """Which personal data a text holds, in words that repeat none of it; empty where it holds none."""
+    """Return the kinds of personal data in a text, without repeating any of it; empty if there is none."""
     found = {
         "a mail address": any(not _NOBODYS.search(each[0]) for each in _MAIL.finditer(text)),
         "an IBAN": any(_is_iban(each[0]) for each in _IBAN.finditer(text)),
@@ -146,7 +145,7 @@ def personal_data(text: str) -> str:
 
 
 def _is_iban(text: str) -> bool:
-    """Whether it begins with an IBAN: the rest of the division by 97 is 1 (ISO 13616)."""
+    """Whether the text begins with an IBAN: the remainder modulo 97 is 1 (ISO 13616)."""
     whole = ""
     for part in re.split(r"[ -]", text.upper()):
         whole += part
@@ -158,7 +157,7 @@ def _is_iban(text: str) -> bool:
 
 
 def _is_card(text: str) -> bool:
-    """Whether an issuer's number, with the right check digit (Luhn)."""
+    """Whether it is a number of a known issuer with a valid check digit (Luhn)."""
     digits = [int(char) for char in text if char.isdigit()]
     if len(set(digits)) == 1 or not _ISSUED.fullmatch("".join(map(str, digits))):
         return False
@@ -176,9 +175,9 @@ def _injections() -> re.Pattern[str]:
 
 
 def injection(text: str) -> str:
-    """The words of a text that tell a model what to do, or pass for the frame of a prompt; empty where there are none.
+    """Return the words of a text that instruct a model or imitate a prompt's frame; empty if there are none.
 
-    Patterns find what is written as most of it is; they are no defence, which is what approvals and offered flows are.
+    The patterns find common forms only and are no defence. The defences are approvals and the check of offered flows.
     """
     found = _injections().search(text[:_MOST_READ])
     return found[0].strip() if found else ""

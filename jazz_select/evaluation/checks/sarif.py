@@ -1,8 +1,7 @@
-"""Findings as SARIF 2.1.0, the format in which GitHub and editors take what a checker found.
+"""Findings as SARIF 2.1.0 (OASIS, 2020), which GitHub and editors read.
 
-The format is that of OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0" (2020). Places are
-relative to the working directory, which is to be the root of the repository; `partialFingerprints` stay the same while
-lines move, so that a finding is one and the same from run to run. What was accepted is there as suppressed.
+Paths are relative to the working directory, which must be the root of the repository. `partialFingerprints` do not
+depend on line numbers, so a finding keeps its identity between runs. Accepted findings are listed as suppressed.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ _LONGEST = 1_000
 
 
 def sarif(findings: Findings) -> dict[str, Any]:
-    """One run of SARIF, as plain JSON types."""
+    """Return one SARIF run as plain JSON types."""
     every = (*findings.found, *findings.accepted)
     rules = [code for code in KINDS if any(each.code == code for each in every)]
     results = [_result(each, rules, accepted=False) for each in findings.found]

@@ -1,4 +1,4 @@
-"""What is wrong with how flows are put together: names, tools, chains, parts, branches, facts. Nothing is embedded."""
+"""Checks of how flows are put together: names, tools, steps, parts, branches and facts. Nothing is embedded."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +20,11 @@ from jazz_select.words import ACTING, LOOKING, NOUNS, stems
 
 _LONGEST = 80
 _SHORTEST_TYPO = 6
-"""Letters of a name that one other letter may make another's by accident."""
+"""Shorter names differ in one letter by accident."""
 
 
 def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
-    """What did not load."""
+    """Yield a finding for each flow that did not load."""
     for fault in faults:
         flows: tuple[str, ...] = ()
         if isinstance(fault, FlowLoadError):
@@ -45,7 +45,7 @@ def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
 
 
 def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, places: Places) -> Iterator[Finding]:
-    """What is wrong with flows that did load."""
+    """Yield the findings about loaded flows."""
     yield from _names(flows, places)
     for flow in flows:
         yield from _parts(flow, places)
@@ -60,7 +60,7 @@ def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, place
 
 
 def has_definition(flow: BaseFlow) -> bool:
-    """Whether all parts of a flow are there, so that its card can be made."""
+    """Whether all parts of a flow exist, so that its card can be made."""
     try:
         flow.definition()
     except FlowError:
@@ -139,7 +139,7 @@ def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
 
 
 def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
-    """Where a step needs what an earlier one gives under that name, and nothing that one gives is of its type."""
+    """Yield steps that need an input which an earlier step gives by name, but with an incompatible type."""
     try:
         steps = [tools[step] for step in chain_of(flow) if isinstance(step, str) and step in tools]
     except FlowValidationError:
@@ -171,11 +171,11 @@ _FINAL = word_list("""
     cancel delete remove refund pay erase destroy terminate wipe purge charge revoke withdraw close void deactivate
     unsubscribe drop discard buy purchase sell
 """)
-"""Verbs of what is hardly taken back."""
+"""Verbs of effects that are hard to undo."""
 
 
 def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
-    """Tools whose declaration says another thing than their name, each once, at the first flow that names them."""
+    """Yield tools whose declared effect contradicts their name, once each, at the first flow that uses them."""
     users = {name: flow for flow in reversed(flows) for name in flow.own_tools}
     for name, tool in tools.items():
         verb = next(iter(stems(tool.operation or name)), "")
@@ -201,7 +201,7 @@ def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Place
 
 
 def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
-    """Where all of a flow's tools say what they give, a reply can ask for nothing else."""
+    """Yield facts that a reply asks for and no tool of the flow gives, if all its tools declare their results."""
     own = [tools[name] for name in flow.own_tools if name in tools]
     if not flow.reply or flow.manual or not own or len(own) < len(flow.own_tools):
         return
@@ -227,7 +227,7 @@ def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
 
 
 def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """What recall drops: a name that stands for two flows stands for neither."""
+    """Yield ambiguous names: recall drops a name that two flows share."""
     standing: defaultdict[str, dict[str, tuple[BaseFlow, str, int | None]]] = defaultdict(dict)
     for flow in flows:
         for number, name in enumerate((flow.name, *flow.aliases)):
@@ -248,7 +248,7 @@ def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
 
 
 def _spellings(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """Where nobody says which tools there are: a name that is used once, beside one like it that is used more often."""
+    """Yield tool names used once that resemble a more frequent one, if the existing tools are not known."""
     used = Counter(name for flow in flows for name in dict.fromkeys(flow.own_tools))
     often = [name for name, count in used.items() if count > 1]
     for flow in flows:
