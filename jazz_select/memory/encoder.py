@@ -1,4 +1,4 @@
-"""From flows and requests to what both arms read: their texts, vectors and tokens, and how rare each token is."""
+"""Encodes flows and requests for both arms: texts, vectors, terms, and the rarity of terms."""
 
 import hashlib
 import re
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
     import qdrant_edge as qe
 
 MAX_QUERY_CHARS = 8_000
-"""A longer request is cut: what it asks for stands in the first pages, and embedding time grows with length."""
+"""Maximum length of a request: its subject is on the first pages, and embedding takes longer with length."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BETWEEN_WORDS = re.compile(r"[\W_]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?;。！？])\s*(?=\S)")
 _NAME_WEIGHT, _BARE_NAME_WEIGHT = 3, 4
-"""How often the lexical arm reads a name, and that of a flow without examples."""
+"""How often BM25 reads a name: of a flow with examples, and of one without."""
 _SHORT_WORD, _HALF_OF_TEXT, _MOST_OF_TEXT = 3, 12.0, 3.0
-"""Letters of a word that says little, letters of new words that make half of what a text can add, and that most."""
+"""Letters of a word that counts little; letters of new words for half of a text's worth; and the maximum worth."""
 _ENOUGH = 5
-"""Examples that show where a flow's requests lie; of fewer each counts for less, since their mean lies anywhere."""
+"""Number of examples that place a flow. Fewer ones count less each, since their mean is unreliable."""
 _FEW = 4
-"""Examples from which on the words between the words count: with fewer they tell how these were written."""
+"""Number of examples from which stop words count: of fewer, they only show the writer's style."""
 _WORD = re.compile(r"\w+")
 _K, _B, _AVERAGE = 1.2, 0.75, 64.0
-"""Qdrant's defaults: saturation of frequency, weight of length, and the length that counts as average."""
+"""Qdrant's defaults: saturation of frequency, weight of length, and the average length."""
 _CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
-"""So many words are remembered, and no longer ones: where nobody writes blanks, a whole request is one word."""
+"""Number of cached words, and their maximum length: in scripts without spaces, a whole request is one word."""
 _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
 _BYTES_A_TERM = 110
 _NOTED_TERMS = 1 << 16
-"""Terms whose counts are kept, those of most flows first: some 700 kB in a note. A thousand flows of five examples have
-five thousand terms that are in two of them or more; what is left out where there are far more is nearly as rare."""
+"""Maximum number of stored term counts, the most frequent first: some 700 kB in a note. A thousand flows of five
+examples share five thousand terms; the counts left out of a larger catalogue are nearly as low as 1."""
 
 
 def indexable(text: str) -> str:
-    """The text without control characters and lone surrogates, which no engine takes; white space stays apart."""
+    """Replace control characters and lone surrogates, which no engine accepts, by spaces."""
     return text.strip() if text.isprintable() else _CONTROL.sub(" ", text).strip()
 
 
@@ -70,8 +70,8 @@ def folded_alias(text: str) -> str:
 def dense_texts(card: FlowCard) -> tuple[str, ...]:
     """Return the texts that are embedded for a flow: up to four of its own, then its examples.
 
-    Its own are the name with description and condition, the first sentence, and the name alone, so that details such
-    as parameters do not dominate. Without examples, as for bare tools, its whole text comes first.
+    Its own are the name with description and condition, the first sentence, and the name, so that details such as
+    parameters do not dominate. Without examples, as for bare tools, its whole text comes first.
     """
     name, description = spoken_name(card.name), indexable(card.description)
     first = _SENTENCE_END.split(description, maxsplit=1)[0]
@@ -84,8 +84,8 @@ def dense_texts(card: FlowCard) -> tuple[str, ...]:
 def own_worth(card: FlowCard) -> float:
     """Return the weight of a flow's own texts in its prototype, in examples, from 1 to 4.
 
-    A name is worth about one example, and a description of some sentences up to three more, by the words that the name
-    lacks. Descriptions keep their weight beside examples, since users also ask in ways that no example shows.
+    A name is worth one example; a description up to three more, by the words that the name lacks. Descriptions keep
+    their weight beside examples, since users also ask in ways that no example shows.
     """
     named = set(_words(card.name))
     told: set[str] = {word for text in (card.description, card.condition) for word in _words(text)} - named
@@ -126,9 +126,9 @@ def unit(vector: Vectors) -> Vectors:
 
 
 def lexical_parts(card: FlowCard) -> tuple[str, ...]:
-    """Return the texts that BM25 indexes for a flow; word pairs do not cross from one into the next.
+    """Return the texts that BM25 indexes for a flow; word pairs do not cross from one text to the next.
 
-    The name is repeated, so that it weighs more than other words, and most without examples.
+    The name is repeated for weight, most often without examples.
     """
     name = spoken_name(card.name)
     if card.examples:
@@ -174,15 +174,15 @@ def rarity(flows: int, holding: int) -> float:
 class TermCounts:
     """The document frequency of each term in a catalogue.
 
-    Engines count per shard or segment, so that one request would get another order elsewhere; these counts are of the
-    whole catalogue. Most terms are in one flow alone, so those are not listed, and an unknown term counts as one.
+    Engines count per shard or segment, so that scores would differ between them. Terms of a single flow are not
+    listed: an unknown term counts as one.
     """
 
     flows: int
     terms: npt.NDArray[np.uint32]
-    """In ascending order, each once."""
+    """Distinct, ascending."""
     counts: npt.NDArray[np.uint32]
-    """Of each of `terms`."""
+    """Number of flows with each of `terms`."""
 
     @classmethod
     def of(cls, documents: Iterable[Iterable[int]]) -> Self:
@@ -227,7 +227,7 @@ class TermCounts:
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any]) -> Self:
-        """Read the counts back; raises ValueError for what is none."""
+        """Read the counts; raise ValueError for malformed ones."""
         flows = note["flows"]
         terms, counts = (
             np.frombuffer(b64decode(note[each], validate=True), dtype="<u4").astype(np.uint32)
@@ -243,10 +243,9 @@ class TermCounts:
 class Lexical:
     """BM25 weights of texts, without the inverse document frequency (`TermCounts`).
 
-    Two things differ from plain BM25. Stop words count in flows with examples: "how do I" and "what is" tell apart
-    requests that share every other word. Pairs of neighbouring words are terms, so that word order counts.
-
-    The multilingual tokenizer finds words that no spaces separate (Chinese, Japanese, Thai).
+    Unlike plain BM25, stop words of flows with examples count ("how do I" and "what is" may be the only difference),
+    and pairs of neighbouring words are terms, so that word order counts. The multilingual tokenizer also splits scripts
+    without spaces (Chinese, Japanese, Thai).
     """
 
     def __init__(self, language: str = "english") -> None:
@@ -268,7 +267,7 @@ class Lexical:
         self._known = lru_cache(_CACHED_WORDS)(self._look_up)
 
     def counted(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
-        """Return the term frequencies in parts of a flow; without `stop_words`, of content words alone and no pairs."""
+        """Return the term frequencies in parts of a flow; without `stop_words`, of content words without pairs."""
         counts = Counter[int]()
         for part in parts:
             counts.update(self._terms(part, stop_words=stop_words))
@@ -344,11 +343,11 @@ class Encoder:
     """An embedder with lexical settings: together they determine the layout of an index."""
 
     def __init__(self, embedder: Embedder, lexical: Lexical, vectors: VectorFile | None = None) -> None:
-        """Join them; `vectors` keeps those of a catalogue's texts from one process to the next."""
+        """Combine them; `vectors` caches the vectors of a catalogue's texts across processes."""
         self.embedder = embedder
         self._vectors = vectors
         self.stages = stages_of(embedder)
-        """The embedders of a cascade, or the embedder alone; every flow has a vector of each."""
+        """The embedders of a cascade, or the only embedder; every flow has a vector of each."""
         self.dims = tuple(stage.dim for stage in self.stages)
         self.lexical = lexical
         self.layout = Layout(
@@ -398,7 +397,7 @@ class Encoder:
         """
         embedder = self.stages[stage]
         vector = _called(embedder, lambda: embedder.embed_query(text), (embedder.dim,))
-        return vector if np.count_nonzero(vector) else None  # a third of what `any` takes
+        return vector if np.count_nonzero(vector) else None  # three times as fast as `any`
 
     def requests(self, texts: Sequence[str], stage: int = 0) -> list[Vectors | None]:
         """Return `request` of each text, as one batch if the embedder takes batches."""
@@ -432,7 +431,7 @@ def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, 
         raise EmbeddingError(embedder.identity, repr(error)) from error
     if vectors.shape != shape:
         raise EmbeddingError(embedder.identity, f"it returned shape {vectors.shape}, not {shape}")
-    # The dot product is one cheap look; `isfinite` of all would cost as much as embedding them.
+    # The dot product is a fast check; `isfinite` of all numbers would take as long as embedding.
     if not isfinite(float(np.vdot(vectors, vectors))) and not np.isfinite(vectors).all():
         raise EmbeddingError(embedder.identity, "it returned numbers that are not finite")
     return vectors

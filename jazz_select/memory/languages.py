@@ -1,4 +1,4 @@
-"""Which language a text shows itself to be in: by its script, and by the little words that the lexical arm knows."""
+"""Detects the language of a text by its script and its stop words."""
 
 import re
 from collections import Counter
@@ -14,20 +14,19 @@ _LANGUAGES: Final = (
     *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "swedish", "danish", "finnish"),
     *("norwegian", "hungarian", "romanian", "turkish"),
 )
-"""Those of the lexical arm that are written in Latin letters."""
+"""Languages of the lexical arm in Latin script."""
 _READ, _MOST_WORDS, _LONGEST_WORD = 2_000, 48, 12
-"""Characters of a text, different words of a request, and letters of a little word: a request is read at once, on the
-event loop."""
+"""Limits, since this runs on the event loop: characters of a text, distinct words, and letters of a stop word."""
 _WORD: Final = re.compile(r"[^\W\d_]+")
 _REMEMBERED: Final = 1 << 14
 
 
 def little_words(text: str, words: Iterable[str]) -> Counter[str]:
-    """How many of a text's little words are of each language; of another script, how many of its letters are.
+    """Count the stop words of a text by language; for another script than Latin, count its letters.
 
     Args:
         text: The text.
-        words: The words in it.
+        words: Its words.
     """
     letters = Counter(character_name(char, "?").split()[0] for char in text[:_READ] if char.isalpha())
     script = letters.most_common(1)[0][0] if letters else "LATIN"
@@ -37,7 +36,7 @@ def little_words(text: str, words: Iterable[str]) -> Counter[str]:
 
 
 def is_in_another(text: str, language: str) -> bool:
-    """Whether a text shows itself to be in another language than this one; False where its words do not tell."""
+    """Whether a text is in another language; False where its words do not show it."""
     words = dict.fromkeys(word for word in _WORD.findall(text[:_READ].casefold()) if len(word) <= _LONGEST_WORD)
     counts = little_words(text, islice(words, _MOST_WORDS))
     return bool(counts) and counts[language] < max(counts.values())
@@ -50,5 +49,5 @@ def _readers() -> dict[str, Any]:
 
 @lru_cache(_REMEMBERED)
 def _little_in(word: str) -> tuple[str, ...]:
-    """The languages of which this is one of the little words that say nothing by themselves."""
+    """Return the languages in which this is a stop word."""
     return tuple(language for language, reader in _readers().items() if not reader.embed_query(word).indices)

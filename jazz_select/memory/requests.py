@@ -22,25 +22,25 @@ _JOINT = re.compile(
     r"|(?:，|、)?(?:然后|并且|而且|另外|还有)",
     re.IGNORECASE,
 )
-"""For text without double blanks: `\\s+` before a word would be tried from each of a thousand blanks."""
+"""Separators of clauses, for text without double blanks: `\\s+` would take quadratic time on many blanks."""
 _MIN_WORDS = 3
 _MIN_LETTERS = 4
-"""Fewest letters of a clause in scripts without spaces."""
+"""Minimum length of a clause in scripts without spaces."""
 MAX_CLAUSES = 6
 _MAX_COUNT = 1 << 31
 _AT_ONCE = 4_000
-"""Bytes of UTF-8 that are encoded on the event loop; more go to a thread."""
+"""Maximum size of texts, in bytes of UTF-8, that are encoded on the event loop; more go to a thread."""
 _DICTIONARIES = {
     "han": re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
     "kana": re.compile("[\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9d]"),
 }
-"""Scripts whose words are found with a dictionary, which is loaded at their first letter."""
+"""Scripts that need a dictionary, which is loaded at their first letter."""
 
 
 def clauses(text: str) -> tuple[str, ...]:
-    """Return the clauses of a request, which may each be a wish of its own; none if there is one clause.
+    """Return the clauses of a request, each possibly a wish; none if there is only one, or too many.
 
-    Clauses end with sentences and before words such as "and" or "then". One that is too short joins the next.
+    They are split at sentences and at words such as "and" or "then". A short clause joins the next.
     """
     parts = _parts(text)
     return parts if 1 < len(parts) <= MAX_CLAUSES else ()
@@ -85,7 +85,7 @@ _MOST_DENYING = 160
 _MOST_PARTS = 3
 _FEWEST_WORDS = 3
 MEANT_WEIGHT = 0.5
-"""Weight of the wanted part beside the whole; more of it harms requests that only seem to deny something."""
+"""Weight of the wanted part beside the whole; a higher one harms requests that only seem to deny something."""
 
 
 def wanted_part(request: str) -> str:
@@ -241,13 +241,13 @@ class Ahead(NamedTuple):
 
 
 LONG = 1_000
-"""Characters from which on a request is reduced to its best sentences."""
+"""Length from which a request is reduced to its best sentences."""
 MOST_SENTENCES = 100
 MOST_CHOSEN = 3
 _NEARLY = 0.7
-"""Share of the best sentence's weight from which on a sentence is kept."""
+"""Minimum weight of a sentence to keep, as a share of the best one's."""
 _ASKS = 1.2
-"""Factor of a sentence's weight if it asks for something."""
+"""Factor on the weight of a sentence that asks for something."""
 _ASKING = re.compile(
     r"[?？]|\b(?:please|i want|i need|i would like|i'd like|can (?:you|i|we)|could (?:you|i|we)|would you|how|what"
     r"|where|when|why|which|who|help|tell me|let me know)\b",
@@ -256,7 +256,7 @@ _ASKING = re.compile(
 _END = re.compile(r"(?<=[.!?;]) |(?<=[。！？；])")
 """For text without double blanks."""
 _SHORTEST, _LONGEST = 12, 200
-"""Characters of a sentence; a shorter one joins the next, a longer one is cut between words."""
+"""Length of a sentence: a shorter one joins the next, a longer one is cut between words."""
 
 
 def sentences(text: str) -> tuple[str, ...]:

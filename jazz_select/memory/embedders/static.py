@@ -1,4 +1,4 @@
-"""Static word vectors that come inside the wordllama wheel. No download, tens of microseconds."""
+"""Static word vectors from the wordllama wheel: nothing to download, tens of microseconds a text."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -17,25 +17,24 @@ from jazz_select.ports import Vectors
 from jazz_select.text import describe_error
 
 _BATCH = 1_024
-"""Texts tokenised at once, on all cores."""
+"""Texts tokenized at once, on all cores."""
 _TOKENIZER, _WEIGHTS = "tokenizers/l2_supercat_tokenizer_config.json", "weights/l2_supercat_256.safetensors"
-"""Where the wheel holds them."""
+"""Paths in the wheel."""
 
 
 class StaticEmbedder:
-    """Mean of static token vectors, unit length.
+    """Mean of wordllama's static token vectors, unit length.
 
-    The vectors are wordllama's; the pooling is done here, without its padding to the longest
-    text of a batch, which takes most of the time where texts are short.
+    Pooling is done here: wordllama pads to the longest text of a batch, which takes most of the time for short texts.
     """
 
     offload = False
 
     def __init__(self) -> None:
-        """Load the weights and the tokenizer that the wheel holds.
+        """Load the weights and the tokenizer from the wheel.
 
         Raises:
-            EmbeddingError: The wheel does not hold them.
+            EmbeddingError: The wheel does not contain them.
         """
         try:
             self._tokenizer, self._vectors = _load()
@@ -48,14 +47,14 @@ class StaticEmbedder:
         self.identity = f"static:wordllama-{version('wordllama')}/{self.dim}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit row per text; a text without a token is a zero row."""
+        """Return one unit row per text; a text without tokens gives a zero row."""
         rows = np.zeros((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), _BATCH):
             self._pool(list(texts[start : start + _BATCH]), rows[start : start + _BATCH])
         return unit_rows(rows)
 
     def embed_query(self, text: str) -> Vectors:
-        """The vector of a request; requests and documents are embedded alike."""
+        """Return the vector of a request; requests and documents are embedded alike."""
         ids = self._tokenizer.encode(text, add_special_tokens=False).ids
         if not ids:
             return np.zeros(self.dim, dtype=np.float32)
@@ -64,7 +63,7 @@ class StaticEmbedder:
         return np.divide(total, np.float32(length), out=total) if length > 0 else total
 
     def _pool(self, texts: list[str], rows: Vectors) -> None:
-        """Sums, not means: what is scaled to unit length afterwards needs no division."""
+        """Fill the rows with sums: they are normalized later, so means are not needed."""
         for row, encoded in zip(rows, self._tokenizer.encode_batch_fast(texts, add_special_tokens=False), strict=True):
             if ids := encoded.ids:
                 self._vectors[ids].sum(axis=0, out=row)
@@ -72,10 +71,10 @@ class StaticEmbedder:
 
 @cache
 def _load() -> tuple[Any, Vectors]:
-    """The tokenizer and the vectors, read once for a process: whoever opens another index takes the same ones.
+    """Return the tokenizer and the vectors, read once per process.
 
-    They are read without wordllama, whose import takes longer than they do: it loads an HTTP client, and sets up the
-    root logger, which is not its to set up. A wheel that holds them elsewhere reads them itself.
+    They are read without importing wordllama, which takes longer, loads an HTTP client, and configures the root logger.
+    A wheel with other paths is read through wordllama.
     """
     spec = find_spec("wordllama")
     folders = spec.submodule_search_locations if spec is not None else None
@@ -88,7 +87,7 @@ def _load() -> tuple[Any, Vectors]:
         with files.safe_open(weights, framework="np") as held:
             vectors = np.ascontiguousarray(held.get_tensor("embedding.weight"), dtype=np.float32)
         return reader.Tokenizer.from_file(str(tokenizer)), vectors
-    except Exception as error:  # neither says what else it raises
+    except Exception as error:  # both libraries document no errors
         raise ValueError(describe_error(error)) from error
 
 
@@ -100,13 +99,13 @@ def _as_wordllama_does() -> tuple[Any, Vectors]:
     finally:
         root.setLevel(level)
         root.handlers[:] = handlers
-    # The bundled tokenizer is only found when the package's own folder is the cache.
+    # wordllama finds its bundled tokenizer only if the cache is its own folder.
     model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
     return model.tokenizer, np.asarray(model.embedding, dtype=np.float32)
 
 
 def unit_rows(rows: Vectors) -> Vectors:
-    """Each row at length 1; rows of length 0 (or not finite) become zero rows, never NaN."""
+    """Scale each row to length 1; zero or non-finite rows become zero rows."""
     rows = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
