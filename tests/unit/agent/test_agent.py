@@ -374,7 +374,7 @@ async def test_arguments_of_the_wrong_kind_are_refused(made: Made, arguments: di
         ({"guards": ["closed"]}, "@guard"),
         ({"decision_callback": ReturnPolicy}, "decide"),
         ({"decision_callback": lambda: None}, "decide"),
-        ({"chain_limit": 0}, "chain_limit is a whole number of at least 1, not 0"),
+        ({"chain_limit": 0}, "chain_limit is a whole number from 1, not 0"),
     ],
 )
 def test_parts_of_the_wrong_kind_are_refused(made: Made, options: dict[str, Any], problem: str) -> None:
