@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from jazz_select.agent.chain.chain_options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_beside
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed, SchemaLike, output_schema
-from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, RecordedReply, as_messages
+from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, as_messages
 from jazz_select.agent.chain.transcript import (
     CallRecord,
     Chain,
@@ -20,7 +20,7 @@ from jazz_select.agent.chain.transcript import (
     summed,
     tell,
 )
-from jazz_select.chat.client import ChatClient
+from jazz_select.chat.client import ChatClient, ChatReply
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError, FormatError
 from jazz_select.telemetry import span
@@ -159,7 +159,6 @@ class Formatter:
     on_event: OnEvent | None
     max_reasks: int
     last_text: str = ""
-    records: list[CallRecord] = field(default_factory=list[CallRecord])
 
     async def run(self, messages: Sequence[Message], purpose: Purpose) -> Formatted:
         """Ask, read the reply, and ask again if it is invalid."""
@@ -169,10 +168,9 @@ class Formatter:
             for number in range(1, self.max_reasks + 2):
                 await tell(self.on_event, ModelCalled(purpose=purpose, number=number))
                 streamed = self.on_event is not None and self.asker.client.streams
-                said = await self._asked(context, purpose, streamed=streamed)
-                self.records.append(said.record)
-                self.last_text = as_text(said.text or "")
-                read = self.output.read(said.text, truncated=said.truncated)
+                reply = await self._ask(context, purpose, streamed=streamed)
+                self.last_text = as_text(reply.text or "")
+                read = self.output.read(reply.text, truncated=reply.truncated)
                 if traced is not None:
                     traced.note({"attempts": number, "valid": not read.problem})
                 if not read.problem:
@@ -196,41 +194,32 @@ class Formatter:
             text=self.last_text,
             incomplete=self.chain.incomplete,
             context=context,
-            records=tuple(self.records),
+            records=tuple(self.asker.records),
             schema=self.output.json,
             notes=self.chain.notes,
         )
 
-    async def _asked(self, context: tuple[Message, ...], purpose: Purpose, *, streamed: bool) -> RecordedReply:
+    async def _ask(self, context: tuple[Message, ...], purpose: Purpose, *, streamed: bool) -> ChatReply:
         wire = self.output.json if self.output.has_object else None
-        try:
-            if streamed:
-                return await self._streamed(context, purpose, wire)
-            return await self.asker.ask(context, purpose, wire)
-        except Exception as error:
-            raise self._error(describe_error(error), "call", context) from error
-
-    async def _streamed(
-        self, context: tuple[Message, ...], purpose: Purpose, wire: Mapping[str, Any] | None
-    ) -> RecordedReply:
         pieces: list[str] = []
 
-        async def hear(piece: str) -> None:
+        async def pass_on(piece: str) -> None:
             pieces.append(piece)
             await tell(self.on_event, OutputText(delta=piece))
 
         try:
-            return await self.asker.stream(context, purpose, wire, hear)
-        finally:
-            self.last_text = "".join(pieces)
+            return await self.asker.ask(context, purpose, wire, on_text=pass_on if streamed else None)
+        except Exception as error:
+            self.last_text = "".join(pieces) if streamed else self.last_text
+            raise self._error(describe_error(error), "call", context) from error
 
     def _error(self, problem: str, phase: Literal["call", "reply"], context: tuple[Message, ...]) -> FormatError:
-        chain = replace(self.chain, records=(*self.chain.records, *self.records))
+        chain = replace(self.chain, records=(*self.chain.records, *self.asker.records))
         return FormatError(
             problem,
             phase=phase,
             prompt="\n\n".join(message.content for message in context),
-            attempts=len(self.records) + (phase == "call"),
+            attempts=len(self.asker.records) + (phase == "call"),
             last_text=self.last_text,
             schema=self.output.json,
             chain=chain,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -12,7 +11,6 @@ from jazz_select.agent.chain.prompts import (
     LONGEST_REPLY,
     UNREADABLE,
     Asker,
-    RecordedReply,
     as_messages,
     exchange,
     native_results,
@@ -25,7 +23,6 @@ from jazz_select.agent.chain.prompts import (
 from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, Made, ToolRunner
 from jazz_select.agent.chain.transcript import (
     AssistantText,
-    CallRecord,
     Chain,
     ChainStatus,
     ChainText,
@@ -37,7 +34,7 @@ from jazz_select.agent.chain.transcript import (
     ToolResult,
     tell,
 )
-from jazz_select.chat.client import ChatClient
+from jazz_select.chat.client import ChatClient, ChatReply
 from jazz_select.chat.json_reader import BROKEN, decoded, embedded
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
@@ -151,11 +148,13 @@ def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: st
             offered=offered, notes=("the schema is no object, so it cannot be a tool and is left to the end",)
         )
     if strategy == "native" and client.takes_tools and output.has_object:
-        told = _BESIDE_TOOLS.format(schema=output.text)
-        return SchemaInLoop(offered=offered, output=output, wire=output.json, beside_tools=True, instructions=told)
+        instructions = _BESIDE_TOOLS.format(schema=output.text)
+        return SchemaInLoop(
+            offered=offered, output=output, wire=output.json, beside_tools=True, instructions=instructions
+        )
     if strategy == "native":
-        told = _NATIVE.format(schema=output.text)
-        return SchemaInLoop(offered=offered, output=output, wire=wire_schema(output.json), instructions=told)
+        instructions = _NATIVE.format(schema=output.text)
+        return SchemaInLoop(offered=offered, output=output, wire=wire_schema(output.json), instructions=instructions)
     if FINAL in tools:
         msg = f"strategy 'tool' offers a tool named {FINAL!r}, and there is one; rename it, or choose another strategy"
         raise ConfigError(msg)
@@ -260,25 +259,17 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         model_timeout_s=model_timeout_s,
         max_retries=max_retries,
     )
-    if after is not None:
-        begin_with = [PlanStep(id=each.id, tool=each.tool, arguments=each.arguments) for each in after.asked]
-        options = replace(options, approve=_by(options, after, answer))
-    else:
-        begin_with = []
-        if answer is not None:
-            answered_approver((), answer, None)
+    waiting = after.asked if after is not None else ()
+    if answer is not None:
+        calls = [
+            ToolCall(tool=call.tool, arguments=call.arguments, door="chain", identity=call.identity) for call in waiting
+        ]
+        approve = engine_approver(approval, approve, by_model=True)
+        options = replace(options, approve=answered_approver(calls, answer, approve))
+    begin_with = [PlanStep(id=call.id, tool=call.tool, arguments=call.arguments) for call in waiting]
     return await run_loop(
         model, messages, tools, schema, options, begin_with=begin_with, until_asked=until_asked, after=after
     )
-
-
-def _by(options: ChainOptions, after: Chain, answer: Answer | None) -> Approve | None:
-    """Return the approver of a resumed chain."""
-    approve = engine_approver(options.approval, options.approve, by_model=True)
-    asked = [
-        ToolCall(tool=each.tool, arguments=each.arguments, door="chain", identity=each.identity) for each in after.asked
-    ]
-    return approve if answer is None else answered_approver(asked, answer, approve)
 
 
 async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins and ends
@@ -295,7 +286,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None,
     in_pieces: bool = False,
     ends_with: Mapping[str, bool] | None = None,
-    tools_told: bool = False,
+    tools_described: bool = False,
 ) -> Chain:
     """Run `run_chain` with its options as one value, and with options for callers inside the package.
 
@@ -314,11 +305,11 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
         in_pieces: Whether to stream the answer as `OutputText`. This needs a model that streams, and either no tools or
             tools in native form. If a call follows after all, `FormatRestarted` withdraws the text.
         ends_with: Tools whose successful call ends the chain; True if only together with an answer's text.
-        tools_told: Whether the messages already describe the tools and how to call them.
+        tools_described: Whether the messages already describe the tools and how to call them.
     """
     toolbox = toolbox_of(tools)
     asker = options.asker(model)
-    given = messages if callable(messages) else partial(_always, as_messages(messages))
+    given = messages if callable(messages) else as_messages(messages)
     output = await output_schema(schema) if schema is not None else None
     ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
     runner = ToolRunner(
@@ -345,36 +336,21 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     )
     async with asker:
         with span("chain", "node") as traced:
-            last = f" {ending.last}" if options.chain_limit == 1 else ""
-            more = f"{ending.instructions}{last}"
-
-            async def begun(*, native: bool = False) -> Chain:
-                loop.given = tuple(given(native))
-                if tools_told:
-                    asked = with_system(loop.given, more) if more else list(loop.given)
-                else:
-                    asked = opening(loop.given, ending.offered, more, native=native)
-                return await loop.run([*asked, *loop.resumed(after)] if after is not None else asked)
-
             native = asker.client.takes_tools and bool(ending.offered) and (ending.wire is None or ending.beside_tools)
             if native:
                 loop.names = {name: tool.name for name, tool in shown_names(ending.offered).items()}
             try:
-                chain = await begun(native=native)
+                chain = await loop.start(given, after, tools_described=tools_described)
             except ChainError:
-                if not native or asker.client.takes_tools or loop.records:
+                if not native or asker.client.takes_tools or asker.records:
                     raise
-                loop.anew("the provider refuses these tools: they are told of in the text")
-                loop.ending = ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
-                more = f"{ending.instructions}{last}"
-                chain = await begun()
+                loop.entries, loop.names = [], {}
+                loop.notes = ["the provider refuses these tools: they are told of in the text"]
+                loop.ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
+                chain = await loop.start(given, after, tools_described=tools_described)
             if traced is not None:
                 traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": options.strategy})
     return chain
-
-
-def _always(messages: tuple[Message, ...], _native: bool) -> tuple[Message, ...]:  # noqa: FBT001 - as `run_loop` calls it
-    return messages
 
 
 @dataclass(slots=True)
@@ -393,12 +369,11 @@ class _Loop:
     given: tuple[Message, ...] = ()
     """The initial messages."""
     entries: list[Entry] = field(default_factory=list[Entry])
-    records: list[CallRecord] = field(default_factory=list[CallRecord])
     notes: list[str] = field(default_factory=list[str])
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tool names by their native names; empty if tools are called in the text form."""
     was_unreadable: bool = False
-    was_told: bool = False
+    was_streamed: bool = False
     """Whether the last reply was streamed as `OutputText`."""
     first: int = 1
     """Number of the first reply. Calls made before it belong to the round before."""
@@ -413,17 +388,31 @@ class _Loop:
         """Native names by tool name; None if tools are called in the text form."""
         return {own: name for name, own in self.names.items()} if self.names else None
 
-    def anew(self, note: str) -> None:
-        """Start again in the text form, before any reply."""
-        self.names, self.entries, self.records, self.notes, self.first = {}, [], [], [note], 1
+    async def start(
+        self,
+        messages: Sequence[Message] | Callable[[bool], Sequence[Message]],
+        after: Chain | None,
+        *,
+        tools_described: bool,
+    ) -> Chain:
+        """Compose the first messages, and run the loop."""
+        self.given = tuple(messages(bool(self.names)) if callable(messages) else messages)
+        more = self.ending.instructions + (f" {self.ending.last}" if self.limit == 1 else "")
+        if not tools_described:
+            first = opening(self.given, self.ending.offered, more, native=bool(self.names))
+        else:
+            first = with_system(self.given, more) if more else list(self.given)
+        return await self.run(first + (self.resumed(after) if after is not None else []))
 
     def resumed(self, after: Chain) -> list[Message]:
         """Continue a chain: take over its entries, and return them as messages."""
         waiting = {(each.round, each.id) for each in after.asked}
         self.entries += [
-            each for each in after.entries if isinstance(each, AssistantText) or (each.round, each.id) not in waiting
+            entry
+            for entry in after.entries
+            if isinstance(entry, AssistantText) or (entry.round, entry.id) not in waiting
         ]
-        self.records += after.records
+        self.asker.records += after.records
         self.notes += after.notes
         rounds = [each.round for each in after.entries if not isinstance(each, AssistantText)]
         self.first = max(rounds, default=0) + 2
@@ -437,8 +426,8 @@ class _Loop:
                 return self._chain("asked")
             messages += exchange("", self.begin_with, made, self.own_names)
         for number in range(self.first, self.last + 1):
-            said = await self._asked(messages, number)
-            ended, following = await self._step(said, number)
+            reply = await self._asked(messages, number)
+            ended, following = await self._step(reply, number)
             if ended is not None:
                 return ended
             await self._void()
@@ -448,20 +437,18 @@ class _Loop:
         self.notes.append(f"the chain was cut short by its limit of {self.limit} model calls")
         return self._chain("limit")
 
-    async def _asked(self, messages: list[Message], number: int) -> RecordedReply:
+    async def _asked(self, messages: list[Message], number: int) -> ChatReply:
         await tell(self.runner.on_event, ModelCalled(purpose="chain", number=number))
         try:
-            if self.in_pieces and (self.names or not self.ending.offered):
-                said = await self.asker.stream(messages, "chain", None, self._piece, self._offers())
-            else:
-                said = await self.asker.ask(messages, "chain", self.ending.wire, self._offers())
+            streams = self.in_pieces and (self.names or not self.ending.offered)
+            on_text = self._piece if streams else None
+            reply = await self.asker.ask(messages, "chain", self.ending.wire, self._offers(), on_text)
         except Exception as error:
             raise ChainError(self._chain("failed"), describe_error(error)) from error
-        self.records.append(said.record)
-        self.notes += [each for each in said.notes if each not in self.notes]
-        if said.truncated:
+        self.notes += [note for note in reply.degraded if note not in self.notes]
+        if reply.truncated:
             self.notes.append(f"reply {number} was cut off by a limit on its length")
-        return said
+        return reply
 
     def _offers(self) -> list[OfferedTool]:
         """Return the tools in native form; none if the text describes them."""
@@ -469,24 +456,24 @@ class _Loop:
         return [offered_tool(name, tools[own]) for name, own in self.names.items()]
 
     async def _piece(self, piece: str) -> None:
-        self.was_told = True
+        self.was_streamed = True
         await tell(self.runner.on_event, OutputText(delta=piece))
 
     async def _void(self) -> None:
         """Withdraw streamed text that turned out not to be the answer."""
-        if self.was_told:
-            self.was_told = False
+        if self.was_streamed:
+            self.was_streamed = False
             await tell(self.runner.on_event, FormatRestarted(problem="what was said is not the answer"))
 
-    async def _step(self, said: RecordedReply, number: int) -> tuple[Chain | None, list[Message]]:  # noqa: PLR0911 - one for each reply
+    async def _step(self, reply: ChatReply, number: int) -> tuple[Chain | None, list[Message]]:  # noqa: PLR0911 - one for each reply
         """Return the finished chain, or the reply and what follows it as messages."""
-        text = said.text or ""
+        text = reply.text or ""
         if not self.ending.offered:
             return await self._answered(text), []
-        final = None if said.calls else self.ending.final_of(text)
+        final = None if reply.tool_calls else self.ending.final_of(text)
         if final is not None:
             return await self._answered(final, final=final), []
-        read = self._native(said) if said.calls and self.names else self._read(text)
+        read = self._native(reply) if reply.tool_calls and self.names else self._read(text)
         if read.kind == "unreadable":
             return await self._unread(text, read, number)
         if not read.calls:
@@ -503,11 +490,11 @@ class _Loop:
                 await self._void()
             return self._chain("answered", answer=as_text(read.text)), []
         more = self.ending.last if number + 1 >= self.last else ""
-        if said.calls and self.names:
+        if reply.tool_calls and self.names:
             called = Message(
-                role="assistant", content=cut(text, LONGEST_REPLY), tool_calls=said.calls, origin=said.origin
+                role="assistant", content=cut(text, LONGEST_REPLY), tool_calls=reply.tool_calls, origin=reply.origin
             )
-            return None, [called, *native_results(said.calls, results, more)]
+            return None, [called, *native_results(reply.tool_calls, results, more)]
         return None, [_as_said(text), results_message(results, more)]
 
     async def _made(self, calls: Sequence[PlanStep], ended: Ending, number: int) -> list[Made]:
@@ -521,12 +508,12 @@ class _Loop:
     def _ends(self, results: Sequence[ToolResult], text: str) -> bool:
         """Whether the last of these calls ends the chain."""
         last = results[-1].tool if results else ""
-        is_told = bool(text.strip()) or not self.ends_with.get(last, True)
-        return last in self.ends_with and is_told and all(each.ok for each in results)
+        is_answered = bool(text.strip()) or not self.ends_with.get(last, True)
+        return last in self.ends_with and is_answered and all(each.ok for each in results)
 
-    def _native(self, said: RecordedReply) -> ToolReply:
+    def _native(self, reply: ChatReply) -> ToolReply:
         """Read a reply with native calls. If it was cut off, none of its calls is run."""
-        ids = [each.id for each in said.calls]
+        ids = [each.id for each in reply.tool_calls]
         has_own = len(set(ids)) == len(ids)
         steps = [
             step_of(
@@ -536,11 +523,11 @@ class _Loop:
                     "arguments": each.arguments,
                 }
             )
-            for each in said.calls[: MOST_STEPS + 1]  # with one too many, none is run
+            for each in reply.tool_calls[: MOST_STEPS + 1]  # with one too many, none is run
         ]
-        if said.truncated:
+        if reply.truncated:
             steps = [replace(each, problem="not run: the reply was cut off") for each in steps]
-        return ToolReply(text=as_text(said.text or ""), calls=tuple(steps)).trusted(self.runner.is_destructive)
+        return ToolReply(text=as_text(reply.text or ""), calls=tuple(steps)).trusted(self.runner.is_destructive)
 
     def _read(self, text: str) -> ToolReply:
         """Read a reply in the text form.
@@ -602,7 +589,7 @@ class _Loop:
         answer = as_text(text)
         if final is None:
             self.entries.append(AssistantText(text=answer))
-            if not self.was_told:
+            if not self.was_streamed:
                 await tell(self.runner.on_event, ChainText(text=answer, closing=True))
         return self._chain("answered", answer=answer, final=final)
 
@@ -614,7 +601,7 @@ class _Loop:
             answer=answer,
             status=status,
             final=final,
-            records=tuple(self.records),
+            records=tuple(self.asker.records),
             notes=tuple(self.notes),
         )
 

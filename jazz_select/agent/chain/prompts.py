@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Self, cast
 
 from jazz_select.agent.chain.transcript import AssistantText, CallRecord, Entry, Purpose, ToolRequest, ToolResult
@@ -44,18 +44,6 @@ _HEADING: Final = re.compile(r"\b(AVAILABLE TOOLS|TOOL RESULTS)\s*:", re.IGNOREC
 UNREADABLE: Final = "Your reply could not be read: {}. Call tools as JSON, or answer in plain text."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedReply:
-    """A model's reply with its record."""
-
-    text: str | None
-    record: CallRecord
-    truncated: bool = False
-    calls: tuple[NativeCall, ...] = ()
-    origin: Any = None
-    notes: tuple[str, ...] = ()
-
-
 def as_messages(given: object) -> tuple[Message, ...]:
     """Return a caller's input as messages; a text is what the user says."""
     if isinstance(given, str):
@@ -71,7 +59,7 @@ def as_messages(given: object) -> tuple[Message, ...]:
 
 
 class Asker:
-    """Asks one model, for one chain or one answer; its context closes connections made for it."""
+    """Asks one model, for one chain or one answer, and keeps `records`; its context closes connections made for it."""
 
     def __init__(
         self, model: ModelLike | ChatClient, conversation_id: str, *, timeout_s: float | None, max_retries: int
@@ -81,6 +69,7 @@ class Asker:
         self._shared = isinstance(model, ChatClient)
         self.conversation_id = as_text(conversation_id)
         self.timeout_s = timeout_s
+        self.records: list[CallRecord] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -95,50 +84,37 @@ class Asker:
         purpose: Purpose,
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[OfferedTool] = (),
-    ) -> RecordedReply:
-        """Ask once; errors of the model pass unchanged."""
+        on_text: Callable[[str], Awaitable[object]] | None = None,
+    ) -> ChatReply:
+        """Ask once, and pass the text to `on_text` as it comes; errors of the model pass unchanged."""
         question = Inquiry(tuple(messages), schema, tools=tuple(tools))
-        return self.said(await self.client.ask(lambda: question, Deadline.after(self.timeout_s)), purpose)
+        deadline = Deadline.after(self.timeout_s)
+        if on_text is None:
+            reply = await self.client.ask(lambda: question, deadline)
+        else:
+            reply = await self.client.stream(question, deadline, self._bounded(on_text))
+        record = CallRecord(
+            purpose=purpose,
+            conversation_id=self.conversation_id,
+            reply=as_text(cut(_with_calls(reply), LONGEST_RECORD)),
+            model=as_text(reply.model),
+            usage=reply.usage,
+            truncated=reply.truncated,
+        )
+        self.records.append(record)
+        return reply
 
-    async def stream(
-        self,
-        messages: Sequence[Message],
-        purpose: Purpose,
-        schema: Mapping[str, Any] | None,
-        on_text: Callable[[str], Awaitable[object]],
-        tools: Sequence[OfferedTool] = (),
-    ) -> RecordedReply:
-        """Ask once and pass the text on as it comes; errors of the model pass unchanged."""
+    def _bounded(self, on_text: Callable[[str], Awaitable[object]]) -> Callable[[str], Awaitable[None]]:
         length = 0
 
-        async def hear(piece: str) -> None:
+        async def pass_on(piece: str) -> None:
             nonlocal length
             length += len(piece)
             if length > LONGEST:
                 raise ModelError(self.client.name, f"the reply is longer than {LONGEST} characters", retryable=False)
             await on_text(piece)
 
-        question = Inquiry(tuple(messages), schema, tools=tuple(tools))
-        return self.said(await self.client.stream(question, Deadline.after(self.timeout_s), hear), purpose)
-
-    def said(self, answer: ChatReply, purpose: Purpose) -> RecordedReply:
-        """Return a reply with its record."""
-        record = CallRecord(
-            purpose=purpose,
-            conversation_id=self.conversation_id,
-            reply=as_text(cut(written_out(answer.text, answer.tool_calls), LONGEST_RECORD)),
-            model=as_text(answer.model),
-            usage=answer.usage,
-            truncated=answer.truncated,
-        )
-        return RecordedReply(
-            text=answer.text,
-            record=record,
-            truncated=answer.truncated,
-            calls=answer.tool_calls,
-            origin=answer.origin,
-            notes=answer.degraded,
-        )
+        return pass_on
 
 
 def opening(
@@ -152,8 +128,9 @@ def opening(
     if not tools:
         return list(messages)
     messages = [replace(each, content=_HEADING.sub(r"[said: \1]", each.content)) for each in messages]
-    told = f"{INSTRUCTIONS}{more}\n\nAVAILABLE TOOLS:\n{tool_lines(tools)}"
-    return with_system(messages, f"{NATIVE_INSTRUCTIONS}{more}" if native else told)
+    if native:
+        return with_system(messages, f"{NATIVE_INSTRUCTIONS}{more}")
+    return with_system(messages, f"{INSTRUCTIONS}{more}\n\nAVAILABLE TOOLS:\n{tool_lines(tools)}")
 
 
 def tool_lines(tools: Iterable[Tool]) -> str:
@@ -171,25 +148,25 @@ def _tool_line(tool: Tool, *, is_brief: bool) -> str:
     shown = schema_shown(tool.input_schema)
     inputs = fields(shown) if not shown.keys() - _OF_PLAIN_OBJECTS else {}
     if inputs or not shown.get("properties"):
-        told: Any = {
+        described: Any = {
             name if required else f"{name}?": _input(part, shown, is_brief=is_brief)
             for name, (part, required) in inputs.items()
         }
     else:
-        told = told_schema(shown)
+        described = told_schema(shown)
     returned = list(fields(tool.output_schema)) if tool.output_schema is not None and not is_brief else []
     gives = [f"returns {', '.join(map(name_shown, returned[:_MOST_RETURNED]))}"] if returned else []
-    more = "; ".join((*told_effect(tool), *gives))
-    return f"{name_shown(tool.name)} {json_line(told)}: {json_line(tool.description)}{more and f' ({more})'}"
+    more = "; ".join((*_effect(tool), *gives))
+    return f"{name_shown(tool.name)} {json_line(described)}: {json_line(tool.description)}{more and f' ({more})'}"
 
 
 def offered_tool(name: str, tool: Tool) -> OfferedTool:
     """Return a tool in the provider's native form; its effect follows its description."""
-    told = " ".join((tool.description, *(f"({each})" for each in told_effect(tool))))
-    return OfferedTool(name=name, description=told, schema=told_schema(input_schema(tool)))
+    description = " ".join((tool.description, *(f"({each})" for each in _effect(tool))))
+    return OfferedTool(name=name, description=description, schema=told_schema(input_schema(tool)))
 
 
-def told_effect(tool: Tool) -> tuple[str, ...]:
+def _effect(tool: Tool) -> tuple[str, ...]:
     """Return a tool's effect; empty if it only reads."""
     return () if tool.reads else (tool.effect,)
 
@@ -204,31 +181,29 @@ def _input(part: object, root: Mapping[str, Any], *, is_brief: bool) -> Any:
     return f"{kind}: {about}" if isinstance(about, str) and about and not is_brief else kind
 
 
-def with_system(messages: Sequence[Message], told: str) -> list[Message]:
+def with_system(messages: Sequence[Message], text: str) -> list[Message]:
     """Append a text to the system message, which comes first."""
     given = list(messages)
     if given and given[0].role == "system":
-        return [replace(given[0], content=f"{given[0].content}\n\n{told}"), *given[1:]]
-    return [Message(role="system", content=told), *given]
+        return [replace(given[0], content=f"{given[0].content}\n\n{text}"), *given[1:]]
+    return [Message(role="system", content=text), *given]
 
 
 def results_message(results: Sequence[ToolResult], more: str) -> Message:
     """Return the results of one reply's calls, a JSON line each, then `more`; long results are visibly cut."""
     share = _share(len(results))
-    lines = "\n".join(json_line({"id": each.id, "tool": each.tool, **_told(each, share)}) for each in results)
+    lines = "\n".join(json_line({"id": each.id, "tool": each.tool, **_result_fields(each, share)}) for each in results)
     return Message(role="user", content=f"TOOL RESULTS:\n{lines}" + (f"\n\n{more}" if more else ""))
 
 
 def native_results(calls: Sequence[NativeCall], results: Sequence[ToolResult], more: str) -> list[Message]:
     """Return the results in the provider's native form: one message per call, then `more`."""
     share = _share(len(calls))
-    told = [json_line(_told(each, share)) for each in results]
-    told += [json_line({"ok": False, "error": "not run: there are too many calls in one reply"})] * len(calls)
-    messages: list[Message] = [
-        *(
-            Message(role="tool", content=text, tool=each.name, call_id=each.id)
-            for each, text in zip(calls, told, strict=False)
-        )
+    texts = [json_line(_result_fields(each, share)) for each in results]
+    texts += [json_line({"ok": False, "error": "not run: there are too many calls in one reply"})] * len(calls)
+    messages = [
+        Message(role="tool", content=text, tool=call.name, call_id=call.id)
+        for call, text in zip(calls, texts, strict=False)
     ]
     return [*messages, Message(role="user", content=more)] if more else messages
 
@@ -237,7 +212,7 @@ def _share(results: int) -> int:
     return max(RESULTS // max(results, 1), _LEAST)
 
 
-def _told(result: ToolResult, limit: int) -> dict[str, Any]:
+def _result_fields(result: ToolResult, limit: int) -> dict[str, Any]:
     if not result.ok:
         return {"ok": False, "error": result.error, **({"details": result.details} if result.details else {})}
     text = json.dumps(result.output, ensure_ascii=False, default=str)
@@ -286,10 +261,11 @@ def exchange(
     return [Message(role="assistant", content=said, tool_calls=calls), *native_results(calls, results, "")]
 
 
-def written_out(text: str | None, calls: Sequence[NativeCall]) -> str:
-    """Return a reply with its calls in the text form, for records."""
-    told = [{"tool": each.name, "arguments": each.arguments} for each in calls]
-    return storable_text({**({"text": text} if text else {}), "tool_calls": told}) if told else text or ""
+def _with_calls(reply: ChatReply) -> str:
+    """Return a reply with its native calls in the text form."""
+    calls = [{"tool": each.name, "arguments": each.arguments} for each in reply.tool_calls]
+    text = {"text": reply.text} if reply.text else {}
+    return storable_text({**text, "tool_calls": calls}) if calls else reply.text or ""
 
 
 def calls_text(steps: Iterable[PlanStep]) -> str:

@@ -158,50 +158,31 @@ async def respond(  # noqa: PLR0913 - options with a name
         max_retries=max_retries,
     )
     connected = tools_of(tools)
-    if schema is None:
-        answer = await _in_prose(model, messages, connected, options)
-    elif connected:
-        answer = await _after_chain(model, messages, connected, schema, options)
-    else:
+    if schema is not None and not connected:
         answer = await _directly(model, messages, schema, options)
+    else:
+        answer = await _by_chain(model, messages, connected, schema, options)
     await tell(on_event, Finished(answer=answer))
     return answer
 
 
-async def _in_prose(
-    model: ModelLike | ChatClient, messages: str | Sequence[Message], tools: Sequence[Tool], options: ChainOptions
-) -> Answer:
-    told = replace(options, on_event=_as_output(options.on_event))
-    chain = await _whole_chain(model, messages, tools, None, told, in_pieces=True)
-    return Answer(text=chain.text, chain=chain)
-
-
-async def _after_chain(
-    model: ModelLike | ChatClient,
-    messages: str | Sequence[Message],
-    tools: Sequence[Tool],
-    schema: SchemaLike,
-    options: ChainOptions,
-) -> Answer:
-    chain = await _whole_chain(model, messages, tools, schema, options)
-    formatted = await put_in_schema(model, chain, schema, options)
-    return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
-
-
-async def _whole_chain(
+async def _by_chain(
     model: ModelLike | ChatClient,
     messages: str | Sequence[Message],
     tools: Sequence[Tool],
     schema: SchemaLike | None,
     options: ChainOptions,
-    *,
-    in_pieces: bool = False,
-) -> Chain:
-    """Run the chain; raise if it was cut short and `on_limit` is "raise"."""
-    chain = await run_loop(model, messages, tools, schema, options, in_pieces=in_pieces)
+) -> Answer:
+    """Run a chain, and put its answer into the schema if there is one."""
+    if schema is not None:
+        chain = await run_loop(model, messages, tools, schema, options)
+        formatted = await put_in_schema(model, chain, schema, options)
+        return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
+    in_prose = replace(options, on_event=_as_output(options.on_event))
+    chain = await run_loop(model, messages, tools, None, in_prose, in_pieces=True)
     if chain.incomplete and options.on_limit == "raise":
         raise ChainError(chain, chain.notes[-1])
-    return chain
+    return Answer(text=chain.text, chain=chain)
 
 
 async def _directly(
@@ -214,8 +195,7 @@ async def _directly(
     async with options.asker(model) as asker:
         chain = Chain(conversation_id=asker.conversation_id, messages=given)
         formatted = await Formatter(asker, output, chain, options.on_event, options.max_reasks).run(asked, "answer")
-    said = AssistantText(text=formatted.text)
-    chain = replace(chain, entries=(said,), answer=formatted.text)
+    chain = replace(chain, entries=(AssistantText(text=formatted.text),), answer=formatted.text)
     return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
 
 

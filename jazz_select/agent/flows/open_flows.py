@@ -159,7 +159,7 @@ class OpenFlows:
                 call_id=approval.names_at(place, run.path, "chain"),
                 in_pieces=True,
                 ends_with=_ENDS_WITH,
-                tools_told=view.ledger is not None,
+                tools_described=view.ledger is not None,
             )
         except ChainError as error:
             return OpenFlowReply(
