@@ -239,16 +239,16 @@ class Neighbourhood:
 
     def _doubted(self, corrections: Sequence[Correction], rows: Vectors, led: Sequence[Routed]) -> set[int]:
         names = {name: place for place, name in enumerate(self._names)}
-        told = [*self._names, *self._flows, *(each.flow for each in corrections)]
+        owners = [*self._names, *self._flows, *(each.flow for each in corrections)]
         texts = np.concatenate([self.vectors(list(self._names.values())), self._rows, rows])
-        member = np.zeros((len(names), len(told)), np.float32)
-        member[[names[name] for name in told], range(len(told))] = 1
+        member = np.zeros((len(names), len(owners)), np.float32)
+        member[[names[name] for name in owners], range(len(owners))] = 1
         sums, doubted = member @ texts, set[int]()
         for place, (each, row) in enumerate(zip(corrections, rows, strict=True)):
             if led[place].first == each.flow or len(each.ids) >= _SAID_TWICE:
                 continue
             mine, near = names[each.flow], texts @ row
-            near[len(told) - len(corrections) + place] = -1.0  # no text speaks for itself
+            near[len(owners) - len(corrections) + place] = -1.0  # no text speaks for itself
             without = sums.copy()
             without[mine] -= row
             kinship = np.where(member > 0, near, -1.0).max(axis=1) + unit_rows(without) @ row

@@ -102,9 +102,9 @@ def flow_evaluator() -> type[Any]:
     def evaluate(_: object, ctx: Any) -> Mapping[str, Any]:
         return compare_choices(ctx.expected_output or (), ctx.output or ())
 
-    told = "Whether the chosen flows are the expected ones, and which share of those was chosen."
-    # Made while it is asked for: the class of which it is one is there only where the package is.
-    made = type(base)("ChosenFlows", (base,), {"evaluate": evaluate, "__doc__": told, "__module__": __name__})
+    about = "Whether the chosen flows are the expected ones, and which share of those was chosen."
+    # Made at run time, because its base class needs the package.
+    made = type(base)("ChosenFlows", (base,), {"evaluate": evaluate, "__doc__": about, "__module__": __name__})
     return dataclass(made)
 
 

@@ -27,12 +27,14 @@ def codes_of(flow: BaseFlow) -> list[CodeType]:
 
 def guard_digest(flow: BaseFlow) -> str:
     """Return a digest of the guard, independent of its file's path; empty without a guard."""
-    told = "\n".join(map(_said, codes_of(flow))) if flow.has_guard else ""
-    return hashlib.sha256(told.encode(errors="surrogatepass")).hexdigest()[:16] if flow.has_guard else ""
+    if not flow.has_guard:
+        return ""
+    code = "\n".join(map(_rendered, codes_of(flow)))
+    return hashlib.sha256(code.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
-def _said(code: CodeType) -> str:
-    constants = [_said(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
+def _rendered(code: CodeType) -> str:
+    constants = [_rendered(each) if isinstance(each, CodeType) else _constant(each) for each in code.co_consts]
     return f"{code.co_code.hex()} {constants} {code.co_names} {code.co_varnames}"
 
 

@@ -217,8 +217,8 @@ def failures(floors: Sequence[Floor], measures: Mapping[str, Measure]) -> tuple[
         if measure.value is None:
             lines.append(f"{floor.measure} is not known: no case measures it, and it has to be {floor.value:g}")
         elif measure.value > floor.value if less else measure.value < floor.value:
-            told = f"{floor.measure} is {measure.value:.3f} of {measure.cases} cases"
-            lines.append(f"{told}, {'above' if less else 'below'} {floor.value:g}")
+            measured = f"{floor.measure} is {measure.value:.3f} of {measure.cases} cases"
+            lines.append(f"{measured}, {'above' if less else 'below'} {floor.value:g}")
     return tuple(lines)
 
 

@@ -192,8 +192,8 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
     numbers = [each.number for each in overlay.versions]
     if twice := [number for number in numbers if numbers.count(number) > 1]:
         raise ConfigError(f"{file}: versions: two of them have the number {twice[0]}: take one out")
-    for name, told in (("live", (overlay.live,)), ("shadow", (overlay.shadow,)), ("was_live", overlay.was_live)):
-        if gone := [number for number in told if number and number not in numbers]:
+    for name, chosen in (("live", (overlay.live,)), ("shadow", (overlay.shadow,)), ("was_live", overlay.was_live)):
+        if gone := [number for number in chosen if number and number not in numbers]:
             raise ConfigError(f"{file}: {name}: there is no version {gone[0]} in it: take the number out; 0 is none")
     return overlay
 

@@ -91,7 +91,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if len(marks) > 1:
         msg = "one @jazz_cases a test: put the requests into one file, or what the tests share into a function"
         raise pytest.Collector.CollectError(msg)
-    metafunc.parametrize("case", _params(metafunc, *_told(marks[0])))
+    metafunc.parametrize("case", _params(metafunc, *_arguments(marks[0])))
 
 
 def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
@@ -127,7 +127,7 @@ def jazz_route(request: pytest.FixtureRequest) -> "Callable[..., Routed]":
         pytest.fail(
             "route and jazz_route need @jazz_cases(file, flows=…) above the test: it says which flows", pytrace=False
         )
-    standing = _standing(request.config, _told(mark)[1], request.path.parent)
+    standing = _standing(request.config, _arguments(mark)[1], request.path.parent)
 
     def route(asked: str, *, episodes: tuple[str, ...] = (), context: Mapping[str, Any] | None = None) -> "Routed":
         from jazz_select.evaluation.route import Query
@@ -166,10 +166,10 @@ def _shown(case: "Case", route: "Routed") -> str:
         lines.insert(2, f"why:      {json_line(case.why)}")
     for rank, name in enumerate(route.ranking[:_SHOWN], 1):
         sure = route.confidences[rank - 1] if rank <= len(route.confidences) else None
-        told = "     " if sure is None else f"{sure:5.2f}"
+        confidence = "     " if sure is None else f"{sure:5.2f}"
         which = "candidate" if rank <= route.offered else ""
         right = "<- expected" if name in case.expect else ""
-        lines.append(f"{rank:3}. {told}  {name_shown(name)}  {which} {right}".rstrip())
+        lines.append(f"{rank:3}. {confidence}  {name_shown(name)}  {which} {right}".rstrip())
     missing = [name_shown(name) for name in case.expect if name not in route.ranking]
     lines += [f"  -         {name}  is not among the first {len(route.ranking)}" for name in missing]
     return "\n".join(lines)
@@ -178,7 +178,7 @@ def _shown(case: "Case", route: "Routed") -> str:
 # --- where things are --------------------------------------------------------------
 
 
-def _told(mark: pytest.Mark) -> tuple[str, _Source]:
+def _arguments(mark: pytest.Mark) -> tuple[str, _Source]:
     """Return the arguments of `jazz_cases` from a mark."""
     if len(mark.args) == 2 and isinstance(mark.args[1], _Source):  # noqa: PLR2004 - the file, and the flows
         return mark.args[0], mark.args[1]

@@ -37,21 +37,21 @@ def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
         (document,) = documents_of(file, suffix=".toml")
     except DataFileError as error:
         raise ConfigError(f"cannot read [tool.{NAME}] in {file}: {error.problem}") from error
-    said: Any = document.value
+    table: Any = document.value
     for name in ("tool", NAME):
-        said = said.get(name, {})
-        check_argument(f"{name} of {file}", said, Table)
-    return getattr(table_as(_Sections, said, f"{file}, [tool.{NAME}]"), section)
+        table = table.get(name, {})
+        check_argument(f"{name} of {file}", table, Table)
+    return getattr(table_as(_Sections, table, f"{file}, [tool.{NAME}]"), section)
 
 
-def table_as(kind: type[T], said: Mapping[str, Any], where: str) -> T:
+def table_as(kind: type[T], table: Mapping[str, Any], where: str) -> T:
     """Return a table as a dataclass with checked fields; dashes in names count as underscores.
 
     Raises:
         ConfigError: A name is unknown or a value is invalid.
     """
     known = [each.name for each in fields(kind)]  # pyright: ignore[reportArgumentType]
-    given = {name.replace("-", "_"): value for name, value in said.items()}
+    given = {name.replace("-", "_"): value for name, value in table.items()}
     for name in given:
         if name not in known:
             raise ConfigError(f"{where}: {beginning(name, _LONGEST)!r} {unknown_field(name, known, of='table')}")
@@ -88,6 +88,6 @@ class Judging:
 
 def judging(settings: "Settings") -> Judging:
     """Return the rules of `[tool.jazz-select.check]` combined with the settings."""
-    said = table_as(Judging, rules("check"), f"{FILE}, [tool.{NAME}.check]")
-    told = "embedder" in settings.model_fields_set
-    return replace(said, embedder=settings.embedder if told or not said.embedder else said.embedder)
+    table = table_as(Judging, rules("check"), f"{FILE}, [tool.{NAME}.check]")
+    is_set = "embedder" in settings.model_fields_set
+    return replace(table, embedder=settings.embedder if is_set or not table.embedder else table.embedder)

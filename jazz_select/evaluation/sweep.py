@@ -63,10 +63,10 @@ class Setting:
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON types."""
         low, high = self.between
-        told = asdict(self)
+        values = asdict(self)
         return {
-            "requests": told.pop("cases"),
-            **told,
+            "requests": values.pop("cases"),
+            **values,
             "saved": self.saved,
             "accuracy": self.accuracy,
             "low": low if self.unasked else None,

@@ -110,8 +110,8 @@ async def _explained(
     keys = [questions[id(each.before)].key if id(each.before) in questions else "" for each in found.changes]
     moved = [(key, each.before.first, each.after.first) for key, each in zip(keys, found.changes, strict=True)]
     both = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
-    told = book.reasons(both)
-    if told is None:
+    whys = book.reasons(both)
+    if whys is None:
 
         async def ask(parts: Undone, changes: Sequence[RouteChange]) -> Sequence[str]:
             known = (questions.get(id(each.before)) for each in changes)
@@ -121,9 +121,9 @@ async def _explained(
             ]
             return await run.undone(parts, requests)
 
-        told = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, ask)).items()}
-        book.keep_reasons(both, told)
-    return explained(found, {int(place): why for place, why in told.items()})
+        whys = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, ask)).items()}
+        book.keep_reasons(both, whys)
+    return explained(found, {int(place): why for place, why in whys.items()})
 
 
 def _wrong_cases(left_out: Sequence[str]) -> GateFailure:

@@ -85,10 +85,10 @@ def commits_of(path: Path, *, most: int) -> tuple[CommitChange, ...]:
     form = "--format=%h%x1f%cI%x1f%s"
     real = path.resolve()
     try:
-        told = _git(real if real.is_dir() else real.parent, "log", f"-{most}", "-z", form, "--", f":(literal){real}")
+        log = _git(real if real.is_dir() else real.parent, "log", f"-{most}", "-z", form, "--", f":(literal){real}")
     except ConfigError:
         return ()
-    rows = [each.split("\x1f") for each in told.decode(errors="replace").split("\0") if each.count("\x1f") >= 2]  # noqa: PLR2004
+    rows = [each.split("\x1f") for each in log.decode(errors="replace").split("\0") if each.count("\x1f") >= 2]  # noqa: PLR2004
     return tuple(CommitChange(short=short, at=at, subject="\x1f".join(rest)) for short, at, *rest in rows)
 
 

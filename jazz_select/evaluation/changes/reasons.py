@@ -11,7 +11,7 @@ from typing import Final
 
 from jazz_select.evaluation.changes.difference import ChangeKind, Difference, FlowChanges, RouteChange
 from jazz_select.evaluation.changes.snapshots import GUARD
-from jazz_select.evaluation.changes.undoing import TOLD, Fields, Undone
+from jazz_select.evaluation.changes.undoing import ROUTING_FIELDS, Fields, Undone
 from jazz_select.text import beginning
 
 _MOST_WORK: Final = 3_000
@@ -41,7 +41,7 @@ def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[
         yield Edit(what=f"{new} has a new name", flows=frozenset({old, new}), undone={new: None, old: before[old]})
     for name, changed in flows.changed.items():
         if name not in old_names:
-            fields = {field: before[name][field] for field in changed if field in TOLD}
+            fields = {field: before[name][field] for field in changed if field in ROUTING_FIELDS}
             what = f"{name} changed ({', '.join(changed)})"
             if fields:
                 yield Edit(what=what, flows=frozenset({name}), undone={name: fields})
@@ -109,21 +109,21 @@ async def reasons(
         is_all = len(parts) == 1
         for place in await work.moved_back(part, [each for each in open_places if each not in whole], known=is_all):
             whole[place] = part
-    told = {place: part.what for place, part in whole.items()}
+    whys = {place: part.what for place, part in whole.items()}
     for part in dict.fromkeys(map(id, whole.values())):
         one = next(each for each in whole.values() if id(each) == part)
         places = [place for place, each in whole.items() if each is one]
         pieces = list(smaller_parts(one, before, after))
         for piece in pieces:
-            left = [place for place in places if told[place] == one.what]
+            left = [place for place in places if whys[place] == one.what]
             for place in await work.moved_back(piece, left, known=len(pieces) == 1):
-                told[place] = piece.what
-    rest = [place for place in open_places if place not in told]
+                whys[place] = piece.what
+    rest = [place for place in open_places if place not in whys]
     if rest and len(parts) > 1:
         together = {name: fields for part in parts for name, fields in part.undone.items()}
         both = Edit(what="several of these changes together", flows=frozenset(), undone=together)
-        told |= dict.fromkeys(await work.moved_back(both, rest, known=False), both.what)
-    return told
+        whys |= dict.fromkeys(await work.moved_back(both, rest, known=False), both.what)
+    return whys
 
 
 def _likely(parts: Sequence[Edit], found: Difference, places: Sequence[int]) -> list[Edit]:
@@ -164,10 +164,10 @@ class _Work:
         ]
 
 
-def explained(found: Difference, told: Mapping[int, str]) -> Difference:
+def explained(found: Difference, whys: Mapping[int, str]) -> Difference:
     """Return the difference with the reasons that were found."""
     changes = [
-        replace(each, why="; ".join((*lost_flow(each), told[place]))) if place in told else each
+        replace(each, why="; ".join((*lost_flow(each), whys[place]))) if place in whys else each
         for place, each in enumerate(found.changes)
     ]
     return replace(found, changes=tuple(changes))

@@ -93,9 +93,9 @@ class RouteBook:
         """Return the stored description of a source's flows."""
         return self._read("flows", source, Catalogue)
 
-    def keep_flows(self, source: str, told: Catalogue) -> None:
+    def keep_flows(self, source: str, catalogue: Catalogue) -> None:
         """Store the description of a source's flows."""
-        self._write("flows", source, told)
+        self._write("flows", source, catalogue)
 
     def routes(self, digest: str) -> Known:
         """Return what is stored for the catalogue of this digest."""
@@ -114,9 +114,9 @@ class RouteBook:
         """Return the stored reasons why requests moved between two catalogues, by their keys."""
         return self._read("reasons", f"{of} {self._setting}", dict[str, str])
 
-    def keep_reasons(self, of: str, told: dict[str, str]) -> None:
+    def keep_reasons(self, of: str, whys: dict[str, str]) -> None:
         """Store the reasons why requests moved."""
-        self._write("reasons", f"{of} {self._setting}", told)
+        self._write("reasons", f"{of} {self._setting}", whys)
 
     def _file(self, kind: str, key: str) -> Path | None:
         if self._folder is None:
@@ -129,22 +129,22 @@ class RouteBook:
         if file is None:
             return None
         try:
-            told = value_of(of, loads(file.read_bytes()))
+            value = value_of(of, loads(file.read_bytes()))
             os.utime(file)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, ConfigError) as error:
             _log.warning("kept=<%s>, error=<%r> | what is kept of a side cannot be read: it is made anew", kind, error)
             return None
-        return told
+        return value
 
-    def _write(self, kind: str, key: str, told: Catalogue | Known | dict[str, str]) -> None:
+    def _write(self, kind: str, key: str, value: Catalogue | Known | dict[str, str]) -> None:
         """Store a value. A failure is ignored, since a comparison works without the cache."""
         file = self._file(kind, key)
         if file is None:
             return
         with suppress(OSError):
-            write_whole(file, dumps(told), private=True)
+            write_whole(file, dumps(value), private=True)
             every = sorted(file.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
             for old in every[_KEPT:]:
                 old.unlink(missing_ok=True)

@@ -87,13 +87,13 @@ def answer_job() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def answer(told: Mapping[str, Any]) -> None:
-        answers.write(dumps(told) + b"\n")
+    def answer(message: Mapping[str, Any]) -> None:
+        answers.write(dumps(message) + b"\n")
         answers.flush()
 
     try:
-        told = loads(sys.stdin.buffer.readline())
-        job = Job(**told | {"policy": Policy(**told["policy"])})
+        message = loads(sys.stdin.buffer.readline())
+        job = Job(**message | {"policy": Policy(**message["policy"])})
         os.chdir(job.root)
         asyncio.run(_as_written(job, answer) if job.index is None else _deployed(job, job.index, answer))
     except JazzSelectError as error:
@@ -155,13 +155,13 @@ def _check_homes(job: Job, registry: FlowRegistry) -> None:
 async def _deployed(job: Job, index: str, answer: _Answer) -> None:
     async with await ProceduralMemory.open(Path(index), embedder=job.embedder, language=job.language) as memory:
         registry = FlowRegistry(min_examples=0)
-        for told in await memory.list_flows(job.agent_id):
+        for stored in await memory.list_flows(job.agent_id):
             Flow(
-                name=told["flow_name"],
-                description=told["description"],
-                condition=told["condition"],
-                desired_effects=told["desired_effects"],
-                priority=tuple(told["priority"]),
+                name=stored["flow_name"],
+                description=stored["description"],
+                condition=stored["condition"],
+                desired_effects=stored["desired_effects"],
+                priority=tuple(stored["priority"]),
                 registry=registry,
             )
         known = {"name", "description", "condition", "desired_effects", "priority"}

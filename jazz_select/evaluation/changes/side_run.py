@@ -88,12 +88,12 @@ class SideRun:
         source, learned = self.side.source, self._job.learned
         if source and learned is not None:
             source += f" and learned {hashlib.sha256(dumps(learned)).hexdigest()}"
-        told = self._book.flows(source) if source else None
-        if told is None:
-            _, told = await self._started()
-            if source and told.flows:
-                self._book.keep_flows(source, told)
-        self.catalogue = told
+        catalogue = self._book.flows(source) if source else None
+        if catalogue is None:
+            _, catalogue = await self._started()
+            if source and catalogue.flows:
+                self._book.keep_flows(source, catalogue)
+        self.catalogue = catalogue
 
     async def asked(self, questions: Sequence[Probe], counted: Sequence[Probe]) -> SideState:
         """Return the routes of requests, and the prompt tokens of the `counted` ones."""
@@ -123,18 +123,18 @@ class SideRun:
         places = {key: place for place, key in enumerate(questions)}
         # The context reaches guards as JSON.
         asked = [replace(each.asked, context=plain(each.asked.context)) for each in questions.values()]
-        told = await process.asked({"asked": asked, "counted": [places[key] for key in counted]})
+        reply = await process.asked({"asked": asked, "counted": [places[key] for key in counted]})
         return Known(
-            routes=dict(zip(questions, value_of(list[Routed], told["routes"]), strict=True)),
-            tokens=dict(zip(counted, told["tokens"], strict=True)),
+            routes=dict(zip(questions, value_of(list[Routed], reply["routes"]), strict=True)),
+            tokens=dict(zip(counted, reply["tokens"], strict=True)),
         )
 
     async def undone(self, parts: Undone, asked: Sequence[Query]) -> Sequence[str]:
         """Return the first flow for each request with parts of the change undone; empty if nothing can be routed."""
         process = self._process or (await self._started())[0]
         plainly = [replace(each, context=plain(each.context)) for each in asked]
-        told = await process.asked({"asked": plainly, "undone": parts})
-        return value_of(list[str], told["firsts"]) or [""] * len(asked)
+        reply = await process.asked({"asked": plainly, "undone": parts})
+        return value_of(list[str], reply["firsts"]) or [""] * len(asked)
 
     async def _started(self) -> "tuple[_Process, Catalogue]":
         """Start the process, and return it with its description of the flows."""
@@ -197,10 +197,10 @@ class _Process(asyncio.SubprocessProtocol):
             last = said[-1] if said else f"exit code {self._transport.get_returncode()}"
             why = describe_error(RuntimeError(last)).removeprefix("RuntimeError: ")
             raise FlowLoadError(self._label, f"loading it ended the process: {why}")
-        told = loads(line)
-        if "error" in told:
-            raise ConfigError(f"{self._label}: {told['error']}")
-        return told
+        reply = loads(line)
+        if "error" in reply:
+            raise ConfigError(f"{self._label}: {reply['error']}")
+        return reply
 
     async def end(self) -> None:
         """Kill the process group and wait for the process; programs that left the group are not awaited."""

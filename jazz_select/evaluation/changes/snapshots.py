@@ -61,8 +61,8 @@ class Probe:
 
 def query_key(asked: Query) -> str:
     """Return the key of a request: its text, earlier turns and context."""
-    told = dumps([asked.request, asked.episodes, plain(asked.context)])
-    return hashlib.blake2b(told, digest_size=16).hexdigest()
+    content = dumps([asked.request, asked.episodes, plain(asked.context)])
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def questions(
@@ -77,8 +77,8 @@ def questions(
     """
     asked = [Probe(asked=Query.of(case), source=Source.CASE, expect=case.expect) for case in cases]
     for each in logged:
-        told = each if isinstance(each, Query) else Query(request=each)
-        asked.append(Probe(asked=told, source=Source.LOGGED))
+        query = each if isinstance(each, Query) else Query(request=each)
+        asked.append(Probe(asked=query, source=Source.LOGGED))
     owners: defaultdict[str, set[str]] = defaultdict(set)
     for flows in sides:
         for name, fields in flows.items():
@@ -119,13 +119,13 @@ class SideState:
 
 def describe_flows(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]]:
     """Return the fields of each flow, by its name, as plain JSON types."""
-    told: dict[str, dict[str, Any]] = {}
+    described: dict[str, dict[str, Any]] = {}
     for flow in sorted(registry.values(), key=lambda each: each.name):
         own = flow.outline()
         parts = [f"{part.name}: {part.when}" if part.when else part.name for part in own.parts]
         fields = flow.fields() | {"parts": parts, GUARD: guard_digest(flow)}
-        told[flow.name] = {name: plain(value) for name, value in fields.items()}
-    return told
+        described[flow.name] = {name: plain(value) for name, value in fields.items()}
+    return described
 
 
 def snapshot_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:

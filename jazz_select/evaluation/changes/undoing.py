@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from jazz_select.evaluation.changes.snapshots import GUARD
 from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
 
-TOLD: Final = ("description", "condition", "desired_effects", "examples", "aliases", "priority")
+ROUTING_FIELDS: Final = ("description", "condition", "desired_effects", "examples", "aliases", "priority")
 """Fields that affect routing and can be set."""
 Fields = Mapping[str, Any]
 Undone = Mapping[str, Fields | None]
@@ -31,5 +31,5 @@ def undone(registry: Mapping[str, BaseFlow], parts: Undone) -> FlowRegistry:
     known = {flow.name for flow in registry.values()}
     for name, fields in parts.items():
         if name not in known and fields is not None:
-            Flow(name=name, registry=made, **{field: fields[field] for field in TOLD if field in fields})
+            Flow(name=name, registry=made, **{field: fields[field] for field in ROUTING_FIELDS if field in fields})
     return made

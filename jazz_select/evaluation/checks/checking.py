@@ -22,7 +22,7 @@ from jazz_select.evaluation.checks.guard_checks import guards
 from jazz_select.evaluation.checks.nearness import Field, ask, nearness
 from jazz_select.evaluation.checks.safety import safety
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
-from jazz_select.evaluation.checks.wording import NearCopies, Sames, wording
+from jazz_select.evaluation.checks.wording import Examples, wording
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.flow_loading import survey
 from jazz_select.memory.embedders.known_embedders import open_embedder
@@ -146,25 +146,22 @@ def _contradicting(cases: Sequence[Placed]) -> Iterator[Finding]:
 
 
 def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    owners = [(flow, number) for flow in flows for number in range(len(flow.examples))]
-    sames = Sames((flow.examples[number] for flow, number in owners), numbers=False)
-    copies = NearCopies(flow.examples[number] for flow, number in owners)
+    examples = Examples(flows)
     for case, case_place in cases:
         if case.episodes:  # earlier messages make it another request
             continue
-        leaked, near = sames.of(case.request)[:1], copies.of(case.request)[:1]
-        for at in leaked or near:
-            flow, number = owners[at]
-            text, place = flow.examples[number], places.of(flow, "examples", number)
-            relation = "is an example" if leaked else f"asks what “{beginning(text, _SHOWN)}” does, an example"
+        leaked, near = examples.same.of(case.request)[:1], examples.near.of(case.request)[:1]
+        for spot in (examples.spots[at] for at in leaked or near):
+            place, name = places.of(*spot), spot.flow.name
+            relation = "is an example" if leaked else f"asks what {spot.quoted} does, an example"
             yield Finding(
                 code="leaked-case" if leaked else "near-leak",
-                flows=(flow.name,),
+                flows=(name,),
                 at=case_place if case_place.file else place,
-                what=f"“{beginning(case.request, _SHOWN)}” is asked as a case, and {relation} of "
-                f"{flow.name}{f' ({place})' if place.line else ''}.",
+                what=f"“{beginning(case.request, _SHOWN)}” is asked as a case, and {relation} of {name}"
+                f"{f' ({place})' if place.line else ''}.",
                 remedy="Take it out of one of the two: what a catalogue was shown measures nothing.",
-                evidence=(Evidence(text=case.request, beside=text, other=flow.name),),
+                evidence=(Evidence(text=case.request, beside=spot.text, other=name),),
             )
 
 

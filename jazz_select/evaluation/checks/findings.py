@@ -18,7 +18,7 @@ from jazz_select.errors import DataFileError, DuplicateFlowError, FlowError, Flo
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
-from jazz_select.text import counted
+from jazz_select.text import beginning, counted
 
 _ENTRY = re.compile(r"^(?P<file>.+) \(flow (?P<entry>\d+)\)$", re.DOTALL)
 _LINE = re.compile(r"\((?P<file>[^()\n]+\.py):(?P<line>\d+)\)")
@@ -37,6 +37,30 @@ class Place(NamedTuple):
 
 
 NOWHERE = Place()
+_QUOTED = 80
+
+
+class Spot(NamedTuple):
+    """A flow, a field of it, or an entry of that field, numbered from 0."""
+
+    flow: BaseFlow
+    field: str = ""
+    number: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The text there."""
+        value = getattr(self.flow, self.field)
+        return value if self.number is None else value[self.number]
+
+    @property
+    def quoted(self) -> str:
+        """The beginning of the text, in quotes."""
+        return f"“{beginning(self.text.strip(), _QUOTED)}”"
+
+    def evidence(self, beside: str = "", other: str = "") -> "Evidence":
+        """Return the text as evidence, with the text and the flow that it conflicts with."""
+        return Evidence(text=self.text, flow=self.flow.name, beside=beside, other=other)
 
 
 class Places:
@@ -54,6 +78,13 @@ class Places:
         if not origin.file or origin.file.startswith("<"):
             return NOWHERE
         return self.entry(origin.file, origin.entry or origin.line, field, number, data=bool(origin.entry))
+
+    def finding(
+        self, code: str, spot: Spot, what: str, remedy: str, *evidence: "Evidence", flows: tuple[str, ...] = ()
+    ) -> "Finding":
+        """Return a finding at this spot, about its flow or about `flows`."""
+        names = flows or (spot.flow.name,)
+        return Finding(code=code, flows=names, at=self.of(*spot), what=what, remedy=remedy, evidence=evidence)
 
     def entry(self, file: str, at: int, field: str = "", number: int | None = None, *, data: bool = True) -> Place:
         """Return the place of an entry of a data file, numbered from 1, or of a definition at a line of Python."""

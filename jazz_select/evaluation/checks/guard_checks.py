@@ -11,7 +11,7 @@ from itertools import islice, product
 from types import CodeType
 from typing import Any, Final
 
-from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
+from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
 from jazz_select.evaluation.guard_code import codes_of
 from jazz_select.flow.base import BaseFlow
 from jazz_select.text import describe_error
@@ -68,19 +68,15 @@ def _of(flow: BaseFlow, contexts: Sequence[Mapping[str, Any]], places: Places) -
             failed = failed or (describe_error(error) if known else "")
         if agreed:
             break
+    spot, evidence = Spot(flow), Evidence(text=flow.name, flow=flow.name)
     if failed:
-        what = f"The guard of {flow.name} raises: {failed}"
+        what = f"The guard of {flow.name} raises: {failed}."
         remedy = "Have it read the context with .get: where a guard raises, its flow is withheld."
-        yield _finding("broken-guard", flow, what, remedy, places)
+        yield places.finding("broken-guard", spot, what, remedy, evidence)
     elif not agreed and _is_closed(flow):
-        what = f"The guard of {flow.name} agreed in none of many contexts, of {', '.join(facts) or 'no facts at all'}"
+        what = f"The guard of {flow.name} agreed in none of many contexts, of {', '.join(facts) or 'no facts at all'}."
         remedy = "Say when the flow may be offered, or take the flow out: it is never offered."
-        yield _finding("dead-guard", flow, what, remedy, places)
-
-
-def _finding(code: str, flow: BaseFlow, what: str, remedy: str, places: Places) -> Finding:
-    at, evidence = places.of(flow), (Evidence(text=flow.name, flow=flow.name),)
-    return Finding(code=code, flows=(flow.name,), at=at, what=f"{what}.", remedy=remedy, evidence=evidence)
+        yield places.finding("dead-guard", spot, what, remedy, evidence)
 
 
 def _contexts(

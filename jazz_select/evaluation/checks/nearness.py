@@ -8,7 +8,7 @@ deviation is large, so only the clearest cases are reported. New requests are pl
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import exp, lgamma, log, sqrt
 from typing import Self
@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
+from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
 from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_broad, related, request_key, words_of
 from jazz_select.evaluation.corrections import to_the_nearest
 from jazz_select.flow.base import BaseFlow
@@ -24,7 +24,6 @@ from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import Encoder, indexable, spoken_name
 from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
-from jazz_select.text import beginning
 
 MOST_ASKED = 5_000
 """Most examples that are asked; of a larger catalogue, the first ones of every flow."""
@@ -83,22 +82,14 @@ class Neighbours:
     related: npt.NDArray[np.bool_]
     """Whether two flows are part and whole; shape (flows, flows)."""
 
-    def of(self, example: int) -> tuple[BaseFlow, str]:
-        """Return the flow and the text of an example."""
-        flow = self.flows[int(self.whose[example])]
-        return flow, flow.examples[self.numbers[example]]
+    def spot(self, example: int) -> Spot:
+        """Return the position of an example in its flow."""
+        return Spot(self.flows[int(self.whose[example])], "examples", self.numbers[example])
 
     def evidence(self, example: int, other: int) -> Evidence:
         """Return this example as evidence for another flow."""
-        own = int(self.whose[example])
-        flow, text = self.of(example)
-        return Evidence(
-            text=text,
-            flow=flow.name,
-            other=self.flows[other].name,
-            cosine=round(float(self.cosines[example, other]), 4),
-            own_cosine=round(float(self.cosines[example, own]), 4),
-        )
+        cosine, own = (round(float(self.cosines[example, flow]), 4) for flow in (other, int(self.whose[example])))
+        return replace(self.spot(example).evidence(other=self.flows[other].name), cosine=cosine, own_cosine=own)
 
 
 def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Neighbours | None:
@@ -107,11 +98,11 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Neighbours | None:
     if len(judged) < _FEWEST_FLOWS or sum(len(flow.examples) > 1 for flow in judged) < _FEWEST_FLOWS:
         return None
     examples, catalogue = _embedded(judged, encoder)
-    heard = list(catalogue.ask_examples([None] * 5, MOST_ASKED))
-    if len(heard) < _FEWEST_ASKED:
+    results = list(catalogue.ask_examples([None] * 5, MOST_ASKED))
+    if len(results) < _FEWEST_ASKED:
         return None
-    dense = np.stack([each.dense for each in heard])
-    words = np.stack([each.bm25 for each in heard])
+    dense = np.stack([each.dense for each in results])
+    words = np.stack([each.bm25 for each in results])
     links = np.zeros((len(judged), len(judged)), dtype=bool)
     whole = [number for number, flow in enumerate(judged) if flow.composite]
     for number in whole:
@@ -119,17 +110,17 @@ def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Neighbours | None:
             links[number, other] = links[other, number] = links[number, other] or related(judged[number], flow)
     seen: dict[int, int] = {}
     numbers: list[int] = []
-    for each in heard:
+    for each in results:
         numbers.append(seen.get(each.flow, 0))
         seen[each.flow] = numbers[-1] + 1
     return Neighbours(
         flows=judged,
-        whose=np.array([each.flow for each in heard]),
+        whose=np.array([each.flow for each in results]),
         numbers=numbers,
         cosines=dense,
         scores=together(standing_out(dense), standing_out(words)),
         texts=unit_rows(
-            np.stack([examples[judged[each.flow].name][at] for each, at in zip(heard, numbers, strict=True)])
+            np.stack([examples[judged[each.flow].name][at] for each, at in zip(results, numbers, strict=True)])
         ),
         prototypes=catalogue.prototypes,
         described=_described(judged, examples, encoder),
@@ -204,19 +195,15 @@ def _misplaced(asked: Neighbours, twins: set[frozenset[int]], places: Places) ->
         best = int(others[example].argmax())
         if far[example] + _lead(asked, example, best) <= _ASTRAY:
             continue
-        flow, text = asked.of(example)
-        if frozenset((int(asked.whose[example]), best)) in twins or len(words_of(text)) < _FEWEST_WORDS:
+        spot = asked.spot(example)
+        if frozenset((int(asked.whose[example]), best)) in twins or len(words_of(spot.text)) < _FEWEST_WORDS:
             continue
-        other = asked.flows[best]
-        yield Finding(
-            code="misplaced-example",
-            flows=(flow.name, other.name),
-            at=places.of(flow, "examples", asked.numbers[example]),
-            what=f"“{beginning(text, _SHOWN)}” is an example of {flow.name}, which comes in place "
-            f"{int(behind[example])} for it without the example; {other.name} is first.",
-            remedy=f"Move it to {other.name}, or have it say what makes it one of {flow.name}.",
-            evidence=(asked.evidence(example, best),),
-        )
+        own, other, rank = spot.flow.name, asked.flows[best].name, int(behind[example])
+        what = f"{spot.quoted} is an example of {own}, which comes in place {rank} for it without the example"
+        what += f"; {other} is first."
+        evidence = asked.evidence(example, best)
+        remedy = f"Move it to {other}, or have it say what makes it one of {own}."
+        yield places.finding("misplaced-example", spot, what, remedy, evidence, flows=(own, other))
 
 
 def _lead(asked: Neighbours, example: int, other: int) -> float:
@@ -238,17 +225,13 @@ def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
     of_help = {number for number, flow in enumerate(asked.flows) if sum(map(is_broad, flow.examples)) > 1}
     first = _first(asked)
     for example, own in enumerate(map(int, asked.whose)):
-        flow, text = asked.of(example)
-        if own not in of_help and is_broad(text) and not _held(asked, example, int(first[example])):
-            yield Finding(
-                code="broad-example",
-                flows=(flow.name,),
-                at=places.of(flow, "examples", asked.numbers[example]),
-                what=f"“{beginning(text, _SHOWN)}” is an example of {flow.name} and would do for any flow: with it, "
-                "what says nothing leads there.",
-                remedy="Take it out: what could mean anything is better asked about.",
-                evidence=(asked.evidence(example, int(first[example])),),
-            )
+        spot = asked.spot(example)
+        if own not in of_help and is_broad(spot.text) and not _held(asked, example, int(first[example])):
+            what = f"{spot.quoted} is an example of {spot.flow.name} and would do for any flow"
+            what += ": with it, what says nothing leads there."
+            evidence = asked.evidence(example, int(first[example]))
+            remedy = "Take it out: what could mean anything is better asked about."
+            yield places.finding("broad-example", spot, what, remedy, evidence)
 
 
 def _held(asked: Neighbours, example: int, first: int) -> bool:
@@ -279,15 +262,12 @@ def _contradicting(asked: Neighbours, places: Places) -> Iterator[Finding]:
         mine, theirs = (_stems_of(" ".join((spoken_name(each.name), *each.examples, *each.aliases))) for each in pair)
         if stems & mine and len(stems & mine) >= len(stems & theirs):
             continue
-        yield Finding(
-            code="contradicting-text",
-            flows=(flow.name, asked.flows[best].name),
-            at=places.of(flow, "description"),
-            what=f"The description of {flow.name}, “{beginning(flow.description.strip(), _SHOWN)}”, says nothing of "
-            f"what its examples ask; it lies with those of {asked.flows[best].name}.",
-            remedy="Describe what the examples ask for, or give the flow examples of what it does.",
-            evidence=(Evidence(text=flow.description, flow=flow.name, other=asked.flows[best].name),),
-        )
+        spot, other = Spot(flow, "description"), asked.flows[best].name
+        what = f"The description of {flow.name}, {spot.quoted}, says nothing of what its examples ask"
+        what += f"; it lies with those of {other}."
+        evidence = spot.evidence(other=other)
+        remedy = "Describe what the examples ask for, or give the flow examples of what it does."
+        yield places.finding("contradicting-text", spot, what, remedy, evidence, flows=(flow.name, other))
 
 
 def _stems_of(text: str) -> set[str]:
@@ -298,36 +278,26 @@ def _unreachable(asked: Neighbours, paired: set[int], places: Places) -> Iterato
     """Yield flows that are first for none of their examples, or mostly for those of others, beyond chance."""
     first, count = _first(asked), len(asked.flows)
     own = first == asked.whose
-    usual = max(float((~own).sum()) / count, 1e-6)
-    _, beyond = _margins(asked)
+    usual, beyond = max(float((~own).sum()) / count, 1e-6), _margins(asked)[1]
     for number, flow in enumerate(asked.flows):
         mine = np.flatnonzero(asked.whose == number)
         won = np.flatnonzero(~own & (first == number))
-        robbed = len({int(asked.whose[each]) for each in won})
-        held = int(own[mine].sum())
+        robbed, held = len({int(asked.whose[each]) for each in won}), int(own[mine].sum())
         is_lost = len(mine) > 1 and not held and float(beyond[mine].mean()) * sqrt(len(mine)) > _LOST
         takes = held <= _HELD * len(mine) and count * _at_least(len(won), usual) <= _BY_CHANCE
         if robbed >= _FEWEST_ROBBED and (is_lost or takes):
-            yield Finding(
-                code="greedy-flow",
-                flows=(flow.name,),
-                at=places.of(flow, "examples"),
-                what=f"{flow.name} comes first for {len(won)} examples of {robbed} other flows, and for {held} of its "
-                f"own {len(mine)}.",
-                remedy="Take what other flows are for out of its examples and description; say what it alone does.",
-                evidence=tuple(asked.evidence(int(each), number) for each in won[:4]),
-            )
+            what = f"{flow.name} comes first for {len(won)} examples of {robbed} other flows"
+            what += f", and for {held} of its own {len(mine)}."
+            remedy = "Take what other flows are for out of its examples and description; say what it alone does."
+            evidence = (asked.evidence(int(each), number) for each in won[:4])
+            yield places.finding("greedy-flow", Spot(flow, "examples"), what, remedy, *evidence)
         elif is_lost and number not in paired:
             best = int(np.bincount(first[mine], minlength=count).argmax())
-            yield Finding(
-                code="unreachable-flow",
-                flows=(flow.name,),
-                at=places.of(flow, "examples"),
-                what=f"{flow.name} is first for none of its {len(mine)} examples, each asked without itself; "
-                f"{asked.flows[best].name} comes before it most often.",
-                remedy="Give it examples that only it answers, or make it part of the other flow.",
-                evidence=tuple(asked.evidence(int(each), int(first[each])) for each in mine[:3]),
-            )
+            what = f"{flow.name} is first for none of its {len(mine)} examples, each asked without itself"
+            what += f"; {asked.flows[best].name} comes before it most often."
+            remedy = "Give it examples that only it answers, or make it part of the other flow."
+            evidence = (asked.evidence(int(each), int(first[each])) for each in mine[:3])
+            yield places.finding("unreachable-flow", Spot(flow, "examples"), what, remedy, *evidence)
 
 
 def _twins(asked: Neighbours) -> Iterator[tuple[int, int]]:
@@ -377,17 +347,11 @@ def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Findin
     }
     colliding = sorted(leads, key=lambda each: leads[each])[:4]
     wrong = sum(lead < 0 for lead in leads.values())
-    return Finding(
-        code="near-twins",
-        flows=(mine.name, theirs.name),
-        at=places.of(theirs),
-        what=f"{mine.name} and {theirs.name} can hardly be told apart: {wrong} of their {len(leads)} examples lie "
-        "nearer to the other one.",
-        remedy=_apart(mine, theirs),
-        evidence=tuple(
-            asked.evidence(example, other if int(asked.whose[example]) == one else one) for example in colliding
-        ),
-    )
+    what = f"{mine.name} and {theirs.name} can hardly be told apart: {wrong} of their {len(leads)} examples lie nearer"
+    what += " to the other one."
+    names = (mine.name, theirs.name)
+    evidence = (asked.evidence(each, other if int(asked.whose[each]) == one else one) for each in colliding)
+    return places.finding("near-twins", Spot(theirs), what, _apart(mine, theirs), *evidence, flows=names)
 
 
 def _apart(one: BaseFlow, other: BaseFlow) -> str:
@@ -473,8 +437,8 @@ class Field:
 
     def _scores(self, texts: Sequence[str], vectors: Vectors) -> Floats:
         """Return the combined z-scores; shape (requests, flows)."""
-        heard = [self._catalogue.ask(text, vector, 0, None) for text, vector in zip(texts, vectors, strict=True)]
-        dense, words = (np.stack([getattr(each, arm) for each in heard]) for arm in ("dense", "bm25"))
+        results = [self._catalogue.ask(text, vector, 0, None) for text, vector in zip(texts, vectors, strict=True)]
+        dense, words = (np.stack([getattr(each, arm) for each in results]) for arm in ("dense", "bm25"))
         return together(standing_out(dense), standing_out(words))
 
     def diverse(self, flow: str, texts: Sequence[str], taken: Sequence[str], most: int) -> list[str]:

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from unicodedata import category
 
-from jazz_select.evaluation.checks.findings import Evidence, Finding, Place, Places
+from jazz_select.evaluation.checks.findings import Finding, Places, Spot
 from jazz_select.flow.base import BaseFlow
 from jazz_select.text import beginning, nfkc
 
@@ -18,65 +18,34 @@ _SHOWN = 80
 _MOST_READ = 60_000
 _TEXTS = ("description", "condition", "title", "reply")
 _LISTS = ("desired_effects", "examples", "steps", "aliases")
-Told = tuple[str, int | None, str]
-"""A field of a flow, the number of the entry in it, and its text."""
 
 
-def texts_of(flow: BaseFlow) -> Iterator[Told]:
+def texts_of(flow: BaseFlow) -> Iterator[Spot]:
     """Yield every text that an author wrote for a flow."""
-    for field in _TEXTS:
-        yield field, None, getattr(flow, field)
-    for field in _LISTS:
-        for number, text in enumerate(getattr(flow, field)):
-            yield field, number, text
+    yield from (Spot(flow, field) for field in _TEXTS)
+    yield from (Spot(flow, field, number) for field in _LISTS for number in range(len(getattr(flow, field))))
 
 
 def safety(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """Yield the findings about unsafe texts."""
-    for flow in flows:
-        for field, number, text in texts_of(flow):
-            where = f"{field} of {flow.name}"
-            yield from unsafe(text, where, places.of(flow, field, number), (flow.name,))
+    """Yield the findings about unsafe texts, at most one of each kind for a text."""
+    for spot in (spot for flow in flows for spot in texts_of(flow)):
+        for code, what, remedy in _unsafe(spot.text):
+            yield places.finding(code, spot, f"{spot.field} of {spot.flow.name} {what}.", remedy, spot.evidence())
 
 
-def unsafe(text: str, where: str, at: Place, flows: tuple[str, ...] = ()) -> Iterator[Finding]:
-    """Yield the findings about one text, at most one of each kind.
-
-    Args:
-        text: The text.
-        where: What the text is, as in `examples of refund`.
-        at: Its source position.
-        flows: The names of its flows.
-    """
+def _unsafe(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the code, the problem and the remedy of each finding about a text."""
     hidden = [f"U+{ord(char):04X}" for char in dict.fromkeys(text[:_MOST_READ]) if _is_hidden(char)]
     if hidden:
-        yield _finding(
-            "hidden-characters",
-            f"{where} holds characters that nobody sees ({', '.join(hidden[:3])})",
-            "Take them out: two texts that look the same are different ones with them.",
-            (text, at, flows),
-        )
+        what = f"holds characters that nobody sees ({', '.join(hidden[:3])})"
+        yield "hidden-characters", what, "Take them out: two texts that look the same are different ones with them."
     plain = nfkc(seen(text[:_MOST_READ]))
     if data := personal_data(plain):
-        yield _finding(
-            "personal-data",
-            f"{where} holds {data}",
-            "Write made-up data that looks like it, or leave it out: texts of flows are embedded, kept and shown.",
-            (text, at, flows),
-        )
+        remedy = "Write made-up data that looks like it, or leave it out: texts of flows are embedded, kept and shown."
+        yield "personal-data", f"holds {data}", remedy
     if found := injection(plain):
-        yield _finding(
-            "prompt-injection",
-            f"{where} tells a model what to do: “{beginning(found, _SHOWN)}”",
-            "Take it out, or have an example say it in other words: models are shown this text.",
-            (text, at, flows),
-        )
-
-
-def _finding(code: str, what: str, remedy: str, about: tuple[str, Place, tuple[str, ...]]) -> Finding:
-    text, at, flows = about
-    evidence = (Evidence(text=text, flow=flows[0] if flows else ""),)
-    return Finding(code=code, flows=flows, at=at, what=f"{what}.", remedy=remedy, evidence=evidence)
+        remedy = "Take it out, or have an example say it in other words: models are shown this text."
+        yield "prompt-injection", f"tells a model what to do: “{beginning(found, _SHOWN)}”", remedy
 
 
 _JOINERS = "\u200c\u200d"

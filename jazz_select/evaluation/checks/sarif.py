@@ -42,7 +42,7 @@ def sarif(findings: Findings) -> dict[str, Any]:
                     {
                         "executionSuccessful": True,
                         "toolExecutionNotifications": [
-                            {"level": "note", "message": {"text": _said(note)}} for note in findings.notes
+                            {"level": "note", "message": {"text": _line(note)}} for note in findings.notes
                         ],
                     }
                 ],
@@ -74,9 +74,9 @@ def _result(finding: Finding, rules: Sequence[str], *, accepted: bool) -> dict[s
         "ruleId": finding.code,
         "ruleIndex": rules.index(finding.code),
         "level": finding.severity.value,
-        "message": {"text": _said(f"{finding.what} {finding.remedy}")},
+        "message": {"text": _line(f"{finding.what} {finding.remedy}")},
         "partialFingerprints": {_FINGERPRINT: finding.fingerprint},
-        "properties": {"flows": [_said(name) for name in finding.flows], "key": _said(finding.key)},
+        "properties": {"flows": [_line(name) for name in finding.flows], "key": _line(finding.key)},
     }
     if finding.at.file:
         # A relative reference: what is no path is quoted until it can be none that leads elsewhere.
@@ -86,11 +86,11 @@ def _result(finding: Finding, rules: Sequence[str], *, accepted: bool) -> dict[s
             physical["region"] = {"startLine": finding.at.line}
         result["locations"] = [{"physicalLocation": physical}]
     else:  # GitHub takes no result without a place
-        result["locations"] = [{"logicalLocations": [{"name": _said(finding.flows[0] if finding.flows else "flows")}]}]
+        result["locations"] = [{"logicalLocations": [{"name": _line(finding.flows[0] if finding.flows else "flows")}]}]
     if accepted:
         result["suppressions"] = [{"kind": "external", "justification": "accepted by `ignore`"}]
     return result
 
 
-def _said(text: str) -> str:
+def _line(text: str) -> str:
     return in_one_line(as_text(text))[:_LONGEST]

@@ -7,7 +7,7 @@ from string import Formatter
 from rapidfuzz.distance import OSA
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Places
+from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Places, Spot
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import folded_alias
 from jazz_select.routing.executor import chain_of
@@ -75,13 +75,7 @@ def _parts(flow: BaseFlow, places: Places) -> Iterator[Finding]:
         flow.definition()
     except FlowValidationError as fault:
         what, _, remedy = fault.problem.partition("; ")
-        yield Finding(
-            code="missing-part",
-            flows=(flow.name,),
-            at=places.of(flow, "flows"),
-            what=f"{flow.name}: {what}.",
-            remedy=_sentence(remedy),
-        )
+        yield places.finding("missing-part", Spot(flow, "flows"), f"{flow.name}: {what}.", _sentence(remedy))
         return
     if flow.type != "conditional":
         return
@@ -89,14 +83,10 @@ def _parts(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     for number, (when, part) in enumerate(flow.links()):
         text = " ".join((flow.resolve(part).condition if when is None else when).casefold().split())
         if text and text in seen:
-            yield Finding(
-                code="dead-branch",
-                flows=(flow.name,),
-                at=places.of(flow, "branches", number),
-                what=f"Branch {number + 1} of {flow.name}, “{beginning(text, _LONGEST)}”, is never taken: branch "
-                f"{seen[text] + 1} is for the same case.",
-                remedy="Say when the later branch is the right one, or take it out.",
-            )
+            what = f"Branch {number + 1} of {flow.name}, “{beginning(text, _LONGEST)}”, is never taken"
+            what += f": branch {seen[text] + 1} is for the same case."
+            remedy = "Say when the later branch is the right one, or take it out."
+            yield places.finding("dead-branch", Spot(flow, "branches", number), what, remedy)
         seen.setdefault(text, number)
 
 
@@ -106,14 +96,10 @@ def _chain(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     try:
         chain_of(flow)
     except FlowValidationError as fault:
-        what, _, remedy = fault.problem.rpartition("; ")
-        yield Finding(
-            code="broken-chain",
-            flows=(flow.name,),
-            at=places.of(flow, "chain"),
-            what=f"The chain of {flow.name} cannot run: {what or fault.problem}.",
-            remedy=_sentence(remedy if what else "") or "Correct the step, or take it out.",
-        )
+        problem, _, advice = fault.problem.rpartition("; ")
+        what = f"The chain of {flow.name} cannot run: {problem or fault.problem}."
+        remedy = _sentence(advice if problem else "") or "Correct the step, or take it out."
+        yield places.finding("broken-chain", Spot(flow, "chain"), what, remedy)
 
 
 def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
@@ -124,18 +110,14 @@ def _tools(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
         found = near(name, tools, cutoff=0.75)
         hint = f"Did you mean {found[0]}? " if found else ""
         if name in wanted:
-            code, told = "unknown-tool", "cannot do without it"
+            code, effect = "unknown-tool", "cannot do without it"
         elif found:
-            code, told = "misspelt-tool", "can do without it, and never gets it"
+            code, effect = "misspelt-tool", "can do without it, and never gets it"
         else:
             continue
-        yield Finding(
-            code=code,
-            flows=(flow.name,),
-            at=places.of(flow, "tools", number),
-            what=f"There is no tool {beginning(name, _LONGEST)!r}; {flow.name} {told}.",
-            remedy=f"{hint}Connect it, correct the name, or list it in the flow's optional_tools.",
-        )
+        what = f"There is no tool {beginning(name, _LONGEST)!r}; {flow.name} {effect}."
+        remedy = f"{hint}Connect it, correct the name, or list it in the flow's optional_tools."
+        yield places.finding(code, Spot(flow, "tools", number), what, remedy)
 
 
 def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
@@ -150,15 +132,11 @@ def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[
         for folded, want in wanted.items():
             there = given.get(folded, [])
             if there and all(_never(each, want) for _, each in there):
-                before = there[-1][0]
-                yield Finding(
-                    code="unfit-chain",
-                    flows=(flow.name,),
-                    at=places.of(flow, "chain"),
-                    what=f"In the chain of {flow.name}, {tool.name} takes a {beginning(want.name, _LONGEST)} that "
-                    f"{before.name} gives as another type: it can never be passed on.",
-                    remedy=f"Have {before.name} give what {tool.name} takes, or name the two differently.",
-                )
+                before, slot = there[-1][0].name, beginning(want.name, _LONGEST)
+                what = f"In the chain of {flow.name}, {tool.name} takes a {slot} that {before} gives as another type"
+                remedy = f"Have {before} give what {tool.name} takes, or name the two differently."
+                spot = Spot(flow, "chain")
+                yield places.finding("unfit-chain", spot, f"{what}: it can never be passed on.", remedy)
         for each in outputs(tool):
             given[each.folded].append((tool, each))
 
@@ -215,15 +193,10 @@ def _facts(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterato
     for name in asked:
         if name not in known:
             found = near(name, known)
-            hint = f"Did you mean {{{found[0]}}}? " if found else ""
-            yield Finding(
-                code="unknown-fact",
-                flows=(flow.name,),
-                at=places.of(flow, "reply"),
-                what=f"The reply of {flow.name} asks for {{{beginning(name, _LONGEST)}}}, which none of its tools "
-                "gives or takes.",
-                remedy=f"{hint}Name a fact that a tool of the flow gives.",
-            )
+            hint, fact = f"Did you mean {{{found[0]}}}? " if found else "", beginning(name, _LONGEST)
+            what = f"The reply of {flow.name} asks for {{{fact}}}, which none of its tools gives or takes."
+            remedy = f"{hint}Name a fact that a tool of the flow gives."
+            yield places.finding("unknown-fact", Spot(flow, "reply"), what, remedy)
 
 
 def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -235,16 +208,12 @@ def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     for folded, owners in standing.items():
         if folded and len(owners) > 1:
             flow, name, number = max(reversed(owners.values()), key=lambda each: each[2] is not None)
-            others = [each for each in owners if each != flow.name]
-            kind = "The name" if number is None else "The alias"
-            yield Finding(
-                code="ambiguous-name",
-                flows=tuple(owners),
-                at=places.of(flow, "name" if number is None else "aliases", number),
-                what=f"{kind} {beginning(name, _LONGEST)!r} of {flow.name} stands for {', '.join(others)} as well, so "
-                "that neither is found by it.",
-                remedy="Leave it to one of them.",
-            )
+            others = ", ".join(each for each in owners if each != flow.name)
+            kind, field = ("name", "name") if number is None else ("alias", "aliases")
+            what = f"The {kind} {beginning(name, _LONGEST)!r} of {flow.name} stands for {others} as well, so that"
+            what += " neither is found by it."
+            spot = Spot(flow, field, number)
+            yield places.finding("ambiguous-name", spot, what, "Leave it to one of them.", flows=tuple(owners))
 
 
 def _spellings(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -257,14 +226,10 @@ def _spellings(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
                 continue
             meant = next((each for each in often if _is_slip(name, each)), None)
             if meant is not None:
-                yield Finding(
-                    code="misspelt-tool",
-                    flows=(flow.name,),
-                    at=places.of(flow, "tools", number),
-                    what=f"{flow.name} alone names the tool {beginning(name, _LONGEST)!r}, and {used[meant]} flows "
-                    f"name {meant!r}.",
-                    remedy=f"Write {meant} if that is meant; --tools says for sure which tools there are.",
-                )
+                what = f"{flow.name} alone names the tool {beginning(name, _LONGEST)!r}"
+                what += f", and {used[meant]} flows name {meant!r}."
+                remedy = f"Write {meant} if that is meant; --tools says for sure which tools there are."
+                yield places.finding("misspelt-tool", Spot(flow, "tools", number), what, remedy)
 
 
 def _is_slip(name: str, other: str) -> bool:

@@ -15,12 +15,12 @@ from typing import Literal
 
 from rapidfuzz.distance import OSA
 
-from jazz_select.evaluation.checks.findings import Evidence, Finding, Places
+from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
 from jazz_select.evaluation.checks.safety import seen, texts_of
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import spoken_name
 from jazz_select.memory.languages import little_words
-from jazz_select.text import beginning, nfkc, word_list
+from jazz_select.text import nfkc, word_list
 from jazz_select.words import stem
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
@@ -140,17 +140,11 @@ def wording(flows: Sequence[BaseFlow], *, min_examples: int, places: Places) -> 
 
 
 def _placeholders(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    for flow in flows:
-        for field, number, text in texts_of(flow):
-            if field != "aliases" and text.strip() and is_unwritten(text):
-                yield Finding(
-                    code="placeholder",
-                    flows=(flow.name,),
-                    at=places.of(flow, field, number),
-                    what=f"{field} of {flow.name} holds “{beginning(text.strip(), _SHOWN)}”, which was never written.",
-                    remedy="Write it, or take it out: it is embedded and shown to models like any other text.",
-                    evidence=(Evidence(text=text, flow=flow.name),),
-                )
+    for spot in (spot for flow in flows for spot in texts_of(flow)):
+        if spot.field != "aliases" and spot.text.strip() and is_unwritten(spot.text):
+            what = f"{spot.field} of {spot.flow.name} holds {spot.quoted}, which was never written."
+            remedy = "Write it, or take it out: it is embedded and shown to models like any other text."
+            yield places.finding("placeholder", spot, what, remedy, spot.evidence())
 
 
 def is_unwritten(text: str) -> bool:
@@ -164,18 +158,12 @@ _LONGEST_OF_OTHERS = 6_000
 
 
 def _too_long(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    for flow in flows:
-        for field, number, text in texts_of(flow):
-            most = _LONGEST.get(field, _LONGEST_OF_OTHERS)
-            if len(text) > most:
-                yield Finding(
-                    code="long-text",
-                    flows=(flow.name,),
-                    at=places.of(flow, field, number),
-                    what=f"{field} of {flow.name} holds {len(text):,} characters: “{beginning(text, _SHOWN)}”.",
-                    remedy=f"Say it in {most:,}: what is longer says many things, and models read all of it each time.",
-                    evidence=(Evidence(text=text, flow=flow.name),),
-                )
+    for spot in (spot for flow in flows for spot in texts_of(flow)):
+        most = _LONGEST.get(spot.field, _LONGEST_OF_OTHERS)
+        if len(spot.text) > most:
+            what = f"{spot.field} of {spot.flow.name} holds {len(spot.text):,} characters: {spot.quoted}."
+            remedy = f"Say it in {most:,}: what is longer says many things, and models read all of it each time."
+            yield places.finding("long-text", spot, what, remedy, spot.evidence())
 
 
 _GENERIC = word_list("""
@@ -215,15 +203,10 @@ def _descriptions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding
         named = words == words_of(spoken_name(flow.name))
         if not words or named or is_unwritten(flow.description) or set(words) - EMPTY_WORDS - _GENERIC:
             continue
-        yield Finding(
-            code="vague-description",
-            flows=(flow.name,),
-            at=places.of(flow, "description"),
-            what=f"The description of {flow.name}, “{beginning(flow.description.strip(), _SHOWN)}”, would do for any "
-            "flow.",
-            remedy="Say in a sentence what this flow does, and to what.",
-            evidence=(Evidence(text=flow.description, flow=flow.name),),
-        )
+        spot = Spot(flow, "description")
+        what = f"The description of {flow.name}, {spot.quoted}, would do for any flow."
+        remedy = "Say in a sentence what this flow does, and to what."
+        yield places.finding("vague-description", spot, what, remedy, spot.evidence())
 
 
 _CLAUSE = re.compile(r"[.;:!?\n]|,|\b(?:but|only|unless|except|instead|rather|although|and)\b")
@@ -240,87 +223,66 @@ def _denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
         named = set(name) - EMPTY_WORDS
         if len(named) < _FEWEST_SAID or _DENYING.intersection(name):
             continue
-        for field in ("description", "condition"):
-            text: str = getattr(flow, field)
-            clauses = [[stem(word.replace("'", "")) for word in words_of(each)] for each in _CLAUSE.split(text)]
+        for spot in (Spot(flow, "description"), Spot(flow, "condition")):
+            clauses = [[stem(word.replace("'", "")) for word in words_of(each)] for each in _CLAUSE.split(spot.text)]
             about = [each for each in clauses if named <= set(each)]
             if about and all(_DENYING.intersection(each[: min(map(each.index, named))]) for each in about):
-                yield Finding(
-                    code="contradicting-text",
-                    flows=(flow.name,),
-                    at=places.of(flow, field),
-                    what=f"The {field} of {flow.name} denies what it is called: “{beginning(text.strip(), _SHOWN)}”.",
-                    remedy="Say when it is the right flow; models and recall read the words, and hardly the “not”.",
-                    evidence=(Evidence(text=text, flow=flow.name),),
-                )
+                what = f"The {spot.field} of {flow.name} denies what it is called: {spot.quoted}."
+                remedy = "Say when it is the right flow; models and recall read the words, and hardly the “not”."
+                yield places.finding("contradicting-text", spot, what, remedy, spot.evidence())
 
 
 # --- languages -----------------------------------------------------------------------
 
-_FEWEST_TOLD, _FOREIGN = 3, 0.1
+_LEAST_FUNCTION_WORDS, _FOREIGN = 3, 0.1
 """Least function words that identify a text's language, and the share of texts from which a language is intended."""
 
 
 def _languages(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Yield texts in a language that the catalogue hardly uses otherwise."""
     fields = {"description", "condition", "examples"}
+    spots = [spot for flow in flows for spot in texts_of(flow) if spot.field in fields]
     texts = [
-        (flow, field, number, text, counts)
-        for flow in flows
-        for field, number, text in texts_of(flow)
-        if field in fields and (counts := little_words(text, words_of(text))) and max(counts.values()) >= _FEWEST_TOLD
+        (spot, counts)
+        for spot in spots
+        if max((counts := little_words(spot.text, words_of(spot.text))).values(), default=0) >= _LEAST_FUNCTION_WORDS
     ]
-    first = Counter(counts.most_common(1)[0][0] for *_, counts in texts)
+    first = Counter(counts.most_common(1)[0][0] for _, counts in texts)
     if not first:
         return
     main, _ = first.most_common(1)[0]
-    for flow, field, number, text, counts in texts:
+    for spot, counts in texts:
         language, most = counts.most_common(1)[0]
-        is_slip = first[language] < max(_FOREIGN * len(texts), _FEWEST_TOLD)
+        is_slip = first[language] < max(_FOREIGN * len(texts), _LEAST_FUNCTION_WORDS)
         if language != main and is_slip and most >= 2 * counts[main]:
-            yield Finding(
-                code="mixed-languages",
-                flows=(flow.name,),
-                at=places.of(flow, field, number),
-                what=f"{field} of {flow.name} holds a text in {language}, “{beginning(text, _SHOWN)}”, where the "
-                f"catalogue is in {main}.",
-                remedy=f"Write it in {main}; where users write {language} too, give every flow examples in it.",
-                evidence=(Evidence(text=text, flow=flow.name),),
-            )
+            what = f"{spot.field} of {spot.flow.name} holds a text in {language}, {spot.quoted}"
+            what += f", where the catalogue is in {main}."
+            remedy = f"Write it in {main}; where users write {language} too, give every flow examples in it."
+            yield places.finding("mixed-languages", spot, what, remedy, spot.evidence())
 
 
 def _conditions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     for flow in flows:
         if not flow.condition.strip() or _UNWRITTEN.fullmatch(flow.condition[:_SHOWN]) or _has_own_condition(flow):
             continue
-        yield Finding(
-            code="vague-condition",
-            flows=(flow.name,),
-            at=places.of(flow, "condition"),
-            what=f"The condition of {flow.name}, “{beginning(flow.condition.strip(), _SHOWN)}”, says no more than its "
-            "name and description do.",
-            remedy="Say what has to be true for this flow and not for its neighbours.",
-            evidence=(Evidence(text=flow.condition, flow=flow.name, beside=flow.description),),
-        )
+        spot = Spot(flow, "condition")
+        what = f"The condition of {flow.name}, {spot.quoted}, says no more than its name and description do."
+        remedy = "Say what has to be true for this flow and not for its neighbours."
+        yield places.finding("vague-condition", spot, what, remedy, spot.evidence(flow.description))
 
 
 def _same(flows: Sequence[BaseFlow], field: Literal["description", "condition"], places: Places) -> Iterator[Finding]:
     """Yield groups of flows with the same words in a field."""
-    having: defaultdict[tuple[str, ...], list[BaseFlow]] = defaultdict(list)
-    for flow in flows:
-        text: str = getattr(flow, field)
-        if not is_unwritten(text):
-            having[words_of(text)].append(flow)
+    having: defaultdict[tuple[str, ...], list[Spot]] = defaultdict(list)
+    for spot in (Spot(flow, field) for flow in flows):
+        if not is_unwritten(spot.text):
+            having[words_of(spot.text)].append(spot)
     for same in having.values():
         if len(same) > 1:
-            yield Finding(
-                code=f"same-{field}",
-                flows=tuple(flow.name for flow in same),
-                at=places.of(same[-1], field),
-                what=f"{_listed([flow.name for flow in same])} have one {field}.",
-                remedy="Say in each what is true there and not in the other.",
-                evidence=(Evidence(text=getattr(same[-1], field), flow=same[-1].name, other=same[0].name),),
-            )
+            names = tuple(spot.flow.name for spot in same)
+            what, remedy = f"{_listed(names)} have one {field}.", "Say in each what is true there and not in the other."
+            evidence = same[-1].evidence(other=names[0])
+            yield places.finding(f"same-{field}", same[-1], what, remedy, evidence, flows=names)
 
 
 def _has_own_condition(flow: BaseFlow) -> bool:
@@ -343,14 +305,10 @@ def _effects(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
         described = " ".join(words_of(flow.description))
         for number, effect in enumerate(flow.desired_effects):
             if described and " ".join(words_of(effect)) == described:
-                yield Finding(
-                    code="repeated-effects",
-                    flows=(flow.name,),
-                    at=places.of(flow, "desired_effects", number),
-                    what=f"A desired effect of {flow.name} repeats its description.",
-                    remedy="Say what is true once the flow has run.",
-                    evidence=(Evidence(text=effect, flow=flow.name, beside=flow.description),),
-                )
+                spot = Spot(flow, "desired_effects", number)
+                what = f"A desired effect of {flow.name} repeats its description."
+                remedy = "Say what is true once the flow has run."
+                yield places.finding("repeated-effects", spot, what, remedy, spot.evidence(flow.description))
 
 
 def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> Iterator[Finding]:
@@ -361,7 +319,6 @@ def _examples(flows: Sequence[BaseFlow], min_examples: int, places: Places) -> I
             yield from _thin(flow, least, places)
             yield from _copied(flow, places)
     yield from _shared(flows, places)
-    yield from _near_copies(flows, places)
 
 
 def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
@@ -376,14 +333,9 @@ def _thin(flow: BaseFlow, least: int, places: Places) -> Iterator[Finding]:
         why = "has examples of one wording only"
     else:
         return
-    yield Finding(
-        code="thin-examples",
-        flows=(flow.name,),
-        at=places.of(flow, "examples"),
-        what=f"{flow.name} {why}.",
-        remedy="Add requests as different people write them: a question, an order, a story, a few words.",
-        evidence=tuple(Evidence(text=text, flow=flow.name) for text in flow.examples[:3]),
-    )
+    remedy = "Add requests as different people write them: a question, an order, a story, a few words."
+    evidence = (Evidence(text=text, flow=flow.name) for text in flow.examples[:3])
+    yield places.finding("thin-examples", Spot(flow, "examples"), f"{flow.name} {why}.", remedy, *evidence)
 
 
 def _one_wording(wordings: Sequence[set[str]]) -> bool:
@@ -401,39 +353,31 @@ def _copied(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     for number, text in enumerate(flow.examples):
         earlier = [place for place in sames.of(text) if place < number]
         if earlier:
-            yield Finding(
-                code="copied-examples",
-                flows=(flow.name,),
-                at=places.of(flow, "examples", number),
-                what=f"Example {number + 1} of {flow.name} repeats example {earlier[0] + 1}: "
-                f"“{beginning(text, _SHOWN)}”.",
-                remedy="Take one out, or write it as somebody else would ask.",
-                evidence=(Evidence(text=text, flow=flow.name, beside=flow.examples[earlier[0]], other=flow.name),),
-            )
+            spot = Spot(flow, "examples", number)
+            what = f"Example {number + 1} of {flow.name} repeats example {earlier[0] + 1}: {spot.quoted}."
+            remedy = "Take one out, or write it as somebody else would ask."
+            evidence = spot.evidence(flow.examples[earlier[0]], flow.name)
+            yield places.finding("copied-examples", spot, what, remedy, evidence)
 
 
 def _shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Yield examples of two flows; a composite may share with its parts, since both answer the same requests."""
-    owners = [(flow, number) for flow in flows for number in range(len(flow.examples))]
-    sames = Sames((flow.examples[number] for flow, number in owners), numbers=False)
-    for mine, (flow, number) in enumerate(owners):
-        for at in sames.of(flow.examples[number]):
-            other, theirs = owners[at]
-            if at >= mine or other is flow or related(flow, other):
+    examples = Examples(flows)
+    for place, spot in enumerate(examples.spots):
+        for code, copies in (("shared-example", examples.same), ("near-copies", examples.near)):
+            earlier = (examples.spots[at] for at in copies.of(spot.text) if at < place)
+            unlike = (each for each in earlier if each.flow is not spot.flow and not related(each.flow, spot.flow))
+            if (other := next(unlike, None)) is None:
                 continue
-            yield Finding(
-                code="shared-example",
-                flows=(other.name, flow.name),
-                at=places.of(flow, "examples", number),
-                what=f"“{beginning(flow.examples[number], _SHOWN)}” is an example of {other.name} and of {flow.name}.",
-                remedy="Leave it to the flow that is right, or have the request say what tells them apart.",
-                evidence=(
-                    Evidence(
-                        text=flow.examples[number], flow=flow.name, beside=other.examples[theirs], other=other.name
-                    ),
-                ),
-            )
-            break
+            names = (other.flow.name, spot.flow.name)
+            if code == "shared-example":
+                what = f"{spot.quoted} is an example of {' and of '.join(names)}."
+                remedy = "Leave it to the flow that is right, or have the request say what tells them apart."
+            else:
+                what = f"{spot.quoted} of {spot.flow.name} asks what {other.quoted} of {other.flow.name} does."
+                remedy = "Leave it to the flow that is right, or have each say what tells them apart."
+            evidence = spot.evidence(other.text, other.flow.name)
+            yield places.finding(code, spot, what, remedy, evidence, flows=names)
 
 
 _LIGHT = _FILLING | word_list("""
@@ -487,25 +431,14 @@ def _bags(text: str) -> tuple[frozenset[str], list[frozenset[str]]]:
     return bag, [bag - {word} for word in bag] if _LONG_ENOUGH < len(bag) <= _MOST_SAID else []
 
 
-def _near_copies(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    owners = [(flow, number) for flow in flows for number in range(len(flow.examples))]
-    copies = NearCopies(flow.examples[number] for flow, number in owners)
-    for mine, (flow, number) in enumerate(owners):
-        text = flow.examples[number]
-        earlier = (owners[at] for at in copies.of(text) if at < mine)
-        found = next(((other, at) for other, at in earlier if other is not flow and not related(flow, other)), None)
-        if found is not None:
-            other, theirs = found
-            beside = other.examples[theirs]
-            yield Finding(
-                code="near-copies",
-                flows=(other.name, flow.name),
-                at=places.of(flow, "examples", number),
-                what=f"“{beginning(text, _SHOWN)}” of {flow.name} asks what “{beginning(beside, _SHOWN)}” of "
-                f"{other.name} does.",
-                remedy="Leave it to the flow that is right, or have each say what tells them apart.",
-                evidence=(Evidence(text=text, flow=flow.name, beside=beside, other=other.name),),
-            )
+class Examples:
+    """The examples of a catalogue, to find those that ask the same as a text, or nearly the same."""
+
+    def __init__(self, flows: Iterable[BaseFlow]) -> None:
+        """Index the examples."""
+        self.spots = [Spot(flow, "examples", number) for flow in flows for number in range(len(flow.examples))]
+        texts = [spot.text for spot in self.spots]
+        self.same, self.near = Sames(texts, numbers=False), NearCopies(texts)
 
 
 def related(one: BaseFlow, other: BaseFlow) -> bool:
