@@ -11,7 +11,7 @@ from threading import Lock, Thread
 from typing import Any, ClassVar, Self
 
 import grpc
-from qdrant_client import QdrantClient
+from qdrant_client import AsyncQdrantClient, QdrantClient
 from qdrant_client import grpc as qg
 from qdrant_client import models as qm
 from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
@@ -19,6 +19,16 @@ from qdrant_client.conversions.conversion import GrpcToRest, RestToGrpc
 _Json = dict[str, Any]
 _GENERATED: Any = qg
 """Without types."""
+
+
+class EngineClient(AsyncQdrantClient):
+    """A client over its own engine in memory, which knows no payload indexes and would warn that it makes none."""
+
+    def __init__(self) -> None:
+        super().__init__(":memory:")
+
+    async def create_payload_index(self, *_: Any, **__: Any) -> Any:
+        """Make none."""
 
 
 class LoopbackQdrant:

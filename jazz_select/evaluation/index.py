@@ -9,13 +9,13 @@ import shutil
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import jazz_select
 from jazz_select.errors import IndexLockedError, IndexUnusableError
 from jazz_select.flow.base import BaseFlow, flows_digest
+from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
 from jazz_select.ports import Embedder
 
 if TYPE_CHECKING:
@@ -27,11 +27,8 @@ CACHE = Path(".jazz/cache")
 """The default folder of such indexes, relative to the working directory."""
 _KEPT = 8
 """Most indexes in a cache, of some megabytes each; the most recently used remain."""
-PREFIX = "jazz-judged-"
-"""Prefix of temporary folders."""
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - what is made in it has a name that nobody knows, for its maker alone
-_ROOM, _MOST_IN_MEMORY = 1 << 30, 5_000
-"""Least free bytes of the memory folder, and most flows of a catalogue in it (about 40 MB)."""
+_MOST_IN_MEMORY = 5_000
+"""Most flows of a catalogue whose index is made in memory (about 40 MB)."""
 _PIECE = 1 << 20
 _HOLES = hasattr(os, "SEEK_HOLE")
 _log = logging.getLogger(__name__)
@@ -54,7 +51,7 @@ async def indexed(
         language: As for `ProceduralMemory.open`.
         cache: A folder where the index is kept by its content. Without one, or while another process uses the index, it
             is temporary.
-        beside: The parent folder of temporary indexes, such as `in_memory()`; None uses one of its own. A cached index
+        beside: The parent folder of temporary indexes; None uses one of its own. A cached index
             is copied there, so that several processes can use it.
 
     Raises:
@@ -65,9 +62,9 @@ async def indexed(
     folder = None if cache is None else _folder(cache, registry, embedder, language)
     memory = None if folder is None or not folder.is_dir() else await _kept(folder, embedder, language, beside)
     if memory is None:
-        quick = (beside or in_memory()) if len(registry) <= _MOST_IN_MEMORY else None
-        with TemporaryDirectory(prefix=PREFIX, dir=quick, ignore_cleanup_errors=True) as passing:
-            place = Path(passing) / "index"
+        parent = (beside or shared_memory()) if len(registry) <= _MOST_IN_MEMORY else None
+        with TemporaryFolder(parent) as passing:
+            place = passing / "index"
             async with await _opened(place, embedder, language) as own:
                 await own.sync(AGENT, registry.values(), allow_delete=True)
                 if folder is not None:
@@ -99,7 +96,7 @@ async def _kept(
         await asyncio.to_thread(folder.touch)
         if beside is None:
             return await _opened(folder, embedder, language)
-        place = beside / f"{PREFIX}{uuid4().hex[:8]}"
+        place = beside / uuid4().hex[:8]
         await asyncio.to_thread(shutil.copytree, folder, place, copy_function=_copied)
         return await _opened(place, embedder, language)
     except IndexLockedError:
@@ -107,15 +104,6 @@ async def _kept(
     except (IndexUnusableError, OSError) as error:
         _log.warning("folder=<%s>, error=<%s> | the cached index is made anew", folder, error)
         shutil.rmtree(folder, ignore_errors=True)
-        return None
-
-
-def in_memory() -> Path | None:
-    """Return a folder in memory if there is space: engines flush each write, which is slow on a disk."""
-    try:
-        roomy = shutil.disk_usage(_SHARED_MEMORY).free >= _ROOM
-        return _SHARED_MEMORY if roomy and os.access(_SHARED_MEMORY, os.W_OK) else None
-    except OSError:  # of Linux alone
         return None
 
 

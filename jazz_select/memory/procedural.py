@@ -252,15 +252,15 @@ class ProceduralMemory:
         from jazz_select.memory.embedders.known_embedders import open_embedder
 
         folder = Path(path_or_memory) if path_or_memory and str(path_or_memory) != ":memory:" else None
-        vectors = None if folder is None else VectorFile(folder)
+        vectors = VectorFile(folder) if folder else None
         encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language), vectors))
-        if folder is None:
-            from jazz_select.memory.engines.qdrant_server import IN_MEMORY, RemoteStore, connect, wired
+        if url:
+            from jazz_select.memory.engines.qdrant_server import RemoteStore, connect, wired
 
-            client = connect(url or None, api_key)
-            wire = wired(url, grpc_port, api_key) if url else None
+            client = connect(url, api_key)
+            wire = wired(url, grpc_port, api_key)
             store: FlowStore = RemoteStore(
-                client, encoder.layout, where=url or IN_MEMORY, shards=shards, replicas=replicas, wire=wire
+                client, encoder.layout, where=url, shards=shards, replicas=replicas, wire=wire
             )
         else:
             from jazz_select.memory.engines.edge import open_edge_store

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
 from jazz_select.memory.engines.edge import EdgeStore
 from jazz_select.memory.engines.qdrant_server import RemoteStore, connect, wired
@@ -14,7 +13,7 @@ from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowStore
 from jazz_select.settings import Settings
 from jazz_select.testing import check_flow_store, check_layouts, check_second_vectors
-from tests.qdrant_server import LoopbackQdrant
+from tests.qdrant_server import EngineClient, LoopbackQdrant
 
 Opener = Callable[[str], Awaitable[FlowStore]]
 Make = Callable[[Path, ExitStack], Opener]
@@ -40,7 +39,7 @@ class _Shared(RemoteStore):
 
 
 def _in_memory(_: Path, __: ExitStack) -> Opener:
-    client = AsyncQdrantClient(":memory:")
+    client = EngineClient()
 
     async def open_store(layout: str) -> FlowStore:
         return _Shared(client, _layout(layout))

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -71,30 +71,31 @@ def refund(email: str) -> str:
     return f"refunded {email}"
 
 
-async def minimal(call: str) -> Callable[[], Awaitable[object]]:
+@asynccontextmanager
+async def minimal(call: str) -> AsyncGenerator[Callable[[], Awaitable[object]]]:
     """One call of a selector, or of an agent, with a model that chooses between two flows."""
     registry = FlowRegistry(min_examples=0)
     for name in ("refund_order", "track_order"):
         flow = Flow(name=name, tools=["refund"], registry=registry)
         vars(flow)["chain"] = ["refund"]
-    memory = await ProceduralMemory.open(":memory:", embedder=HashEmbedder())
-    await sync_registry(memory, "support", registry)
-    selector = FlowSelector(
-        ScriptedModel('["refund_order"]', '["refund_order"]') if call == "select" else None, registry, memory, "support"
-    )
-    agent = Agent(selector, [tool_from_function(refund)])
-    if call == "select":
-        return lambda: selector.select("refund my order")
-    return lambda: agent.turn("refund order", context={"email": "ada@example.org"})
+    async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as memory:
+        await sync_registry(memory, "support", registry)
+        model = ScriptedModel('["refund_order"]', '["refund_order"]') if call == "select" else None
+        selector = FlowSelector(model, registry, memory, "support")
+        agent = Agent(selector, [tool_from_function(refund)])
+        if call == "select":
+            yield lambda: selector.select("refund my order")
+        else:
+            yield lambda: agent.turn("refund order", context={"email": "ada@example.org"})
 
 
 @pytest.mark.parametrize("call", MOST_ENTERED)
 def test_a_call_passes_through_few_files(call: str, record_property: Callable[[str, object], None]) -> None:
     async def one() -> Entered:
-        made = await minimal(call)
-        await made()  # what is loaded once is no part of a call
-        with watched() as entered:
-            await made()
+        async with minimal(call) as made:
+            await made()  # what is loaded once is no part of a call
+            with watched() as entered:
+                await made()
         return entered
 
     entered = asyncio.run(one())

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import jazz_select
@@ -18,9 +17,10 @@ from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBoo
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Probe, SideState, dumps, loads
 from jazz_select.evaluation.changes.undoing import Undone
-from jazz_select.evaluation.index import AGENT, PREFIX, in_memory
+from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Policy, Query, Routed
 from jazz_select.json_values import plain
+from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
 from jazz_select.text import describe_error
 from jazz_select.travel import value_of
 
@@ -139,8 +139,7 @@ class SideRun:
     async def _started(self) -> "tuple[_Process, Catalogue]":
         """Start the process, and return it with its description of the flows."""
         root = await self._stack.enter_async_context(self.side.files())
-        passing = TemporaryDirectory(prefix=PREFIX, dir=in_memory(), ignore_cleanup_errors=True)
-        beside = self._stack.enter_context(passing)
+        beside = str(self._stack.enter_context(TemporaryFolder(shared_memory())))
         job = replace(
             self._job,
             root=str(root),

@@ -32,10 +32,12 @@ from jazz_select.memory.engines.stored_points import (
     point_key,
     stored_payload,
 )
+from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
 from jazz_select.memory.text_vectors import FILE_NAME
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
 from jazz_select.threads import in_thread
 
+IN_MEMORY = ":memory:"
 _MARKER = "jazz_index.json"
 _LOCK = "lock"
 _LAYOUTS = "layouts"
@@ -453,17 +455,22 @@ class EdgeStore:
 
     shared = False
 
-    def __init__(self, path: Path, layout: Layout) -> None:
-        """Open the folder; the first write creates the shard.
+    def __init__(self, path: Path | None, layout: Layout) -> None:
+        """Open the folder, or a temporary one for None; the first write creates the shard.
 
         Raises:
             IndexLockedError: The folder is open elsewhere.
             IndexUnusableError: It is corrupt, not writable, or no index.
             DiskFullError: There is no room to open it.
         """
-        self._folder = IndexFolder(path.expanduser())
+        if path is None:
+            self._temporary = TemporaryFolder(shared_memory())
+            self._folder = IndexFolder(self._temporary.path)
+        else:
+            self._temporary = None
+            self._folder = IndexFolder(path.expanduser())
         self._layout = layout
-        self._door = Gate(str(path))
+        self._door = Gate(str(path or IN_MEMORY))
         self._making = Lock()
         self._moving = Lock()
         self._settled = set[str]()  # agents without flows in other layouts
@@ -630,9 +637,11 @@ class EdgeStore:
                 self._shard.close()
         finally:
             self._folder.close()
+            if self._temporary is not None:
+                self._temporary.remove()
 
 
-async def open_edge_store(path: Path, layout: Layout) -> EdgeStore:
+async def open_edge_store(path: Path | None, layout: Layout) -> EdgeStore:
     """Open a store without blocking the loop; a cancelled caller leaves nothing open."""
     opening = asyncio.ensure_future(asyncio.to_thread(EdgeStore, path, layout))
     try:

@@ -1,4 +1,4 @@
-"""The `FlowStore` on a Qdrant server, or on qdrant-client's engine in memory."""
+"""The `FlowStore` on a Qdrant server."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedR
 from qdrant_client.http.models import QueryResponse
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
 
-from jazz_select.errors import ConfigError, IndexUnusableError, JazzSelectError, StoreUnavailableError
+from jazz_select.errors import ConfigError, JazzSelectError, StoreUnavailableError
 from jazz_select.memory.engines.stored_points import (
     AGENT,
     NOTE,
@@ -220,7 +220,6 @@ async def _open_connections() -> _Open:
 
 
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)
-IN_MEMORY = ":memory:"
 _PREFIX = "jazz_flows_"
 _PAGE = 1_000
 _TIMEOUT_S = 10
@@ -296,10 +295,8 @@ def _to_sparse(vector: SparseVector) -> qm.SparseVector:
     return qm.SparseVector(indices=list(vector.indices), values=list(vector.values))
 
 
-def connect(url: str | None, api_key: str | None = None) -> AsyncQdrantClient:
-    """Return a client of this server, or of an engine in memory without a url."""
-    if url is None:
-        return AsyncQdrantClient(location=IN_MEMORY)
+def connect(url: str, api_key: str | None = None) -> AsyncQdrantClient:
+    """Return a client of this server."""
     try:
         return AsyncQdrantClient(
             url=url,
@@ -329,7 +326,7 @@ class RemoteStore:
         client: AsyncQdrantClient,
         layout: Layout,
         *,
-        where: str = IN_MEMORY,
+        where: str = "the server",
         shards: int | None = None,
         replicas: int | None = None,
         wire: Wire | None = None,
@@ -340,7 +337,7 @@ class RemoteStore:
         collection. Recall goes over `wire` where that works.
         """
         self._client = client
-        self._where, self._closed = where, False
+        self._where = where
         self._layout = layout
         self._collection = _PREFIX + layout.key
         self._options = collection_options(layout.dense, shards=shards, replicas=replicas)
@@ -409,9 +406,8 @@ class RemoteStore:
         found = await self._or_gone(lambda: self._call(ask), gone=lambda: nothing)
         if not along:
             return [replace(legs, payloads=kept.of((*legs.dense, *legs.bm25))) for legs in found]
-        if self._where != IN_MEMORY:  # memory needs no cache
-            kept.known.update({key: dict(each) for legs in found for key, each in legs.payloads.items()})
-            kept.agents.update(query.agent_id for query in queries)
+        kept.known.update({key: dict(each) for legs in found for key, each in legs.payloads.items()})
+        kept.agents.update(query.agent_id for query in queries)
         return found
 
     async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
@@ -423,13 +419,12 @@ class RemoteStore:
         retrieve = wire.retrieve if wire else self._retrieve
         ask = partial(retrieve, self._collection, keys)
         found = await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
-        if self._where != IN_MEMORY:
-            kept.known.update(found)
+        kept.known.update(found)
         return found
 
     @property
     def asked_over(self) -> str:
-        """REST or gRPC, and what it costs; empty before the first recall, and for an engine in memory."""
+        """REST or gRPC, and what it costs; empty before the first recall."""
         return self._wire.status if self._wire else ""
 
     async def _working_wire(self) -> Wire | None:
@@ -475,7 +470,6 @@ class RemoteStore:
 
     async def close(self) -> None:
         """Close the connections; a second call does nothing."""
-        self._closed = True
         if self._wire:
             await self._wire.close()
         await self._client.close()
@@ -519,9 +513,8 @@ class RemoteStore:
             except StoreUnavailableError:
                 if not await self._has_collection():  # else another client created it first
                     raise
-        if self._where != IN_MEMORY:
-            schema = qm.KeywordIndexParams(type=qm.KeywordIndexType.KEYWORD, is_tenant=True)
-            await self._call(lambda: self._client.create_payload_index(self._collection, AGENT, schema, wait=True))
+        schema = qm.KeywordIndexParams(type=qm.KeywordIndexType.KEYWORD, is_tenant=True)
+        await self._call(lambda: self._client.create_payload_index(self._collection, AGENT, schema, wait=True))
         self._exists = self._is_ready = True
 
     async def _other_collections(self) -> list[str]:
@@ -570,7 +563,6 @@ class RemoteStore:
 
         Raises:
             StoreUnavailableError: The server did not answer, refused, or answered what cannot be read.
-            IndexUnusableError: The engine in memory is closed.
         """
         try:
             async for attempt in AsyncRetrying(
@@ -584,9 +576,6 @@ class RemoteStore:
         except JazzSelectError:
             raise
         except Exception as error:
-            if self._closed and self._where == IN_MEMORY:
-                advice = "Open another one, and use it while that is open: what was in this one is gone."
-                raise IndexUnusableError(self._where, "it is closed", advice=advice) from error
             raise StoreUnavailableError(self._where, _problem(error)) from error
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
@@ -597,7 +586,7 @@ def _is_gone(error: BaseException | None) -> bool:
         return error.code() is grpc.StatusCode.NOT_FOUND
     if isinstance(error, UnexpectedResponse):
         return error.status_code == _NOT_FOUND
-    return isinstance(error, ValueError) and "not found" in str(error)  # the engine in memory
+    return isinstance(error, ValueError) and "not found" in str(error)  # the client's engine in this process
 
 
 def _is_passing(error: BaseException) -> bool:

@@ -19,13 +19,13 @@ from jazz_select.ports import Embedder, Vectors
 from jazz_select.testing import FailingEmbedder, HashEmbedder, check_embedder
 from jazz_select.values import RecallResult
 from tests.unit.memory.cards import CARDS
+from tests.unit.memory.conftest import Place, opened
 from tests.vectors import NEEDS_STATIC
 
 ROOT = Path(__file__).parents[3]
 LABELLED = yaml.safe_load((ROOT / "examples" / "eval.yaml").read_text("utf-8"))[::2]
 """Half of them: all of both kinds, sure and unsure, are there."""
 ASKED: list[str] = [each["request"] for each in LABELLED]
-Place = str | Path
 
 
 class Listening:
@@ -80,7 +80,7 @@ class Synced:
         """What is recalled for each of the requests from an index of these flows."""
         if isinstance(place, Path):
             await self.copied(place, embedder)
-        async with await ProceduralMemory.open(place, embedder=embedder) as memory:
+        async with await opened(place, embedder=embedder) as memory:
             await memory.sync("a", list(self._flows.values()))
             return await memory.recall_many(asked, "a", top_k=5)
 
@@ -174,7 +174,7 @@ async def test_no_more_is_lost_than_the_fit_allows(synced: Synced) -> None:
 @pytest.mark.spec("006.2")
 async def test_without_a_calibration_the_second_reads_everything(place: Place) -> None:
     pair = Pair()
-    async with await ProceduralMemory.open(place, embedder=pair.both) as memory:
+    async with await opened(place, embedder=pair.both) as memory:
         await memory.sync("a", CARDS)
         for found in (await memory.recall("money back", "a"), (await memory.recall_many(["parcel"], "a"))[0]):
             assert (found.stage, found.why) == ("hash256", "hash48 is not calibrated")
@@ -182,7 +182,7 @@ async def test_without_a_calibration_the_second_reads_everything(place: Place) -
 
 
 async def test_an_index_without_a_sync_is_read_by_the_second(place: Place) -> None:
-    async with await ProceduralMemory.open(place, embedder=Pair().both) as memory:
+    async with await opened(place, embedder=Pair().both) as memory:
         await memory.memorize(CARDS[0], "a")
         assert (await memory.recall("money back", "a")).stage == "hash256"
 

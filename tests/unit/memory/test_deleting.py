@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.errors import SyncDeletesError
@@ -14,6 +13,7 @@ from jazz_select.memory.engines.qdrant_server import RemoteStore
 from jazz_select.memory.engines.stored_points import point_key
 from jazz_select.routing import Tool, sync_tools
 from jazz_select.testing import HashEmbedder
+from tests.qdrant_server import EngineClient
 from tests.unit.memory.cards import card
 
 STAFF = [card(f"staff_{number}") for number in range(4)]
@@ -107,7 +107,7 @@ UNREADABLE: dict[str, tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = 
 async def test_flows_that_cannot_be_read_are_not_deleted_without_a_word(
     change: Callable[[dict[str, Any]], dict[str, Any]], named: str, dim: int
 ) -> None:
-    client = AsyncQdrantClient(":memory:")
+    client = EngineClient()
     first, second = (Encoder(HashEmbedder(each), Lexical()) for each in (64, dim))
     await ProceduralMemory(RemoteStore(client, first.layout), first).sync("support", SUPPORT)
     (collection,) = [each.name for each in (await client.get_collections()).collections]

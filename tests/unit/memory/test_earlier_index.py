@@ -6,7 +6,6 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import EmbedderMismatchError
@@ -17,6 +16,7 @@ from jazz_select.memory.engines.qdrant_server import RemoteStore
 from jazz_select.ports import FlowStore
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
+from tests.qdrant_server import EngineClient
 from tests.unit.memory.cards import CARDS
 
 
@@ -45,7 +45,7 @@ class Place:
 
     def __init__(self, engine: str, folder: Path) -> None:
         self.folder = folder
-        self.client = AsyncQdrantClient(":memory:") if engine == "memory" else None
+        self.client = EngineClient() if engine == "memory" else None
 
     def opened(self) -> ProceduralMemory:
         encoder = Encoder(HashEmbedder(), Lexical())

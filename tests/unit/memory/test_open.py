@@ -17,6 +17,8 @@ from jazz_select.errors import (
     IndexUnusableError,
     StoreUnavailableError,
 )
+from jazz_select.memory.engines import edge
+from jazz_select.memory.engines.temporary import TemporaryFolder
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import CARDS
 
@@ -144,6 +146,30 @@ async def test_one_that_was_in_memory_says_so_too() -> None:
     with pytest.raises(IndexUnusableError, match="it is closed") as caught:
         await memory.recall("money back", "a")
     assert "server" not in str(caught.value)
+
+
+async def test_an_index_in_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge, "shared_memory", lambda: tmp_path)
+    async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as first:
+        await first.memorize(CARDS[0], "a")
+        async with await ProceduralMemory.open(":memory:", embedder=HashEmbedder()) as second:
+            assert len(list(tmp_path.iterdir())) == 2
+            assert await second.list_flows("a") == []
+        assert [each["flow_name"] for each in await first.list_flows("a")] == [CARDS[0].name]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_temporary_folder_is_gone_with_whoever_made_it(tmp_path: Path) -> None:
+    folder = TemporaryFolder(tmp_path)
+    (folder.path / "file").touch()
+    del folder
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_an_index_in_memory_says_what_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge, "shared_memory", lambda: tmp_path / "missing")
+    with pytest.raises(IndexUnusableError, match="TMPDIR"):
+        await ProceduralMemory.open(":memory:", embedder=HashEmbedder())
 
 
 BAD_ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {

@@ -7,6 +7,7 @@ import pytest
 
 from jazz_select import Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
+from tests.unit.memory.conftest import opened
 from tests.vectors import EMBEDDER
 
 TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -115,7 +116,7 @@ def registry(examples: int) -> FlowRegistry:
 
 async def found(place: Path, examples: int, requests: Sequence[str]) -> list[list[str]]:
     """The names that recall gives each request, best first, where each flow has so many examples."""
-    async with await ProceduralMemory.open(place, embedder=EMBEDDER) as memory:
+    async with await opened(place, embedder=EMBEDDER) as memory:
         await sync_registry(memory, "a", registry(examples))
         results = await memory.recall_many(list(requests), "a", top_k=3)
     return [[each["flow_name"] for each in result] for result in results]

@@ -9,7 +9,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.testing import FailingEmbedder, HashEmbedder
 from jazz_select.values import flow_id
 from tests.unit.memory.cards import CARDS, TOPICS, card
-from tests.unit.memory.conftest import Place
+from tests.unit.memory.conftest import Place, opened
 
 
 @pytest.mark.parametrize(("name", "about"), TOPICS.items(), ids=TOPICS)
@@ -96,7 +96,7 @@ async def test_a_long_request_is_cut_and_says_so(memory: ProceduralMemory) -> No
 
 
 async def test_words_are_found_where_no_spaces_stand(place: Place) -> None:
-    async with await ProceduralMemory.open(place, embedder=HashEmbedder()) as memory:
+    async with await opened(place, embedder=HashEmbedder()) as memory:
         await memory.sync("a", [card("tuikuan", "把钱退给顾客"), card("wuliu", "查询包裹在哪里")])
         found = await memory.recall("我的包裹在哪里", "a")
         assert found[0]["flow_name"] == "wuliu"
@@ -116,7 +116,7 @@ async def test_equal_scores_go_by_priority(memory: ProceduralMemory, first: str)
 
 async def test_recall_goes_on_by_words_when_the_embedder_fails(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     embedder = FailingEmbedder(failing=False)
-    async with await ProceduralMemory.open(place, embedder=embedder) as memory:
+    async with await opened(place, embedder=embedder) as memory:
         await memory.sync("a", CARDS)
         embedder.failing = True
         found = await memory.recall("where is my parcel", "a")
@@ -139,7 +139,7 @@ async def test_settings_that_cannot_work_are_refused(memory: ProceduralMemory, t
 
 
 async def test_another_language_stems_its_own_words(place: Place) -> None:
-    async with await ProceduralMemory.open(place, embedder=HashEmbedder(), language="german") as memory:
+    async with await opened(place, embedder=HashEmbedder(), language="german") as memory:
         await memory.sync("a", [card("erstattung", "Bestellungen erstatten"), card("paket", "Pakete verfolgen")])
         assert (await memory.recall("Bestellung", "a"))[0]["ranks"]["bm25"] == 1
 

@@ -5,7 +5,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError, StoreUnavailableError
@@ -13,6 +12,7 @@ from jazz_select.memory.engines.qdrant_server import RemoteStore
 from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowPoint, HybridQuery, SparseVector
 from jazz_select.testing import HashEmbedder
+from tests.qdrant_server import EngineClient
 
 POINT = FlowPoint(
     agent_id="a",
@@ -26,7 +26,7 @@ QUERY = HybridQuery(agent_id="a", dense=(1.0, 0.0), sparse=None, depth=1)
 
 
 async def test_a_collection_that_somebody_removed_is_empty_and_made_again() -> None:
-    client = AsyncQdrantClient(":memory:")
+    client = EngineClient()
     store = RemoteStore(client, Layout(embedder="e", dim=2, lexical="l"))
     await store.upsert([POINT])
     (name,) = [each.name for each in (await client.get_collections()).collections]
@@ -40,7 +40,7 @@ async def test_a_collection_that_somebody_removed_is_empty_and_made_again() -> N
 
 
 async def test_moving_one_agent_removes_no_collection() -> None:
-    client = AsyncQdrantClient(":memory:")
+    client = EngineClient()
     old, new = (RemoteStore(client, Layout(embedder=name, dim=2, lexical="l")) for name in ("old", "new"))
     await old.upsert([POINT])
     await new.upsert([POINT])

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
 from jazz_select import ProceduralMemory
 from jazz_select.memory.encoder import Encoder, Lexical
@@ -18,6 +17,7 @@ from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Legs
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
+from tests.qdrant_server import EngineClient
 
 THINGS = ("order", "invoice", "parcel", "password", "account", "voucher", "booking", "ticket")
 DEEDS = ("cancel", "track", "print", "share")
@@ -46,8 +46,8 @@ class Cluster(RemoteStore):
     """One collection as a cluster keeps it: each flow on one of three shards, each shard asked, the best hits kept."""
 
     def __init__(self, layout: Layout) -> None:
-        super().__init__(AsyncQdrantClient(":memory:"), layout)
-        self.shards = [RemoteStore(AsyncQdrantClient(":memory:"), layout) for _ in range(3)]
+        super().__init__(EngineClient(), layout)
+        self.shards = [RemoteStore(EngineClient(), layout) for _ in range(3)]
 
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
         await super().upsert(points)
@@ -78,7 +78,7 @@ def _best(legs: Sequence[Mapping[int, float]], depth: int) -> dict[int, float]:
 
 ENGINES: Mapping[str, Callable[[Path, Layout], FlowStore]] = {
     "edge": EdgeStore,
-    "memory": lambda _, layout: RemoteStore(AsyncQdrantClient(":memory:"), layout),
+    "memory": lambda _, layout: RemoteStore(EngineClient(), layout),
     "three shards": lambda _, layout: Cluster(layout),
 }
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from qdrant_client import AsyncQdrantClient
 from qdrant_client import models as qm
 
 from jazz_select import FlowSelector, ProceduralMemory
@@ -20,6 +19,7 @@ from jazz_select.memory.engines.qdrant_server import RemoteStore
 from jazz_select.memory.engines.stored_points import SPARSE, note_key, point_key
 from jazz_select.ports import HybridQuery, Legs, Vectors
 from jazz_select.testing import HashEmbedder
+from tests.qdrant_server import EngineClient
 from tests.unit.memory.cards import CARDS, card
 from tests.unit.selector.shop import shop
 
@@ -33,7 +33,7 @@ class Shared:
     """An index in this process that somebody else writes to as well."""
 
     def __init__(self) -> None:
-        self.client = AsyncQdrantClient(":memory:")
+        self.client = EngineClient()
         self.encoder = Encoder(HashEmbedder(), Lexical())
 
     def memory(self) -> ProceduralMemory:

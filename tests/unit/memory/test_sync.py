@@ -16,7 +16,7 @@ from jazz_select.errors import ConfigError, EmbedderMismatchError, EmbeddingErro
 from jazz_select.memory import sync
 from jazz_select.testing import FailingEmbedder, HashEmbedder
 from tests.unit.memory.cards import CARDS, card
-from tests.unit.memory.conftest import Place
+from tests.unit.memory.conftest import Place, opened
 
 NAMES = tuple(each.name for each in CARDS)
 
@@ -37,8 +37,8 @@ def batches_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def small(place: Place) -> AsyncIterator[ProceduralMemory]:
     """An empty memory for many flows."""
-    async with await ProceduralMemory.open(place, embedder=HashEmbedder(SMALL)) as opened:
-        yield opened
+    async with await opened(place, embedder=HashEmbedder(SMALL)) as memory:
+        yield memory
 
 
 @pytest.mark.parametrize("by", ["sync", "delete_flow"])
@@ -128,7 +128,7 @@ async def test_a_sync_that_fails_half_way_is_finished_by_the_next(place: Place) 
     def fail(done: int, total: int) -> None:
         embedder.failing = done < total
 
-    async with await ProceduralMemory.open(place, embedder=embedder) as memory:
+    async with await opened(place, embedder=embedder) as memory:
         with pytest.raises(EmbeddingError):
             await memory.sync("a", MANY, progress=fail)
         assert len(await memory.list_flows("a")) == BATCH

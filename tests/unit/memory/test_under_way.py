@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from qdrant_client import AsyncQdrantClient
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import ConfigError, IndexUnusableError
@@ -19,6 +18,7 @@ from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowPoint, HybridQuery, Legs, SparseVector
 from jazz_select.testing import HashEmbedder
 from tests.clock import until
+from tests.qdrant_server import EngineClient
 from tests.unit.memory.cards import CARDS, card
 
 
@@ -131,7 +131,7 @@ async def test_an_agent_needs_a_name(tmp_path: Path, agent_id: Any) -> None:
 
 @pytest.mark.spec("005.17")
 async def test_two_syncs_of_one_agent_at_once_are_told_of_and_mended_by_the_next() -> None:
-    client, encoder = AsyncQdrantClient(":memory:"), Encoder(HashEmbedder(), Lexical())
+    client, encoder = EngineClient(), Encoder(HashEmbedder(), Lexical())
     first, second, third = (ProceduralMemory(RemoteStore(client, encoder.layout), encoder) for _ in range(3))
     ours, theirs = ([card(f"{whose}_{number}") for number in range(10)] for whose in ("ours", "theirs"))
     await asyncio.gather(first.sync("a", ours), second.sync("a", theirs))
