@@ -54,8 +54,8 @@ judge: $(VENV)/.minilm.done ## Judge both example catalogues: check, eval, diff 
 	@$(BIN)/python -m examples.judge
 
 .PHONY: test
-test: $(VENV)/.test.done ## Run the tests that need nothing but this machine, without those of `make programs` and `make soak` (PYTEST_ARGS="-k recall -x")
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+test: $(VENV)/.test.done ## Run the tests that need nothing but this machine, without those of `make programs`, `make soak` and `make attacks` (PYTEST_ARGS="-k recall -x")
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal --ignore tests/attacks $(PYTEST_ARGS)
 
 .PHONY: programs
 programs: $(VENV)/.test.done ## Run the tests that start programs and wait for them, or load a large model: every page of the documentation, the examples, the services

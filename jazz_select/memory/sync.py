@@ -278,8 +278,13 @@ class IndexWriter:
             return
         read = self._encoder.lexical.counted_in
         terms = await in_thread(lambda: TermCounts.of(read(card) for card in cards.values()))
-        rows = {**made, **await in_thread(self._encoder.rows, [card for card in chosen if card.id not in made])}
-        model = await in_thread(self._fitted, chosen, rows, digest, cases, terms)
+        key = (str(self._encoder.layout), digest)
+        model = _RECENT_FITS.get(key)
+        if model is None:
+            rows = {**made, **await in_thread(self._encoder.rows, [card for card in chosen if card.id not in made])}
+            model = _RECENT_FITS[key] = await in_thread(self._fitted, chosen, rows, digest, cases, terms)
+            for oldest in [*_RECENT_FITS][:-_MOST_FITS]:
+                _RECENT_FITS.pop(oldest, None)
         fitted = replace(model, flows=flows, terms=terms, labelled=len(cases))
         await self._store.write_note(agent_id, fitted.as_note())
 
@@ -303,6 +308,12 @@ class IndexWriter:
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):
             return fit_stages(chosen, stages, encoder.lexical, digest=digest, terms=terms)
+
+
+_MOST_FITS = 8
+_RECENT_FITS: dict[tuple[str, str], RecallModel] = {}
+"""The last models of this process, by layout and digest of the catalogue: other agents and indexes with the same flows
+need no fit of their own."""
 
 
 def _check(cards: Iterable[FlowCard], agent_id: str) -> None:

@@ -20,6 +20,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from jazz_select.testing import ProviderCase
+from tests.http_server import LoopbackServer
 from tests.unit.chat.decision_protocols import DECISION_PROTOCOLS, DecisionProtocol, Gives, first_likely
 from tests.unit.chat.protocols import CALLING, GENERATE, Protocol
 from tests.unit.chat.streams import written
@@ -170,7 +171,7 @@ def serving() -> Generator[Loopback]:
     config = uvicorn.Config(
         _app(loopback), http=_Line, ws="none", lifespan="off", log_config=None, log_level="critical", access_log=False
     )
-    server = uvicorn.Server(config)
+    server = LoopbackServer(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:

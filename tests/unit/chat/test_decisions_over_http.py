@@ -104,7 +104,7 @@ async def test_what_goes_on_arriving_is_given_up(
 async def may_do(protocol: DecisionProtocol, case: ProviderCase, provider: Provider) -> None:
     """What is no JSON, or none of the dialect, is an answer that cannot be used; all else is as with chat models."""
     provider.case = case
-    limit = 0.3 if case.act in {"silence", "trickle"} else 10.0
+    limit = 0.1 if case.act in {"silence", "trickle"} else 10.0
     async with aclosing(PydanticAIDecisions(protocol.model, timeout_s=limit)) as model:
         with pytest.raises(ModelError) as caught:
             await model.decide(STATE, ASKED)
@@ -231,9 +231,9 @@ async def test_a_slow_provider_costs_a_deadline_and_is_then_left_alone(
     async with aclosing(PydanticAIDecisions(protocol.model)) as model:
         client = DecisionClient(model)
         with pytest.raises(ModelTimeoutError):
-            await client.ask(STATE, ASKED, Deadline.after(0.3))
+            await client.ask(STATE, ASKED, Deadline.after(0.1))
         with pytest.raises(ModelUnavailableError):
-            await client.ask(STATE, ASKED, Deadline.after(0.3))
+            await client.ask(STATE, ASKED, Deadline.after(0.1))
     assert len(provider.requests) == 1
 
 

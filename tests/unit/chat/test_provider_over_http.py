@@ -60,7 +60,7 @@ async def test_what_goes_on_arriving_is_given_up(protocol: Protocol, case: Provi
 
 async def may_do(protocol: Protocol, case: ProviderCase, provider: Provider) -> None:
     provider.case = case
-    limit = 0.3 if case.act in {"silence", "trickle"} else 10.0
+    limit = 0.1 if case.act in {"silence", "trickle"} else 10.0
     async with aclosing(PydanticAIModel(protocol.model, timeout_s=limit)) as model:
         await check_provider_case(model, case)
     assert provider.paths == [protocol.path], "one complete() is one request"

@@ -23,15 +23,10 @@ from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
 from tests.clock import until
+from tests.http_server import LoopbackServer
 from tests.unit.selector.shop import flow
 
 KEY = "a-key-of-these-tests-0123456789abcdef"
-
-
-class _Server(uvicorn.Server):
-    """Takes no signals: they are the test's."""
-
-    def install_signal_handlers(self) -> None: ...
 
 
 @asynccontextmanager
@@ -42,8 +37,7 @@ async def listening(app: Starlette, path: Path | None = None) -> AsyncGenerator[
     with closing(socket.socket(kind[0], socket.SOCK_STREAM, kind[1])) as own:
         own.bind(("127.0.0.1", 0) if path is None else str(path))
         config = uvicorn.Config(app, log_config=None, access_log=False, ws="none", timeout_graceful_shutdown=1)
-        server = _Server(config)
-        server.capture_signals = _nothing  # pyright: ignore[reportAttributeAccessIssue]
+        server = LoopbackServer(config)
         running = asyncio.create_task(server.serve(sockets=[own]))
         await until(lambda: server.started)
         try:
@@ -51,12 +45,6 @@ async def listening(app: Starlette, path: Path | None = None) -> AsyncGenerator[
         finally:
             server.should_exit = True
             await running
-
-
-def _nothing() -> Any:
-    from contextlib import nullcontext
-
-    return nullcontext()
 
 
 # --- a shop --------------------------------------------------------------------

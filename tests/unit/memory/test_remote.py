@@ -77,7 +77,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A server that is no Qdrant."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Nonsense)
     server.answer = request.param  # pyright: ignore[reportAttributeAccessIssue]
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()

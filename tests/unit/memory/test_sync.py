@@ -8,12 +8,14 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jazz_select import BaseFlow, Flow, FlowRegistry, ProceduralMemory, sync_registry
 from jazz_select.errors import ConfigError, EmbedderMismatchError, EmbeddingError
 from jazz_select.memory import sync
+from jazz_select.memory.fit.fitting import fit_stages
 from jazz_select.testing import FailingEmbedder, HashEmbedder
 from tests.unit.memory.cards import CARDS, card
 from tests.unit.memory.conftest import Place, opened
@@ -75,6 +77,26 @@ async def test_other_flows_or_labelled_requests_are_fitted_anew(memory: Procedur
     assert await sure() == at_first
     await memory.sync("a", cards, cases=[("send me that voucher", cards[-1].id)] * 20)
     assert await sure() not in {at_first, with_a_rival}, "labelled requests that say otherwise are learned from"
+
+
+async def test_the_same_flows_are_fitted_once_in_a_process(
+    memory: ProceduralMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[int] = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        fits.append(1)
+        return fit_stages(*args, **options)
+
+    monkeypatch.setattr(sync, "fit_stages", counted)
+    monkeypatch.setattr(sync, "_RECENT_FITS", {})
+    for agent in ("a", "b"):
+        await memory.sync(agent, CARDS)
+    assert len(fits) == 1
+    ours, theirs = [await memory.recall("money back", agent, top_k=4) for agent in ("a", "b")]
+    assert [each["confidence"] for each in ours] == [each["confidence"] for each in theirs]
+    await memory.sync("b", CARDS[:-1], allow_delete=True)
+    assert len(fits) == 2, "other flows"
 
 
 async def test_a_sync_creates_updates_deletes_and_skips(memory: ProceduralMemory) -> None:

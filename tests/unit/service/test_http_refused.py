@@ -40,7 +40,7 @@ from tests.unit.service.served import (
 pytestmark = pytest.mark.spec("008.2")
 JSON = b"content-type: application/json\r\n"
 IMPATIENT = ServeOptions(
-    max_body=2_000, body_timeout_s=0.3, head_timeout_s=0.3, stop_s=1, panel=False, mcp=False, max_in_flight=2
+    max_body=2_000, body_timeout_s=0.1, head_timeout_s=0.1, stop_s=1, panel=False, mcp=False, max_in_flight=2
 )
 
 

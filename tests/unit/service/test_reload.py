@@ -398,7 +398,7 @@ async def test_an_error_that_nobody_thought_of_is_told_as_well(folder: Path, tmp
 async def test_a_reading_that_hangs_is_given_up_and_tried_again_when_it_came_back(folder: Path, tmp_path: Path) -> None:
     over = tmp_path / "over"
     hangs = f"import pathlib, time\nwhile not pathlib.Path({str(over)!r}).exists(): time.sleep(.01)\n"
-    async with served(folder, tmp_path / "index", patience_s=3) as shop:
+    async with served(folder, tmp_path / "index", patience_s=1) as shop:
         before = shop.live
         write(folder / "code.py", hangs + flow_python("invoice"))
         await shop.says("is not waited for any more")

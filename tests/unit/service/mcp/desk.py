@@ -26,6 +26,7 @@ from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
 from tests.clock import until
+from tests.http_server import LoopbackServer
 
 QUICK = Backoff(first_s=0.05, most_s=0.2)
 FLOWS = ("refund_order", "track_order", "change_address")
@@ -166,7 +167,7 @@ async def over_http(served_agents: ServedAgents, of: CatalogueOf, **options: Any
 async def on_loopback(app: Starlette) -> AsyncGenerator[str]:
     """A real server, on a port that was free."""
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
+    server = LoopbackServer(config)
     task = asyncio.create_task(server.serve())
     try:
         await until(lambda: server.started)
