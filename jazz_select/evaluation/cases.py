@@ -87,7 +87,6 @@ def entries_of(file: Path) -> Entries:
 
 
 def _numbered(given: Iterable[tuple[int | None, object]]) -> tuple[Entry, ...]:
-    """Number the entries, up to one more than the limit."""
     limited = enumerate(islice(given, MOST_CASES + 1), 1)
     return tuple(Entry(number=number, line=line, given=value) for number, (line, value) in limited)
 
@@ -237,7 +236,6 @@ _LONGEST, _MOST_SHOWN = 120, 3
 
 
 def _several(value: object) -> object:
-    """Return a single text as a list of one."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -310,10 +308,8 @@ class CaseProblem:
     """A problem in a file of cases.
 
     Attributes:
-        file: The file.
         entry: Number of the entry, from 1; 0 for a problem of the file.
         line: First line of the entry, from 1; None if unknown.
-        problem: The field and the problem.
         is_note: Whether the entry is used all the same.
     """
 

@@ -38,7 +38,7 @@ class Strict(BaseModel):
 
 
 def _several(given: object) -> object:
-    """Return a single value as a list of one, and the word none as an empty list."""
+    """Return a single value as a list, and the word none as an empty one."""
     if given == _NONE:
         return []
     return [cast("object", given)] if isinstance(given, str | int | float | dict) else given
@@ -63,7 +63,6 @@ class ExpectedCall(Strict):
     """An expected call of a tool.
 
     Attributes:
-        tool: The tool's name.
         arguments: Expected values of the named arguments; other arguments are ignored. Values are compared as in
             `agrees`.
     """
@@ -146,7 +145,6 @@ class Seen:
     model_calls: int = 0
 
     def __str__(self) -> str:
-        """Return one line: the status, the flows, the facts it waits for and the calls."""
         waits = f", waits for {', '.join(self.waits_for)}" if self.waits_for else ""
         asked = f", {counted(self.model_calls, 'question')} to the model" if self.model_calls else ""
         calls = "".join(f"; {call}" for call in self.tools)
@@ -155,14 +153,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The check of one expectation.
-
-    Attributes:
-        name: The field's name in the file.
-        passed: Whether the result is as expected.
-        expected: The expectation, as text.
-        seen: The result, as text.
-    """
+    """The check of one expectation, with the expected and the actual result as text."""
 
     name: str
     passed: bool
@@ -318,7 +309,6 @@ class TurnCase(Strict):
     """A user's message and the expected result.
 
     Attributes:
-        say: The message.
         chooses: The scripted model's answer if it is asked which flow is meant: names of flows, `none`, `off-` and the
             name of a flow that is called off, or `yes` or `no` to a pending question. A model at work on another flow
             hands the message back.
@@ -328,7 +318,6 @@ class TurnCase(Strict):
             `blocked: reason` with a `text` for one that cannot be done, or any other value, sent as JSON.
         context: Additions to the caller's context from this turn on.
         schema_: The JSON Schema of the answer (`schema` in the file).
-        expect: The expected result.
     """
 
     say: str = Field(min_length=1)
@@ -341,7 +330,6 @@ class TurnCase(Strict):
 
 
 def _plain_turns(given: object) -> object:
-    """Accept a text as a turn without expectations."""
     if not isinstance(given, list):
         return given
     return [{"say": each} if isinstance(each, str) else each for each in cast("list[object]", given)]
@@ -351,15 +339,12 @@ class ConversationCase(Strict):
     """One conversation.
 
     Attributes:
-        title: What it shows.
         id: Its identifier; derived from the title by default.
         tags: Labels for playing a subset.
         facts: Facts shown to models, and not to tools (`Agent.turn(facts=)`).
         context: The caller's context of each turn, visible to guards and tools.
         state: The initial state behind the tools, passed to a tool factory that takes a `state`.
         stubs: Fixed results of tools by name; `raises: text` makes one fail. Other tools run.
-        turns: The messages.
-        expect: The expected result over all turns.
         xfail: The reason for a known failure; the case then fails no run.
         file: Its file; empty if it was made in Python.
     """

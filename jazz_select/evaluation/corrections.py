@@ -27,10 +27,8 @@ class Correction:
     """The flows that a person called right for a request, whether or not they had been chosen.
 
     Attributes:
-        request: The text.
         right: Names of the right flows, in order; empty if nothing fits.
         first: The flow that recall had first at the time; empty if none.
-        ids: Ids of the log's entries.
         why: The reason for leaving it out; empty if it is used.
     """
 
@@ -72,12 +70,7 @@ class Gathered:
 
 
 def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
-    """Sort the corrections of a log.
-
-    Args:
-        entries: Entries of `OutcomeLog.read`, the oldest first.
-        names: The names of the existing flows.
-    """
+    """Sort the corrections of a log (oldest entry first) that name existing flows."""
     found: dict[str, Correction] = {}
     hints: dict[str, Correction] = {}
     refused: list[Correction] = []
@@ -172,14 +165,8 @@ class Neighbourhood:
         """Return the corrections to learn, the most informative first, and the refused ones.
 
         Refused are doubted ones (see `doubted`), near copies of a text of their flow, and more than `most` texts for a
-        flow. Wrongly routed requests come first, then those with the lowest confidence.
-
-        Args:
-            corrections: Corrections with one flow each.
-            led: Their routes before learning.
-            taken: Number of texts that each flow has learned before, by name.
-            most: Most learned texts of a flow, these included.
-            most_confirmed: Most of these that lead to their flow already.
+        flow, with those `taken` before. Wrongly routed requests come first, then those with the lowest confidence. At
+        most `most_confirmed` may lead to their flow already.
         """
         rows = self.vectors([each.request for each in corrections])
         doubted = self._doubted(corrections, rows, led)
@@ -208,12 +195,7 @@ class Neighbourhood:
         return kept, refused
 
     def blamed(self, lost: Sequence[tuple[str, str]], learned: Sequence[Correction]) -> tuple[int, ...]:
-        """Return the positions of learned examples that took requests away from their flows.
-
-        Args:
-            lost: Requests that were routed rightly, each with the flow that is now first.
-            learned: The added examples.
-        """
+        """Return the positions of learned examples that took requests; a lost one has the flow that is now first."""
         rows, asked = self.vectors([each.request for each in learned]), self.vectors([text for text, _ in lost])
         blame: set[int] = set()
         for row, (_, flow) in zip(asked, lost, strict=True):
@@ -228,10 +210,6 @@ class Neighbourhood:
         Each flow is represented by its name, its examples and the other corrections for it. A correction is doubted if
         another flow is far nearer, or if its text fits any flow. It is trusted if two log entries have it, or recall
         agrees.
-
-        Args:
-            corrections: Corrections with one flow each.
-            led: Their routes before learning.
         """
         return dict.fromkeys(
             sorted(self._doubted(corrections, self.vectors([each.request for each in corrections]), led)), DOUBT

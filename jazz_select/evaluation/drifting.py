@@ -38,7 +38,6 @@ class Cluster:
     """A cluster of similar requests.
 
     Attributes:
-        size: Number of requests.
         before: Number of such requests in the window before.
         texts: The requests nearest to the centre.
         nearest: The flow that was first for most of them; empty without one.
@@ -130,7 +129,6 @@ class Accuracy:
     """The accuracy of the first candidate, as recall estimates it and as people report it.
 
     Attributes:
-        requests: Number of requests.
         known: Number of requests with a confidence.
         expected: Mean P(the first is right) of those; None without any.
         spread: Its standard error.
@@ -196,14 +194,9 @@ class Drift(Framed):
     """The change between two windows of a log.
 
     Attributes:
-        days: Length of a window.
-        now: The last days.
-        before: As many days before them.
         flows: Each flow, the lowest expected accuracy first.
         silent: Flows that were first for no request in the last days.
         clusters: Clusters of requests without a flow in the last days.
-        alarms: Significant changes.
-        notes: What could not be computed, and why.
     """
 
     days: float
@@ -239,7 +232,6 @@ class Drift(Framed):
         return [dict(zip(columns, row, strict=True)) for row in rows], columns
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook."""
         alarms = [(each.kind, each.subject, each.message) for each in self.alarms]
         return (html_table(("alarm", "flow", "what"), alarms) if alarms else "") + Framed._repr_html_(self)
 

@@ -100,14 +100,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """A number with its sample.
-
-    Attributes:
-        value: The number; None without cases.
-        cases: Number of cases.
-        low: Lower end of the 95 % interval of a share.
-        high: Upper end of it.
-    """
+    """A number over some cases (None without any), with the 95 % interval of a share."""
 
     value: float | None
     cases: int

@@ -57,7 +57,6 @@ class Learned(Framed):
 
     Attributes:
         version: Everything learned so far, ready for a trial; None if nothing is new.
-        added: The new examples.
         refused: Corrections that were left out, with the reason.
         suggested: Signals of agents without a person's correction, for review.
         gain: The gate's measurement of the change; None if there was nothing to measure.
@@ -65,7 +64,6 @@ class Learned(Framed):
         held: Number of corrections held out for the gate.
         refits: Number of indexes that were built.
         nothing: Why nothing was learned; empty otherwise.
-        notes: Parts of earlier versions that could not be applied.
         took_s: Duration in seconds.
     """
 

@@ -82,13 +82,10 @@ class Version(_Frozen):
 
 
 class Overlay(_Frozen):
-    """All versions, with the live one and the one on trial. Methods return a changed copy; `save` writes it.
+    """All versions, oldest first, with the numbers of the live one and the one on trial (0 for none).
 
-    Attributes:
-        live: The number of the live version; 0 for none.
-        shadow: The number of the version on trial; 0 for none.
-        was_live: Numbers of earlier live versions, the latest last, for `rolled_back`.
-        versions: The versions, oldest first.
+    `was_live` has the numbers of earlier live versions, the latest last, for `rolled_back`. Methods return a changed
+    copy; `save` writes it.
     """
 
     format: Literal[1] = FORMAT
@@ -200,12 +197,7 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taught:
-    """A catalogue with learned examples.
-
-    Attributes:
-        registry: Copies of the flows with more examples; the originals are unchanged.
-        notes: What could not be used, and why.
-    """
+    """Copies of the flows with learned examples, and notes on what could not be used."""
 
     registry: FlowRegistry
     notes: tuple[str, ...] = ()

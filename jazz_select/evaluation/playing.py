@@ -40,13 +40,8 @@ class TurnPlayed:
 
     Attributes:
         number: Its number, from 1.
-        say: The user's message.
-        seen: The actual result.
         replies: The model's replies, in order, as a script would hold them.
-        checks: The checks of the turn.
         notes: Degradations.
-        error: The error; empty without one.
-        took_s: Duration in seconds.
     """
 
     number: int
@@ -74,15 +69,9 @@ class ConversationResult:
     """The result of one conversation.
 
     Attributes:
-        id: The case's id.
-        title: The case's title.
-        tags: The case's tags.
-        file: The case's file.
-        turns: The turns that were played.
         checks: The checks over all turns.
         xfail: The reason for a known failure; empty without one.
         error: The error of the agent or of its factory, after which no turn was played; empty without one.
-        took_s: Duration in seconds.
     """
 
     id: str
@@ -154,12 +143,7 @@ class ConversationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationReport(Framed):
-    """The results of several conversations.
-
-    Attributes:
-        results: One result for each, in order.
-        took_s: Duration of all, in seconds.
-    """
+    """The results of several conversations."""
 
     results: tuple[ConversationResult, ...]
     took_s: float = 0.0
@@ -391,7 +375,6 @@ class Script:
     """
 
     def __init__(self) -> None:
-        """Start with an empty turn."""
         self.begin(TurnCase(say="-"))
 
     def begin(self, turn: TurnCase) -> None:

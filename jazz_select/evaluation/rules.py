@@ -76,7 +76,6 @@ class Judging:
     """How a team judges its catalogue, on the command line and in the panel.
 
     Attributes:
-        ignore: Accepted findings, as for `check`.
         fail_on: Lowest severity that fails a check.
         embedder: The embedder, unless an option or the environment sets one.
     """

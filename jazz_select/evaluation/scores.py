@@ -76,7 +76,6 @@ class StageMeasures:
 DEPTHS = (1, 3, 5)
 """The default depths k of recall at k."""
 _SHOWN = 3
-"""Requests shown for a confusion."""
 _IN_SUMMARY = ("R@1", "R@3", "coverage", "exact")
 
 
@@ -85,8 +84,6 @@ class FlowScore:
     """The measures of one flow.
 
     Attributes:
-        name: The flow's name.
-        cases: Number of cases that expect it.
         recall_at_1: Share of them with the flow first, or among the first n where n flows are expected.
         coverage: Share of them with the flow among the candidates.
         taken_by: The flows found in its place with their counts, the most frequent first.
@@ -103,14 +100,7 @@ class FlowScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion:
-    """A pair of flows where the second is found in place of the first.
-
-    Attributes:
-        expected: The right flow; empty where no flow fits.
-        first: The flow found in its place; empty for none.
-        count: Number of cases.
-        requests: Some of their requests.
-    """
+    """A pair of flows where the second is found in place of the first (empty for none), with some requests."""
 
     expected: str
     first: str
@@ -134,13 +124,10 @@ class Choices:
     """The choices of a model on the same cases.
 
     Attributes:
-        model: The model's name.
         exact: Number of cases with exactly the expected flows.
         failed: Number of cases with a failed call, where recall's first was taken.
         asked: Number of cases that asked the model.
         calls: Answered calls, with retries and those of a decision model.
-        input_tokens: Input tokens of all calls.
-        output_tokens: Output tokens of all calls.
         tiers: Number of cases by decision tier.
         reasons: Number of cases by reason of the decision.
     """
@@ -180,12 +167,7 @@ class Evaluation(Framed):
 
     Attributes:
         judged: Each case with its route and choice.
-        policy: The options of the selector.
-        agent_id: The agent of the flows.
-        embedder: The embedder's identity.
-        flows: Number of flows.
         at: The accuracy that thresholds have to keep.
-        depths: The depths k of recall at k.
         model: The model that chose; empty if none was asked.
         problems: Problems in the file of cases; excluded entries are in no number.
     """
@@ -384,7 +366,6 @@ class Evaluation(Framed):
         return f"{counted(len(self.judged), 'case')}, {counted(self.flows, 'flow')}"
 
     def _repr_html_(self) -> str:
-        """Return HTML for a notebook."""
         names = list(self.groups[0].measures) if self.groups else []
         groups = [(each.name, each.cases, *(each.measures[name].value for name in names)) for each in self.groups]
         flows = [(each.name, each.cases, each.recall_at_1, each.coverage, each.takes) for each in self.by_flow]

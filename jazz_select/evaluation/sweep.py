@@ -28,7 +28,6 @@ class Setting:
     Attributes:
         skip_llm_above: None for never. A threshold replaces an error budget here.
         abstain_below: None for never.
-        cases: Number of requests.
         unasked: Number of requests for which no model is asked.
         right: Number of those for which exactly the expected flows are taken.
     """
@@ -81,9 +80,7 @@ class Sweep:
     Attributes:
         at: The wanted accuracy of requests decided without a model.
         best: The pair that saves most at this accuracy; None if no pair reaches it or saves more than no thresholds do.
-        nearest: The most accurate pair if none reaches it.
         without: The result without thresholds.
-        levels: The best pair for other accuracies.
         held_out: The result of pairs chosen without the cases they are judged by; None if there are too few cases.
         none_cases: Number of cases that expect no flow; `abstain_below` cannot be judged without them.
         known: Number of cases with a confidence.

@@ -53,7 +53,6 @@ class Verdict:
     """The effect of a change on the gate.
 
     Attributes:
-        gain: Shares before and after.
         lost: Positions of the requests that were right and are now wrong.
         why: The reason why the change must not land; empty if it may.
     """
@@ -72,10 +71,6 @@ def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -
     """Return the catalogue with one author's example taken out of each flow, and these examples as gate requests.
 
     An indexed example would find itself. The example is chosen by a hash of its text.
-
-    Args:
-        registry: The indexed flows, with learned examples.
-        authored: The flows as their authors wrote them; only these examples are taken out.
     """
     own: dict[str, str] = {}
     for flow in authored.values():
@@ -166,9 +161,6 @@ class Change:
     """A request whose first flow differs between the live version and the one on trial.
 
     Attributes:
-        request: The text.
-        before: The first flow of the live version.
-        after: The first flow of the version on trial.
         right: The right flows according to a person; None if unknown.
         learned: Whether the version on trial learned this request, so it says nothing about other requests.
     """
@@ -185,15 +177,12 @@ class Trial(Framed):
     """The effect that a version on trial would have had.
 
     Attributes:
-        version: Its number.
         live: The number of the live version; 0 for the catalogue as written.
-        requests: Number of logged requests compared.
         changed: Number of requests with another first flow.
         mended: Number of these whose first flow was wrong and is now right, as people said.
         broken: Number of these whose first flow was right and is now wrong.
         unseen_mended: `mended` without what the version has learned.
         changes: The first hundred changes.
-        notes: What could not be used.
     """
 
     version: int
@@ -207,7 +196,6 @@ class Trial(Framed):
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return one line."""
         new = f"{self.unseen_mended} of them not learned from"
         became = f"{self.mended} to what was corrected ({new}), {self.broken} away from what was right"
         return f"version {self.version} would have changed {self.changed} of {self.requests} requests: {became}"

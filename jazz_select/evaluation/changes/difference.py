@@ -30,8 +30,6 @@ class FlowChanges:
     """Flows that were added, removed, renamed or changed.
 
     Attributes:
-        added: Names of new flows.
-        removed: Names of removed flows.
         renamed: Old names to new ones. A flow counts as renamed if its other fields, or most examples, are the same.
         changed: The changed fields of each flow that both versions have, by its new name.
     """
@@ -153,16 +151,8 @@ class RouteChange:
     """A request whose route changed.
 
     Attributes:
-        request: Its text.
         episodes: Earlier messages of its conversation.
-        source: Where it comes from.
         expect: The right flows; None where it has no label.
-        before: The earlier route.
-        after: The later route.
-        kinds: What is different.
-        effect: Whether that is better or worse.
-        entered: New candidates.
-        left: Candidates that were dropped.
         why: The known reason, such as a removed flow.
     """
 
@@ -208,8 +198,6 @@ class Totals:
     """The counts of one version over all requests.
 
     Attributes:
-        flows: Number of flows.
-        requests: Number of requests.
         labelled: Number of cases whose right flow this version has, or the earlier one had.
         right: Number of those with the right flow first. A case that lost its flow counts as wrong.
         asked: Number of cases and logged requests that would ask a model. Examples are left out, because recall has
@@ -285,16 +273,8 @@ class Difference(Framed):
     """The difference between two versions of a catalogue.
 
     Attributes:
-        base: Label of the version before.
-        head: Label of the version after.
-        flows: Changes of the flows.
         changes: Requests whose route changed, the most harmful first.
         confusions: Pairs of flows that are confused more often, those that grew most first.
-        before: Counts of the version before.
-        after: Counts of the version after.
-        failures: Gates that the change does not pass.
-        notes: Remarks for the reader.
-        took_s: Duration in seconds.
     """
 
     base: str

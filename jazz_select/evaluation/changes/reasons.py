@@ -93,14 +93,7 @@ def _of_examples(name: str, old: Sequence[str], new: Sequence[str]) -> Iterator[
 async def reasons(
     found: Difference, before: Mapping[str, Fields], after: Mapping[str, Fields], ask: Ask
 ) -> dict[int, str]:
-    """Return the reasons why requests have another first flow, by position among the changes.
-
-    Args:
-        found: The difference.
-        before: The flows of the earlier version.
-        after: The flows of the later version.
-        ask: Routes requests in the later version with parts of the change undone.
-    """
+    """Return the reasons why requests have another first flow, by position among the changes."""
     open_places = [place for place, each in enumerate(found.changes) if ChangeKind.FIRST in each.kinds]
     work = _Work(found, ask, max(1, _MOST_WORK // max(1, len(after))))
     parts = _likely(list(flow_parts(found.flows, before, after)), found, open_places)

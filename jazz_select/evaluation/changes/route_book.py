@@ -83,7 +83,6 @@ class RouteBook:
     """The folder of stored results. Without a folder, nothing is found and nothing is stored."""
 
     def __init__(self, folder: Path | None, *, policy: Policy, embedder: str, language: str) -> None:
-        """Open the book for one way of judging."""
         self._folder = folder
         self._made_by = f"{_FORMAT} {jazz_select.__version__}"
         setting = {"policy": asdict(policy), "embedder": embedder_stamp(embedder), "language": language}

@@ -46,15 +46,9 @@ class Job:
     """The job of a side's process. Paths are texts, because it is sent as JSON.
 
     Attributes:
-        root: The working directory.
         flows: The flows, relative to `root`, or a package's name.
         apart: Whether every flow must come from below `root`.
         index: The folder of a deployed index to use instead of flows.
-        agent_id: The owner of the flows in that index.
-        policy: How the deployment selects.
-        embedder: As for `ProceduralMemory.open`.
-        language: As for `ProceduralMemory.open`.
-        cache: The folder of indexes; None keeps none.
         beside: As for `indexed`; the starting process removes it.
         learned: A version of learned examples, as JSON; not used for an index.
     """

@@ -33,11 +33,8 @@ class Side:
 
     Attributes:
         label: A description for people.
-        root: The folder that `flows` is relative to: a working tree's, or the top of a commit.
         flows: The path of the flows, or a package's name.
-        commit: The commit, if it is one.
         below: The folder within a commit that `flows` is relative to, with slashes.
-        index: The folder of a deployed index, if it is one.
         source: An identifier of its whole content; empty if there is none, as for code in a working tree.
     """
 
@@ -67,12 +64,8 @@ class Side:
 def side_of(spec: str, *, flows: str, here: Path) -> Side:
     """Return the side that a name stands for: `index:FOLDER`, a commit, `COMMIT:FLOWS`, a folder or a file.
 
-    A commit comes before a folder of the same name; `./` in front means the folder.
-
-    Args:
-        spec: The name.
-        flows: The path of the flows in the compared folder; for a commit, relative to `here`.
-        here: The working directory.
+    A commit comes before a folder of the same name; `./` in front means the folder. `flows` is relative to the compared
+    folder; for a commit, to `here`.
     """
     if not spec.strip() or "\0" in spec:
         what = "has a NUL in its name" if spec.strip() else "is empty"

@@ -43,8 +43,6 @@ class Probe:
     """A request that both versions are asked.
 
     Attributes:
-        asked: The request.
-        source: Its source.
         expect: The right flows: the labels of a case, empty if nothing fits; for an example, the flows that have it;
             None if unknown.
     """
@@ -68,13 +66,7 @@ def query_key(asked: Query) -> str:
 def questions(
     cases: "Iterable[Case]", logged: Iterable[str | Query], *sides: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Probe, ...]:
-    """Return all requests, each once, in the order of their sources.
-
-    Args:
-        cases: Labelled requests.
-        logged: Requests of users, with earlier turns and context if known.
-        sides: The flows of each version, by name, with their fields.
-    """
+    """Return the cases, the requests of users, and the examples of each side's flows: each request once."""
     asked = [Probe(asked=Query.of(case), source=Source.CASE, expect=case.expect) for case in cases]
     for each in logged:
         query = each if isinstance(each, Query) else Query(request=each)
@@ -103,11 +95,7 @@ class SideState:
     """One version of a catalogue.
 
     Attributes:
-        label: A description for people.
-        flows: The fields of each flow, by its name.
-        routes: The route of each request, by `Probe.key`.
         tokens: Estimated tokens of the model's prompt for the counted requests, by key; 0 if no model is asked.
-        notes: Remarks on how it was made.
     """
 
     label: str

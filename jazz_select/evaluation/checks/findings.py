@@ -296,9 +296,6 @@ class Finding:
 
     Attributes:
         code: Its kind, one of `KINDS`.
-        flows: Names of the flows concerned.
-        at: Its place.
-        what: The problem, in a sentence.
         remedy: What to do, in a sentence.
         evidence: The evidence, the clearest first.
     """
@@ -351,16 +348,11 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(Framed):
-    """The result of a check.
+    """The result of a check: its findings in order of harm, and those that `ignore` accepts.
 
     Attributes:
-        found: The findings, in order of harm.
-        accepted: Findings that `ignore` accepts.
-        flows: Number of flows.
-        cases: Number of labelled requests.
         embedder: The embedder's identity; empty if nothing was embedded.
         notes: Checks that were skipped, and why.
-        took_s: Duration in seconds.
     """
 
     found: tuple[Finding, ...] = ()
@@ -400,7 +392,6 @@ class Findings(Framed):
         return rows, columns
 
     def __str__(self) -> str:
-        """Return one line with the counts by severity."""
         counts = ", ".join(counted(count, name) for name, count in self.counts.items() if count)
         return f"{counts or 'nothing'} in {counted(self.flows, 'flow')}"
 

@@ -45,13 +45,7 @@ class _Noting(dict[str, Any]):
 
 
 def guards(flows: Sequence[BaseFlow], contexts: Sequence[Mapping[str, Any]], places: Places) -> Iterator[Finding]:
-    """Yield the findings about guards.
-
-    Args:
-        flows: All flows of the catalogue.
-        contexts: Known contexts, such as those of cases.
-        places: Source positions.
-    """
+    """Yield the findings about guards, called with known contexts such as those of cases, and with made-up ones."""
     for flow in flows:
         if flow.has_guard:
             yield from _of(flow, contexts, places)

@@ -151,8 +151,6 @@ class Labelled:
     """A logged request, and the flow that was right for it.
 
     Attributes:
-        request: The text.
-        flow: The flow's name.
         sure: Confidence in the label, from 0 to 1; 1 if a person confirmed it.
         first: The flow that was first, if the log has it; otherwise it is computed.
     """
@@ -168,13 +166,7 @@ class Suggestion:
     """One suggestion.
 
     Attributes:
-        part: The part of the flow.
-        flow: The flow's name.
-        text: The suggested text.
-        source: The source.
-        why: The reason in a sentence.
         other: The flow to distinguish it from, or the one that the request belongs to.
-        evidence: The requests behind it.
     """
 
     part: Target
@@ -199,7 +191,6 @@ class Suggestions(Framed):
         wanting: The reasons for looking at each flow, by name.
         dropped: Number of rejected texts, by reason.
         notes: What could not be done, and why.
-        took_s: Duration in seconds.
     """
 
     suggested: tuple[Suggestion, ...] = ()
@@ -227,7 +218,6 @@ class Suggestions(Framed):
         return rows, ["flow", "part", "text", "source", "why", "other", "evidence"]
 
     def __str__(self) -> str:
-        """Return one line."""
         return f"{counted(len(self.suggested), 'suggestion')} for {counted(len(self.wanting), 'flow')}"
 
     def to_yaml(self) -> str:
@@ -348,8 +338,6 @@ def _wanting(
 
 @dataclass
 class _Work:
-    """The suggestions so far, and the counts of rejected texts."""
-
     catalogue: Field
     held_out: Sames
     most: int

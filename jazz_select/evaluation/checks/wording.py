@@ -120,13 +120,7 @@ _FEWEST, _SAME_SHARE, _MOST_ALIKE, _COMPARED = 3, 0.6, 0.6, 12
 
 
 def wording(flows: Sequence[BaseFlow], *, min_examples: int, places: Places) -> Iterator[Finding]:
-    """Yield the findings of the texts alone.
-
-    Args:
-        flows: All flows of the catalogue.
-        min_examples: Distinct examples that a flow needs; 0 for half the catalogue's median.
-        places: Source positions.
-    """
+    """Yield the findings of the texts alone. With `min_examples` 0, flows need half the catalogue's median."""
     yield from _placeholders(flows, places)
     yield from _too_long(flows, places)
     yield from _descriptions(flows, places)
@@ -394,7 +388,6 @@ class NearCopies:
     """An index of texts that finds those with the same words in another order, or one word more or less of many."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        """Index the texts by position."""
         self._texts = list(texts)
         self._whole: defaultdict[frozenset[str], list[int]] = defaultdict(list)
         self._less: defaultdict[frozenset[str], list[int]] = defaultdict(list)
@@ -435,7 +428,6 @@ class Examples:
     """The examples of a catalogue, to find those that ask the same as a text, or nearly the same."""
 
     def __init__(self, flows: Iterable[BaseFlow]) -> None:
-        """Index the examples."""
         self.spots = [Spot(flow, "examples", number) for flow in flows for number in range(len(flow.examples))]
         texts = [spot.text for spot in self.spots]
         self.same, self.near = Sames(texts, numbers=False), NearCopies(texts)
