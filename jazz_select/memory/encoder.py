@@ -313,7 +313,6 @@ class Lexical:
         return terms
 
     def _words(self, text: str) -> list[tuple[tuple[int, ...], bool]]:
-        """Return `_look_up` of each word."""
         known, look_up = self._known, self._look_up
         return [known(word) if len(word) <= _LONGEST_CACHED else look_up(word) for word in _WORD.findall(text)]
 

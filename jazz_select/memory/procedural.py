@@ -95,7 +95,6 @@ class Agents:
     """A cache of agents' states: each is read at first use, and the least recently used are dropped."""
 
     def __init__(self, store: FlowStore, *dims: int) -> None:
-        """Read from this store; `dims` are the lengths of its vectors."""
         self._store = store
         self._dims = dims
         self._states: OrderedDict[str, AgentState] = OrderedDict()
@@ -113,7 +112,6 @@ class Agents:
         return lock
 
     def __len__(self) -> int:
-        """Number of cached states."""
         return len(self._states)
 
     def forget(self, agent_id: str) -> None:
@@ -373,7 +371,6 @@ class ProceduralMemory:
         return await self._recalled(queries, focuses or [""] * len(queries), scope)
 
     async def _recalled(self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope) -> list[RecallResult]:
-        """Return the results, with notes on the index."""
         check_texts((*queries, *focuses))
         state = await self._state(scope.agent_id)
         results = await self._recaller.recall(queries, focuses, scope, state.model)

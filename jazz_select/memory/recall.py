@@ -238,7 +238,6 @@ class Retriever:
     """Answers requests from a store and an encoder of the same layout."""
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
-        """Search this store with this encoder."""
         self._store = store
         self._encoder = encoder
         self._language: str = getattr(encoder.embedder, "language", "")
@@ -404,7 +403,6 @@ class Retriever:
         )
 
     def _dense(self, texts: Sequence[str], stage: int, *, strict: bool) -> tuple[list[Vectors | None], tuple[str, ...]]:
-        """Return the vectors, and a note if the embedder failed."""
         try:
             return self._encoder.requests(texts, stage), ()
         except EmbeddingError as error:
@@ -423,13 +421,11 @@ def _names(identities: Sequence[str]) -> list[str]:
 
 
 def _passes(result: RecallResult, sure: float | None) -> bool:
-    """Whether the first embedder's answer stands without the second."""
     confidence = result[0]["confidence"] if result else None
     return sure is not None and confidence is not None and confidence >= sure
 
 
 def _why_read(first: str, result: RecallResult, sure: float) -> str:
-    """Return why the second embedder is asked, or not."""
     confidence = result[0]["confidence"] if result else None
     if confidence is None:
         return f"{first} found nothing"

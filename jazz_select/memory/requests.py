@@ -292,7 +292,6 @@ class SentenceReader:
     """
 
     def __init__(self, store: FlowStore, lexical: Lexical, pace: Pace) -> None:
-        """Search this store by words."""
         self._store = store
         self._lexical, self._pace = lexical, pace
 
@@ -393,7 +392,6 @@ class HollowTexts:
     """Vectors of `HOLLOW` by one embedder, made at first use."""
 
     def __init__(self, encoder: Encoder, stage: int = 0) -> None:
-        """Use one stage of an encoder."""
         self._encoder = encoder
         self._stage = stage
         self._rows: Vectors | None = None

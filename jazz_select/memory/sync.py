@@ -61,7 +61,6 @@ class SyncReport:
     """What was ignored, and what was repaired."""
 
     def __str__(self) -> str:
-        """Return one line for a log."""
         counts = ", ".join(
             f"{len(names)} {what}"
             for what, names in (
@@ -113,8 +112,6 @@ class _Indexed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Broken:
-    """An unreadable entry."""
-
     fault: str
     called: str
     """Its name, if that can be read."""
@@ -134,7 +131,6 @@ class IndexWriter:
     """Writes the flows of agents; the caller locks each agent."""
 
     def __init__(self, store: FlowStore, encoder: Encoder) -> None:
-        """Write to this store with this encoder."""
         self._store = store
         self._encoder = encoder
 
@@ -243,7 +239,6 @@ class IndexWriter:
         *,
         kept: set[str],
     ) -> dict[str, Vectors]:
-        """Write, then delete; return the new vectors of the flows in `kept`."""
         made: dict[str, Vectors] = {}
         total, size = len(plan.write), SLOW_BATCH if self._encoder.embedder.offload else BATCH
         for start in range(0, total, size):

@@ -460,7 +460,6 @@ class LogWriter:
 
 
 def _storable(value: object) -> object:
-    """Convert a value to what a SQLite column can hold."""
     if value is None or isinstance(value, float):
         return value if value is None or isfinite(value) else None
     if isinstance(value, int):

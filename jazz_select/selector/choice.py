@@ -91,7 +91,6 @@ def top(
 
 
 def _without_flows(choice: Choice, tier: Tier, reason: Reason, *, notes: tuple[str, ...]) -> Choice:
-    """Return the choice with all of its flows removed."""
     nothing: dict[str, Mapping[str, Any]] = {}
     emptied = replace(choice, chosen_ids=(), unresolved=(), values=nothing, unclear=nothing)
     return replace(emptied, tier=tier, reason=reason, notes=notes)
@@ -452,7 +451,6 @@ class Choosing:
         return replace(choice, usage=usage, stages=(*left.records, *spared))
 
     def _cascades(self, candidates: Sequence[Candidate]) -> bool:
-        """Whether there is an error budget, a decision model or a question to the user."""
         if self.budget.max_error is not None or self.decider is not None or self.ask_user:
             return True
         flows = (self.flows.get(each.flow_id) for each in candidates)
@@ -602,12 +600,10 @@ class Choosing:
         return (narrowed.caveat,) if narrowed.caveat and self.settling.need_confidence else ()
 
     def _live(self, narrowed: CandidateSet) -> list[Candidate]:
-        """Return the candidates whose flow is in the registry."""
         return [each for each in narrowed.candidates if each.flow_id in self.flows]
 
     @property
     def _others(self) -> bool:
-        """Whether a stage follows recall."""
         return self.model is not None or self.decider is not None or self.ask_user
 
     # --- a decision model ------------------------------------------------------
@@ -781,7 +777,6 @@ class Choosing:
         return replace(asking, question=question), left.with_record(StageRecord(name="user", outcome="passed", why=why))
 
     def _is_last(self, choice: Choice, left: _Left) -> bool:
-        """Whether no stage decided, and there is no chat model."""
         last = left.records[-1] if left.records else None
         unasked = choice.reason is Reason.UNASKED
         return last is not None and last.outcome in {"passed", "failed"} and self.model is None and not unasked

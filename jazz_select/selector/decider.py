@@ -46,7 +46,6 @@ class Deciding:
     """Asks one decision model which candidate fits."""
 
     def __init__(self, client: DecisionClient) -> None:
-        """Take the client."""
         self.client = client
 
     async def ask(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> DeciderAnswer:

@@ -134,7 +134,6 @@ class _Kept(NamedTuple):
 
     @property
     def by_id(self) -> dict[str, CandidateCard]:
-        """The cards by flow id."""
         return {flow.id: card for flow, card in zip(self.flows, self.cards, strict=True)}
 
 

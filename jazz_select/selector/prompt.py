@@ -300,7 +300,6 @@ def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) ->
 
 
 def _exemplified(cards: list[CandidateCard], tokens: int, count: Count) -> list[CandidateCard]:
-    """Return the cards with as many examples as fit."""
     room = tokens - _total([replace(card, examples=()) for card in cards], count)
     shown = [0] * len(cards)
     for turn in range(max((len(card.examples) for card in cards), default=0)):

@@ -201,7 +201,6 @@ def _parts(text: str, value: Any, offered: Mentions) -> dict[str, Any] | None:
 
 
 def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
-    """Read the members; ignore those of the wrong type."""
     chosen = _read(parts["flows"], offered).reading.ids if "flows" in parts else ()
     off = _read(parts["off"], offered).reading.ids if "off" in parts else ()
     values, unclear = (_by_flow(parts.get(name), offered) for name in ("values", "unclear"))
@@ -269,7 +268,6 @@ def _likeliest(choices: Iterable[_Choice]) -> _Choice:
 
 
 def _read(value: Any, offered: Mentions) -> _Choice:
-    """Read what one JSON value chooses."""
     ids: dict[str, None] = {}
     trust, says_none = _Trust.NONE, False
     for leaf in islice(_leaves(value, offered), _IDS):

@@ -96,7 +96,6 @@ class FlowSelectionResult:
         return cast("dict[str, Any]", plain(self._told()))
 
     def _told(self) -> dict[str, Any]:
-        """Return what `to_dict` and `to_json` convert."""
         decision = {each.name: getattr(self.decision, each.name) for each in fields(self.decision)}
         offered = [each.as_metadata() for each in decision.pop("candidates")]
         same = offered == self.candidates
@@ -156,7 +155,6 @@ class FlowSelectionResult:
         return cls.from_dict(read_json(text, cls.__name__), registry=registry)
 
     def _repr_html_(self) -> str:
-        """Return the form shown in a notebook."""
         decision = self.decision
         chosen = decision.facts_html(", ".join(self.names) or "no flow")
         return page_html(chosen, candidates_html(decision.candidates, decision.chosen_ids))

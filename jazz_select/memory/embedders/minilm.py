@@ -43,7 +43,6 @@ _MESSAGES = {
 
 @cache
 def _kinds() -> Mapping[str, Any]:
-    """Return the protobuf classes of `_MESSAGES`."""
     descriptors: Any = import_module("google.protobuf.descriptor_pb2")  # its types are not published
     factory: Any = import_module("google.protobuf.message_factory")
     file = descriptors.FileDescriptorProto(name="jazz_select_onnx.proto", package="jazz_select", syntax="proto2")
@@ -205,8 +204,6 @@ class MiniLmEmbedder:
 
 
 class _Model:
-    """The ONNX session and the tokenizer."""
-
     def __init__(self, weights: bytes, vocabulary: bytes) -> None:
         import onnxruntime
         from tokenizers import Tokenizer

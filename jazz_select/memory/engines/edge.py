@@ -194,7 +194,6 @@ class Gate:
     """
 
     def __init__(self, what: str) -> None:
-        """Name the resource, for error messages."""
         self._what = what
         self._lock = RLock()  # entered directly: half the cost of entering through the condition
         self._changed = Condition(self._lock)
@@ -436,7 +435,6 @@ class EngineErrors:
     """
 
     def __init__(self, path: Path) -> None:
-        """Take the path of the shard."""
         self._folder = path.parent.parent
 
     def __enter__(self) -> None:

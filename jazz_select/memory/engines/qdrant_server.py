@@ -581,7 +581,6 @@ class RemoteStore:
 
 
 def _is_gone(error: BaseException | None) -> bool:
-    """Whether the collection does not exist."""
     if isinstance(error, grpc.aio.AioRpcError):
         return error.code() is grpc.StatusCode.NOT_FOUND
     if isinstance(error, UnexpectedResponse):
@@ -590,7 +589,6 @@ def _is_gone(error: BaseException | None) -> bool:
 
 
 def _is_passing(error: BaseException) -> bool:
-    """Whether a retry may succeed."""
     if isinstance(error, grpc.aio.AioRpcError):
         return error.code().name in _PASSING
     if isinstance(error, UnexpectedResponse):

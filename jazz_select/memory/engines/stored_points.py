@@ -76,7 +76,6 @@ class Layout:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def __str__(self) -> str:
-        """Return the form for error messages."""
         dims = f"{self.dim} and {self.second_dim}" if self.second_dim else f"{self.dim}"
         return f"embedder {self.embedder} ({dims} dimensions) and {self.lexical}"
 

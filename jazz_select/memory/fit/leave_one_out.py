@@ -91,7 +91,6 @@ class LeaveOneOut:
         *,
         terms: TermCounts | None = None,
     ) -> None:
-        """Take the flows, the vectors of their `dense_texts`, the lexical settings and the term counts."""
         self.cards = cards
         self._rows = [rows[card.id] for card in cards]
         self._lexical = lexical
@@ -168,7 +167,6 @@ class LeaveOneOut:
         return self._rows[flow][example - len(self.cards[flow].examples)]
 
     def _without(self, flow: int, example: int) -> Vectors:
-        """Return a flow's prototype without an example."""
         known = self._less.get((flow, example))
         if known is None:
             known = prototype(self.cards[flow], self._rows[flow], without=example, worth=self._worths[flow])

@@ -137,7 +137,6 @@ class Signals:
 
     @cached_property
     def _rivals(self) -> "_Rivals":
-        """The first two of each feature."""
         at, mean = self._usual.keyed.get, self._usual.mean
         nearness = [cosine - at(key, mean) for key, cosine in self.legs.dense.items()]
         return _Rivals(
@@ -341,7 +340,6 @@ class RecallModel:
         }
 
     def _second_alone(self) -> "RecallModel":
-        """Return the second model without what the first one holds."""
         return replace(self.second or RecallModel(), digest="", names={}, flows=None, terms=None)
 
     @classmethod

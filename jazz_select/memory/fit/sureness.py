@@ -81,7 +81,6 @@ class _Request:
     """Weight in examples."""
 
     def without(self, flows: Sequence[int], scales: Mapping[str, ArmScale]) -> Signals:
-        """Return the features for a catalogue without these flows."""
         return self.answered(self.held_out.legs(FIT_DEPTH, without=flows), scales)
 
     def answered(self, legs: Legs, scales: Mapping[str, ArmScale]) -> Signals:
