@@ -100,11 +100,8 @@ def _words(text: str) -> list[str]:
 def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, worth: float | None = None) -> Vectors:
     """Return the unit vector of a flow: the weighted mean of its own texts and its examples.
 
-    Args:
-        card: The flow.
-        rows: The vectors of its `dense_texts`.
-        without: Index of an example to leave out; the flow has another one.
-        worth: Its `own_worth`, if it is known already.
+    `rows` are the vectors of its `dense_texts`, `without` is the index of an example to leave out, `worth` its
+    `own_worth` if that is known.
     """
     own, examples = rows[: len(rows) - len(card.examples)], rows[len(rows) - len(card.examples) :]
     if without is not None:

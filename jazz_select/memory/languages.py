@@ -22,12 +22,7 @@ _REMEMBERED: Final = 1 << 14
 
 
 def little_words(text: str, words: Iterable[str]) -> Counter[str]:
-    """Count the stop words of a text by language; for another script than Latin, count its letters.
-
-    Args:
-        text: The text.
-        words: Its words.
-    """
+    """Count the stop words of a text by language; for another script than Latin, count its letters."""
     letters = Counter(character_name(char, "?").split()[0] for char in text[:_READ] if char.isalpha())
     script = letters.most_common(1)[0][0] if letters else "LATIN"
     if script != "LATIN":

@@ -406,14 +406,9 @@ class HollowTexts:
 
 
 def clarity(*, nearest: float, hollow: float, content_words: int) -> float:
-    """Return how clear a request is without its context, from 0 to 1.
+    """Return how clear a request is without its context, from 0 to 1: nearer to a flow than to hollow texts.
 
-    A request is clear if it is nearer to a flow than to hollow texts.
-
-    Args:
-        nearest: Cosine of the nearest flow without context; 0 without a dense vector.
-        hollow: Similarity to hollow texts.
-        content_words: Number of distinct words that are no stop words.
+    `nearest` is the cosine of the nearest flow, 0 without a dense vector; `hollow` the similarity to hollow texts.
     """
     if nearest <= 0.0:
         return 0.0

@@ -169,11 +169,7 @@ READ: Final = f"SELECT {_NAMES} FROM entries"  # noqa: S608 - likewise
 
 
 def log_path(path: object) -> Path:
-    """Return the path of a log's file.
-
-    Raises:
-        ConfigError: It names no file, or SQLite's database in memory.
-    """
+    """Return the path of a log's file; raise ConfigError for anything else, such as SQLite's database in memory."""
     if isinstance(path, str | os.PathLike):
         text: object = os.fspath(cast("str | os.PathLike[Any]", path))
         if isinstance(text, str) and text not in {"", ":memory:"} and "\0" not in text and as_text(text) == text:
@@ -182,11 +178,7 @@ def log_path(path: object) -> Path:
 
 
 def made(path: Path) -> None:
-    """Create the file if it is missing.
-
-    Raises:
-        OutcomeLogError: It cannot be used, or is no log of this version.
-    """
+    """Create the file if it is missing; raise OutcomeLogError if it cannot be used or is no log of this version."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=BUSY_S)) as database:

@@ -62,14 +62,9 @@ _SUREST = 30.0
 class Calibration(JsonData):
     """The calibration lines of the stages, fitted to labelled requests. The default leaves every confidence as it is.
 
-    The "scoped" lines apply where "none" is a possible answer: with `on_empty="none"`, and within a conversation.
-
-    Attributes:
-        recall: The line for recall's confidence.
-        decider: The line for the joint confidence of recall and decision model.
-        recall_scoped: As `recall`, for the probability that some flow fits and the first candidate is right.
-        decider_scoped: As `decider`, where "none" competes with the candidates.
-        lost: Number of labelled requests that the decision model did not answer.
+    `recall` is for recall's confidence, `decider` for that of recall and decision model together. The scoped lines
+    apply where "none" is a possible answer: with `on_empty="none"`, and within a conversation. `lost` is the number of
+    labelled requests that the decision model did not answer.
     """
 
     recall: Line = field(default_factory=Line)
@@ -152,8 +147,7 @@ def _pair(case: object) -> tuple[str, str | None]:
 async def calibrated(cases: Sequence[Sample], decider: Deciding | None, *, timeout_s: float | None) -> Calibration:
     """Calibrate recall, and recall together with the decision model, on labelled requests.
 
-    The decision model is asked about each request, up to its `max_concurrency` at once. The timeout of a request starts
-    when the request is sent.
+    The decision model is asked about each request, up to its `max_concurrency` at once, each with its own timeout.
 
     Raises:
         ModelError: The decision model answered none of the requests.
@@ -234,13 +228,7 @@ class Cascade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The error budget of a stage: the share of its answers that may be wrong, for each flow.
-
-    Attributes:
-        max_error: The share for flows without a `max_error` of their own; None for no budget.
-        flows: The live flows. Their own `max_error` takes precedence.
-        calibration: The calibration lines.
-    """
+    """The error budget: the share of answers that may be wrong; None: any. A flow's own `max_error` takes precedence."""
 
     max_error: float | None
     flows: Mapping[str, BaseFlow]
@@ -263,11 +251,7 @@ class Budget:
     def wanted(self, narrowed: CandidateSet, allowed: float, *, scoped: bool, shared: bool = False) -> float:
         """Return the confidence that recall needs; 1 - `allowed` where its usual confidence is unknown.
 
-        Args:
-            narrowed: The recalled candidates.
-            allowed: The share of answers that may be wrong.
-            scoped: Whether "none" is a possible answer.
-            shared: Whether a decision model shares the budget, since it is asked where recall is unsure.
+        `shared`: a decision model, asked where recall is unsure, takes a part of the budget.
         """
         if narrowed.answers is None:
             return 1 - allowed

@@ -356,12 +356,7 @@ class CandidateSource:
     async def recalled(
         self, requests: Sequence[Request], context: Mapping[str, Any], *, only: Collection[str] | None = None
     ) -> list[CandidateSet]:
-        """Recall candidates for requests that share a context, in their order; `only` among flows of these ids.
-
-        Raises:
-            StoreError: The memory failed.
-            EmbeddingError: The embedder failed.
-        """
+        """Recall candidates for requests that share a context, in their order; `only` among flows of these ids."""
         closed = await self.guards.closed(context, only=only)
         if self.memory is None or not self.agent_id:
             missing = "no candidates were given, and without a memory and an agent_id none are recalled"

@@ -107,13 +107,7 @@ def judge_reply(
 ) -> Choice:
     """Return the choice that a model's reply leads to. Only candidates that are offered and live are chosen.
 
-    Args:
-        reading: The parsed reply.
-        candidates: The offered candidates.
-        live: The ids of the registered flows.
-        on_empty: What to choose where the reply says that none fits.
-        begun: The ids of the flows under way. Only these can be called off.
-        confirms: Whether a question waits for a yes or a no.
+    Only flows that have `begun` can be called off. `confirms`: a question waits for a yes or a no.
     """
     if reading.status == "empty":
         return Choice(answer=reading.answer) if on_empty == "none" else top(candidates, live, Reason.FALLBACK_EMPTY)
@@ -155,13 +149,8 @@ def _by_flow(
 class Recalled:
     """The facts of a recalled request that decide whether a model is needed.
 
-    Attributes:
-        candidates: The number of candidates.
-        confidence: P(the first candidate is right), where it is known.
-        in_scope: P(some flow is right), where it is known.
-        sized: Whether recall chose the number of candidates.
-        runs: Whether the first candidate is live.
-        blank: Whether the request and its summaries are blank.
+    `confidence` is P(the first candidate is right), `in_scope` P(some flow is right), where they are known; `sized`:
+    recall chose the number of candidates; `runs`: the first one is live; `blank`: request and summaries are.
     """
 
     candidates: int = 0
@@ -389,13 +378,7 @@ class _Left:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard:
-    """A request once it is known whether it answers a question.
-
-    Attributes:
-        request: The request, joined with the earlier one where the question stays open.
-        answers: The choice that the answer makes, and the question; None for any other request.
-        notes: Remarks for the result.
-    """
+    """A request once it is known whether it answers a question: then with the choice and the question."""
 
     request: Request
     answers: tuple[Choice, UserQuestion] | None = None

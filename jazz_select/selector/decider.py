@@ -99,16 +99,10 @@ def _meaning(candidate: Candidate) -> str:
 def posteriors(
     candidates: Sequence[Candidate], said: Mapping[str, float], *, in_scope: float | None, scoped: bool
 ) -> dict[str, float]:
-    """Combine recall and a decision model: P(right) by flow id and `NONE`, summing to one.
-
-    Args:
-        candidates: The candidates.
-        said: The model's probabilities, by flow id and `NONE`.
-        in_scope: P(some flow is right), where recall knows it.
-        scoped: Whether "none" is an answer.
+    """Combine recall and the decision model's `said`: P(right) by flow id and `NONE`, summing to one.
 
     Log odds are added as if errors were independent. They are not, so the model's count less: `LAPSE_RATE` of its
-    answers are taken as random, and the rest are discounted by `DISCOUNT`.
+    answers are taken as random, and the rest are discounted by `DISCOUNT`. `scoped`: "none" is an answer.
     """
     before = _before(candidates, in_scope=in_scope, scoped=scoped)
     options = len(before)

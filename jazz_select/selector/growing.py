@@ -74,12 +74,7 @@ def steady_start(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: int
 
 
 class Ledger:
-    """What models were shown in a conversation, and what the current turn adds.
-
-    Attributes:
-        turn: The turn, from 1.
-        notes: What was shown afresh, and why.
-    """
+    """What models were shown in a conversation, and what the current turn adds; `notes` say what is shown afresh."""
 
     def __init__(self, turn: int, shown: Sequence[FirstShown] = ()) -> None:
         """Take what was shown before, unless earlier turns cannot have stored it like this."""
@@ -148,13 +143,8 @@ def growing_prompt(
 ) -> Prompt:
     """Build the prompt that asks which of `candidates` fit, after all that was shown and said before. Pure.
 
-    Args:
-        request: What the user wants.
-        candidates: The flows that may be chosen; new ones are shown in this order.
-        situation: The state of the conversation, and what was shown in it.
-        flows: The live flows; others are not shown.
-        examples: Example requests by flow id, the most similar first.
-        tokens: Token limit for the cards first shown in one turn; all cards may take four times that.
+    `tokens` limits the cards first shown in one turn; all cards may take four times that. Flows that are not live are
+    not shown. `examples` of a flow are the most similar ones first.
     """
     notes: list[str] = []
     growing = situation.growing or Growing(turn=1, said_in=(0,) * len(situation.said))

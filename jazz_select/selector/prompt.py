@@ -94,15 +94,9 @@ def reading_rules(
     confirms: bool = True,
     speaks: str = "",
 ) -> str:
-    """Return the rules for a model that reads a message of a conversation.
+    """Return the rules for a model that reads a message; they omit what the conversation does not have.
 
-    Args:
-        given: Describes the model's input.
-        offered: The element with the flows that may be chosen.
-        begun: Whether flows are under way.
-        inputs: Whether flows are shown with inputs.
-        confirms: Whether a question waits for a yes or a no.
-        speaks: Who the assistant is, if the model may answer the user; else empty.
+    `given` describes the input, `offered` names the element with the flows, `speaks` says who may answer the user.
     """
     parts = (_BEGUN if begun else "") + (_INPUTS if inputs else "") + (_CONFIRMS if confirms else "")
     parts += _ANSWERS.format(speaks=speaks) if speaks else ""
@@ -115,13 +109,9 @@ _AS_OBJECT: Final = '\nA schema is set for your answer: give the array of rules 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderWay:
-    """A flow of a conversation that is not finished.
+    """A flow of a conversation that is not finished; `parked` until another one is done.
 
-    Attributes:
-        flow_id: The flow.
-        state: `under way`, or `parked` until that one is done.
-        wanted: The user's message when it was chosen.
-        waits_for: What it asked the user for.
+    `wanted` is the user's message when it was chosen, `waits_for` what it asked the user for.
     """
 
     flow_id: str
@@ -132,13 +122,7 @@ class UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class FirstShown:
-    """The turn in which a model was first shown something of a conversation.
-
-    Attributes:
-        what: A flow to choose, the procedure of a flow, or a tool.
-        name: Its name.
-        turn: The turn, from 1.
-    """
+    """The turn, from 1, in which a model was first shown a flow to choose, its procedure, or a tool."""
 
     what: Literal["flow", "procedure", "tool"]
     name: str
@@ -409,15 +393,9 @@ def build_prompt(  # noqa: PLR0913 - options with a name
 ) -> Prompt:
     """Build the prompt that asks which candidates fit a request.
 
-    Args:
-        request: What the user wants.
-        summaries: What was said before.
-        candidates: In the order shown.
-        examples: Example requests by flow id; as many are shown as fit.
-        tokens: Budget of the candidates in tokens. First examples are dropped, then descriptions and effects are
-            shortened; conditions and names of parameters stay whole.
-        structured: Whether the provider enforces `Prompt.schema`.
-        situation: The conversation of the request, in place of summaries: then the model reads the message.
+    A `situation` replaces the summaries: the model then reads a message. `structured`: the provider enforces
+    `Prompt.schema`. Candidates get this many `tokens`: first examples are dropped, then descriptions and effects are
+    shortened; conditions and names of parameters stay whole.
     """
     notes: list[str] = []
     told = WITHIN if situation is None else situation

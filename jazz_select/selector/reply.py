@@ -156,12 +156,9 @@ _UNREADABLE = Reading(status="unreadable")
 
 
 def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bool = False) -> Reading:
-    """Parse which of `candidates` a model's reply chooses. Anything but text is unreadable.
+    """Parse which of `candidates`, in the order shown, a model's reply chooses. Anything but text is unreadable.
 
-    Args:
-        reply: The reply.
-        candidates: In the order in which they were shown: a number is a position.
-        of_message: Whether the reply reads a message of a conversation, as an object with several members.
+    `of_message`: the reply reads a message of a conversation, as an object with several members.
     """
     if not isinstance(reply, str):
         return _UNREADABLE

@@ -284,10 +284,7 @@ def note_recall(span: Span, found: list[Mapping[str, Any]], reader: str = "") ->
 async def prompt_of(flow: BaseFlow, *, chosen: bool = False) -> str:
     """Build a flow's compact prompt; an author's own `build_prompt`, which may block, runs in a thread.
 
-    Args:
-        flow: The flow.
-        chosen: Whether it is for the model that follows the flow. That prompt omits the condition and tool names, which
-            the model does not need.
+    The prompt of a `chosen` flow is for the model that follows it, and omits the condition and the names of tools.
 
     Raises:
         TimeoutError: An author's method is not ready within the time of the turn.

@@ -65,11 +65,7 @@ def sample(cards: Sequence[FlowCard], limit: int) -> list[FlowCard]:
 class Fitted:
     """A model with its training data: labelled requests, and what both arms found for each.
 
-    Attributes:
-        model: The model.
-        asked: The requests.
-        legs: What both arms found, by request.
-        confidence: The calibration of these very answers, each given without its example; None if there is none.
+    `confidence` is the calibration of these leave-one-out answers; None without one.
     """
 
     model: RecallModel
@@ -96,13 +92,8 @@ def fit(
     analysis: directions in which requests for one flow differ say little about which flow is meant. A few steps of a
     listwise loss then move examples nearer to their own flows than to others.
 
-    Args:
-        cards: The flows.
-        rows: Vectors of each flow's `dense_texts` by flow id, shape (texts, dim).
-        lexical: Lexical settings of the index.
-        digest: Digest of the catalogue.
-        cases: Labelled requests beside the examples: text, flow id, vector.
-        terms: Term counts of the whole catalogue, if `cards` are a sample of it.
+    `rows` are the vectors of each flow's `dense_texts` by flow id, shape (texts, dim); `cases` are labelled requests
+    beside the examples: text, flow id, vector; `terms` count the whole catalogue, if `cards` are a sample of it.
     """
     known = [card for card in cards if card.id in rows]
     names = _names(cards)
@@ -291,10 +282,7 @@ def _sure_from(first: Fitted, second: Fitted) -> float | None:
 
 
 def _answers(fitted: Fitted) -> Matrix | None:
-    """Return one row per request: whether its first candidate is right, and the confidence in it, twice.
-
-    The first confidence is calibrated for leave-one-out answers, the second for requests that are no examples.
-    """
+    """Return rows of (whether the first candidate is right, its leave-one-out confidence, that for new requests)."""
     model, asked = fitted.model, fitted.confidence
     if model.confidence is None or asked is None:
         return None

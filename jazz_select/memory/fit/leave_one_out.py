@@ -76,12 +76,7 @@ _OF_EACH = ("requests", "right", "wrong", "allowed", "folds")
 
 
 class LeaveOneOut:
-    """A catalogue with the vectors of its texts, as it would be indexed.
-
-    Attributes:
-        cards: The flows.
-        prototypes: Prototypes of the flows, shape (flows, dim).
-    """
+    """A catalogue with the vectors of its texts, as it would be indexed; `prototypes` have the shape (flows, dim)."""
 
     def __init__(
         self,
@@ -115,10 +110,7 @@ class LeaveOneOut:
         return np.vstack(parts) if parts else np.zeros((0, self.prototypes.shape[1]), dtype=np.float32)
 
     def lessons(self, limit: int, rivals: int) -> "Lessons | None":
-        """Return at most `limit` examples with their own flow and the nearest `rivals`; None without rivals.
-
-        A flow with the same example is no rival.
-        """
+        """Return at most `limit` examples with their flow and the nearest `rivals` without that example; else None."""
         spread = self._spread(limit)
         if not spread or len(self.cards) < _FEWEST_TO_TELL:
             return None

@@ -89,11 +89,8 @@ def best_first(scores: Mapping[Key, float]) -> list[Key]:
 class Usual:
     """The usual cosine of requests with their own flow, which differs among flows.
 
-    Attributes:
-        flows: Mean cosine of a flow's requests by flow id, shrunk towards the mean of all.
-        mean: The cosine of other flows.
-        low: The tenth percentile of the best cosines of requests in scope.
-        keyed: `flows` by the key in a store; see `at`.
+    `flows` are means by flow id, shrunk towards the mean of all, and `keyed` the same by store key; `mean` is for other
+    flows; `low` is the tenth percentile of the best cosines of requests in scope.
     """
 
     flows: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -246,11 +243,8 @@ class Sets:
     """Prediction sets: how many candidates hold the right flow with a given probability (split conformal prediction).
 
     The nonconformity score of a candidate is -ln P(it is right), or that of the one before it if that is higher. The
-    threshold is the score of rank ceil((n + 1) · coverage) among the right flows of the n requests of the fit.
-
-    Attributes:
-        nonconformity: The score of the right flow in each request that was asked, ascending; `NOT_FOUND` where it was
-            not found.
+    threshold is the score of rank ceil((n + 1) · coverage) among the right flows of the n requests of the fit, which
+    `nonconformity` lists in ascending order, with `NOT_FOUND` for flows not found.
     """
 
     nonconformity: tuple[float, ...]

@@ -182,13 +182,8 @@ def fit_logistic(
 ) -> Logistic:
     """Fit a logistic regression: maximum a posteriori by Newton's method (iteratively reweighted least squares).
 
-    Features with a negative weight are removed, and the rest is fitted again, until there is none.
-
-    Args:
-        features: Shape (n, features); each is evidence *for* the label.
-        labels: Shape (n,), 0 or 1.
-        counts: Shape (n,), weights of the rows.
-        prior: Prior means of the weights of standardized features; the bias has no prior.
+    Features, shape (n, features), are each evidence *for* the label: those with a negative weight are removed, and the
+    rest is fitted again. `counts` weigh the rows; `prior` are means of the weights of standardized features.
     """
     mean, spread = features.mean(axis=0), features.std(axis=0)
     expected = np.array(prior)
