@@ -228,7 +228,7 @@ class Cascade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """The error budget: the share of answers that may be wrong; None: any. A flow's own `max_error` takes precedence."""
+    """The error budget: the share of answers that may be wrong; None: any. A flow may have its own `max_error`."""
 
     max_error: float | None
     flows: Mapping[str, BaseFlow]
