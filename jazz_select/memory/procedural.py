@@ -253,10 +253,10 @@ class ProceduralMemory:
         vectors = VectorFile(folder) if folder else None
         encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language), vectors))
         if url:
-            from jazz_select.memory.engines.qdrant_server import RemoteStore, connect, wired
+            from jazz_select.memory.engines.qdrant_server import RemoteStore, Wire, connect
 
             client = connect(url, api_key)
-            wire = wired(url, grpc_port, api_key)
+            wire = Wire(url, port=grpc_port, api_key=api_key)
             store: FlowStore = RemoteStore(
                 client, encoder.layout, where=url, shards=shards, replicas=replicas, wire=wire
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jazz_select.memory.engines.edge import EdgeStore
-from jazz_select.memory.engines.qdrant_server import RemoteStore, connect, wired
+from jazz_select.memory.engines.qdrant_server import RemoteStore, Wire, connect
 from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowStore
 from jazz_select.settings import Settings
@@ -51,7 +51,7 @@ def _loopback(stack: ExitStack, *, grpc: bool) -> Opener:
     server = stack.enter_context(LoopbackQdrant(speaks_grpc=grpc))
 
     async def open_store(layout: str) -> FlowStore:
-        wire = wired(server.url, server.grpc_port)
+        wire = Wire(server.url, port=server.grpc_port)
         return RemoteStore(connect(server.url), _layout(layout), where=server.url, wire=wire)
 
     return open_store
@@ -72,7 +72,7 @@ def _server(_: Path, __: ExitStack) -> Opener:
 
     async def open_store(layout: str) -> FlowStore:
         url = str(settings.url)
-        wire = wired(url, settings.grpc_port, key)
+        wire = Wire(url, port=settings.grpc_port, api_key=key)
         return RemoteStore(connect(url, key), _layout(f"contract {layout}"), where=url, wire=wire)
 
     return open_store

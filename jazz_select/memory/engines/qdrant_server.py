@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -19,7 +19,6 @@ from qdrant_client import models as qm
 from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
 from qdrant_client.conversions.conversion import grpc_to_payload
 from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
-from qdrant_client.http.models import QueryResponse
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
 
 from jazz_select.errors import ConfigError, JazzSelectError, StoreUnavailableError
@@ -38,6 +37,7 @@ from jazz_select.memory.engines.stored_points import (
     note_keys,
     point_id,
     point_key,
+    sparse_terms,
     stored_payload,
 )
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
@@ -45,6 +45,7 @@ from jazz_select.text import describe_error
 
 _log = logging.getLogger(__name__)
 REST_PORT = 6333
+_TIMEOUT_S = 10
 _PROBE_S, _GUESS_S = 2.0, 0.5
 """Timeouts of the probe for gRPC: of a configured port, and of a guessed one."""
 _SAMPLE = 16
@@ -57,14 +58,10 @@ _OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_len
 class Wire:
     """The gRPC side of one server, with a channel per event loop."""
 
-    def __init__(self, url: str, *, port: int | None, api_key: str | None, timeout_s: float) -> None:
-        """Set up for the host of this url; nothing is sent yet.
+    def __init__(self, url: str, *, port: int | None, api_key: str | None = None) -> None:
+        """Set up for the host of this url (`https`: with TLS); nothing is sent yet.
 
-        Args:
-            url: The address of the REST side; `https` means TLS here too.
-            port: Of gRPC; 0: never use it; None: the REST port plus one, where the server answers there.
-            api_key: Sent with each call.
-            timeout_s: Of each call.
+        `port` 0: never use gRPC; None: try the port after that of REST.
         """
         parts = urlsplit(url if "//" in url else f"//{url}")
         self._port = (parts.port or REST_PORT) + 1 if port is None else port
@@ -72,7 +69,6 @@ class Wire:
         self._target = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
         self._tls = parts.scheme == "https"
         self._metadata = (("api-key", api_key),) if api_key else None
-        self._timeout_s = timeout_s
         self.status = ""
         """Which protocol is in use and what it costs; empty until known."""
         self._works: bool | None = None
@@ -84,10 +80,8 @@ class Wire:
     async def works(self, collection: str, read_sample: Callable[[], Awaitable[Sample]]) -> bool:
         """Whether this port belongs to the server of the REST side. Decided once, and logged if not.
 
-        Args:
-            collection: A collection of the REST side.
-            read_sample: Reads some of its points over REST. The same must be here: another server may have a
-                collection of the same name. An empty sample decides nothing.
+        It must return the same points as `read_sample` over REST: another server may have a collection of the same
+        name. An empty sample decides nothing.
         """
         if self._works is None:
             sample, why = await read_sample(), "another server answers there"
@@ -110,12 +104,13 @@ class Wire:
         points = [each for query in queries for each in to_protobuf(collection, query, payloads=payloads)]
         request = qg.QueryBatchPoints(collection_name=collection, query_points=points)
         _, stub = self._open()
-        answer = await stub.QueryBatch(request, timeout=self._timeout_s, metadata=self._metadata)
+        answer = await stub.QueryBatch(request, timeout=_TIMEOUT_S, metadata=self._metadata)
         found = iter(answer.result)
-        return [_legs({arm: next(found).result for arm in query.arms}, payloads=payloads) for query in queries]
+        read = _grpc_payload if payloads else None
+        return [_to_legs({arm: next(found).result for arm in query.arms}, _key, read) for query in queries]
 
     async def retrieve(
-        self, collection: str, keys: Collection[Key], *, timeout_s: float | None = None
+        self, collection: str, keys: Collection[Key], *, timeout_s: float = _TIMEOUT_S
     ) -> dict[Key, dict[str, Any]]:
         """Return payloads by key."""
         request = qg.GetPoints(
@@ -125,14 +120,14 @@ class Wire:
             with_vectors=qg.WithVectorsSelector(enable=False),
         )
         _, stub = self._open()
-        answer = await stub.Get(request, timeout=timeout_s or self._timeout_s, metadata=self._metadata)
-        return {_key(each.id): grpc_to_payload(each.payload) for each in answer.result}
+        answer = await stub.Get(request, timeout=timeout_s, metadata=self._metadata)
+        return {_key(each.id): _grpc_payload(each) for each in answer.result}
 
     async def close(self) -> None:
         """Close this loop's channel; a second call does nothing."""
         channel, _ = self._channels.pop(asyncio.get_running_loop(), (None, None))
         if channel is not None:
-            await channel.close(grace=self._timeout_s)  # without grace, running calls would be cancelled
+            await channel.close(grace=_TIMEOUT_S)  # without grace, running calls would be cancelled
 
     def _open(self) -> tuple[grpc.aio.Channel, Any]:
         loop = asyncio.get_running_loop()
@@ -167,11 +162,24 @@ def to_protobuf(collection: str, query: HybridQuery, *, payloads: bool) -> Itera
         )
 
 
-def _legs(found: Mapping[str, Sequence[Any]], *, payloads: bool) -> Legs:
-    legs = {arm: {_key(each.id): each.score for each in hits} for arm, hits in found.items()}
-    hits = {_key(each.id): each for hits in found.values() for each in hits} if payloads else {}
-    along = {key: grpc_to_payload(each.payload) for key, each in hits.items()}
-    return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=along)
+def _to_legs(
+    arms: Mapping[str, Sequence[Any]],
+    key_of: Callable[[Any], Key],
+    payload_of: Callable[[Any], dict[str, Any]] | None,
+) -> Legs:
+    """Combine a query's hits by arm; without `payload_of` they came without payloads."""
+    scores = {arm: {key_of(each.id): each.score for each in hits} for arm, hits in arms.items()}
+    found = {key_of(each.id): each for hits in arms.values() for each in hits}
+    payloads = {key: payload_of(each) for key, each in found.items()} if payload_of else {}
+    return Legs(dense=scores.get("dense", {}), bm25=scores.get("bm25", {}), payloads=payloads)
+
+
+def _payload(point: Any) -> dict[str, Any]:
+    return point.payload or {}
+
+
+def _grpc_payload(point: Any) -> dict[str, Any]:
+    return grpc_to_payload(point.payload)
 
 
 def _key(point: Any) -> Key:
@@ -222,7 +230,7 @@ async def _open_connections() -> _Open:
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)
 _PREFIX = "jazz_flows_"
 _PAGE = 1_000
-_TIMEOUT_S = 10
+
 _ATTEMPTS = 3
 _BUDGET_S = 12.0
 """No attempt starts after this many seconds, so a hanging server costs little more than one timeout."""
@@ -270,20 +278,6 @@ def server_requests(query: HybridQuery, *, payloads: bool) -> list[qm.QueryReque
     ]
 
 
-def to_legs(query: HybridQuery, answers: Iterator[QueryResponse], *, payloads: bool) -> Legs:
-    """Combine the answers to a query's `server_requests`, in their order."""
-    found = {arm: next(answers).points for arm in query.arms}
-    legs = {arm: {local_key(point.id): point.score for point in points} for arm, points in found.items()}
-    hits = (point for points in found.values() for point in points) if payloads else ()
-    along = {local_key(point.id): point.payload or {} for point in hits}
-    return Legs(dense=legs.get("dense", {}), bm25=legs.get("bm25", {}), payloads=along)
-
-
-def _terms_of(record: qm.Record) -> tuple[int, ...]:
-    sparse = record.vector.get(SPARSE) if isinstance(record.vector, dict) else None
-    return tuple(sparse.indices) if isinstance(sparse, qm.SparseVector) else ()
-
-
 def server_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
     """Return the filter for this agent's flows, without the excluded ones."""
     mine = qm.FieldCondition(key=AGENT, match=qm.MatchValue(value=agent_id))
@@ -309,11 +303,6 @@ def connect(url: str, api_key: str | None = None) -> AsyncQdrantClient:
     except Exception as error:
         msg = f"url={url!r} or its api_key cannot be used ({error}); a url looks like http://127.0.0.1:6333"
         raise ConfigError(msg) from error
-
-
-def wired(url: str, port: int | None, api_key: str | None = None) -> Wire:
-    """Return the gRPC side of a server; see `Wire`."""
-    return Wire(url, port=port, api_key=api_key, timeout_s=_TIMEOUT_S)
 
 
 class RemoteStore:
@@ -368,7 +357,7 @@ class RemoteStore:
 
         async def ask() -> list[tuple[int, ...]]:
             found = await self._records(self._collection, agent_id, limit, vectors=True)
-            return [_terms_of(record) for record in found[:limit]]
+            return [sparse_terms(record.vector) for record in found[:limit]]
 
         return await self._or_gone(ask, gone=list[tuple[int, ...]])
 
@@ -401,7 +390,8 @@ class RemoteStore:
                 return await wire.search(self._collection, queries, payloads=along)
             requests = [request for query in queries for request in server_requests(query, payloads=along)]
             answers = iter(await self._client.query_batch_points(self._collection, requests=requests))
-            return [to_legs(query, answers, payloads=along) for query in queries]
+            read = _payload if along else None
+            return [_to_legs({arm: next(answers).points for arm in query.arms}, local_key, read) for query in queries]
 
         found = await self._or_gone(lambda: self._call(ask), gone=lambda: nothing)
         if not along:
@@ -431,14 +421,14 @@ class RemoteStore:
         async def read_sample() -> Sample:
             page = partial(self._client.scroll, self._collection, limit=_SAMPLE, with_payload=True)
             records, _ = await self._call(page)
-            return {local_key(record.id): record.payload or {} for record in records}
+            return {local_key(record.id): _payload(record) for record in records}
 
         return self._wire if self._wire and await self._wire.works(self._collection, read_sample) else None
 
     async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         ids: list[Any] = [point_id(each) for each in keys]
         found = await self._client.retrieve(collection, ids=ids, with_payload=True)
-        return {local_key(record.id): record.payload or {} for record in found}
+        return {local_key(record.id): _payload(record) for record in found}
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
         """Return the agent's note, if any."""
@@ -522,7 +512,7 @@ class RemoteStore:
         return sorted(each.name for each in found if each.name.startswith(_PREFIX) and each.name != self._collection)
 
     async def _scroll(self, collection: str, agent_id: str) -> dict[Key, dict[str, Any]]:
-        return {local_key(record.id): record.payload or {} for record in await self._records(collection, agent_id)}
+        return {local_key(record.id): _payload(record) for record in await self._records(collection, agent_id)}
 
     async def _records(
         self, collection: str, agent_id: str, most: float = inf, *, vectors: bool = False

@@ -189,6 +189,12 @@ def _is_priority(given: object) -> bool:
     return len(numbers) == _PRIORITY and all(type(each) is int for each in numbers)
 
 
+def sparse_terms(vectors: object) -> tuple[int, ...]:
+    """Return the token ids of a stored flow's vectors, as either client returns them."""
+    sparse = cast("Mapping[str, Any]", vectors).get(SPARSE) if isinstance(vectors, Mapping) else None
+    return tuple(getattr(sparse, "indices", ()))
+
+
 def arms_of(query: HybridQuery) -> Iterator[tuple[str, Sequence[float] | SparseVector]]:
     """Yield the vectors of a query with the names of the stored ones to compare with; dense first."""
     if query.dense is not None:
