@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -35,31 +35,12 @@ EVEN = 0.5
 _log = logging.getLogger(__name__)
 _CLEAR_CLAUSE = 3
 """Largest prediction set of a clause; a clause with a larger one adds its first candidate alone."""
-_FAULTS_TOLD = 3
+_MOST_FAULTS = 3
 _BATCH = 64
 """Requests in one round trip."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FusedCandidates:
-    """Candidates, best first, with P(any of them is right)."""
-
-    candidates: tuple[Candidate, ...] = ()
-    in_scope: float | None = None
-    faults: tuple[str, ...] = ()
-    """Why better hits are left out: what is wrong with entries that cannot be read."""
-    sized: str = ""
-    """Why there are so many, where `top_k` was automatic."""
-    beyond: tuple[str, ...] = ()
-    """Names of the candidates that the automatic `top_k` leaves out."""
-
-    def first(self, count: int, why: str) -> "FusedCandidates":
-        """Return the first `count` candidates, and the reason for it."""
-        kept, beyond = self.candidates[:count], tuple(each.flow_name for each in self.candidates[count:])
-        return replace(self, candidates=kept, beyond=beyond, sized=f"{len(kept)} of at most {MOST_SIZED}: {why}")
-
-
-async def fused_candidates(
+async def _fused(
     store: FlowStore,
     model: RecallModel,
     queries: Sequence[HybridQuery],
@@ -67,7 +48,7 @@ async def fused_candidates(
     *,
     asked: EncodedRequest,
     scope: RecallScope,
-) -> FusedCandidates:
+) -> RecallResult:
     """Fuse what the store found for `asked.texts` into candidates."""
     query, evidence = queries[0], found[0]
     each_scored = [each.scores(scope.rrf_k) for each in found]
@@ -90,12 +71,28 @@ async def fused_candidates(
 
     candidates = _candidates(payloads, scores, evidence.legs, named, chance)
     in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence)
-    found_all = FusedCandidates(candidates=candidates, in_scope=in_scope, faults=tuple(faults.values()))
-    if scope.coverage is None:
-        return found_all
-    if named is not None:
-        return found_all.first(1, "the request is the name of a flow, word for word")
-    return found_all.first(*_sized(model, [evidence, *found[1 : 1 + len(asked.clauses)]], scope.coverage))
+    size: tuple[int, str] | None = None
+    if scope.coverage is not None:
+        size = 1, "the request is the name of a flow, word for word"
+        if named is None:
+            size = _sized(model, [evidence, *found[1 : 1 + len(asked.clauses)]], scope.coverage)
+    result = _result(candidates, size)
+    result.in_scope, result.caveat, result.answers = in_scope, model.caveat, model.answers
+    if faults:
+        result.notes = (_passed_over([*faults.values()]),)
+    elif not candidates and not scope.exclude:
+        result.notes = (nothing_indexed(scope.agent_id),)
+    return result
+
+
+def _result(candidates: tuple[Candidate, ...], size: tuple[int, str] | None) -> RecallResult:
+    """Return as many candidates as `size` says, which also says why; None: all."""
+    count, why = size or (len(candidates), "")
+    kept = candidates[:count]
+    result = RecallResult(each.as_metadata() for each in kept)
+    result.sized = f"{len(kept)} of at most {MOST_SIZED}: {why}" if size else ""
+    result.read, result.beyond = kept, tuple(each.flow_name for each in candidates[count:])
+    return result
 
 
 def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -156,7 +153,7 @@ def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: st
 
 def _passed_over(faults: Sequence[str]) -> str:
     flows = "a flow" if len(faults) == 1 else f"{len(faults)} flows"
-    kinds = "; ".join(sorted(set(faults))[:_FAULTS_TOLD])
+    kinds = "; ".join(sorted(set(faults))[:_MOST_FAULTS])
     return (
         f"{flows} in the index cannot be read ({kinds}), so passed over: run sync_registry (jazz-select sync), which "
         "mends the index"
@@ -344,26 +341,9 @@ class Retriever:
             if not asks:
                 results.append(RecallResult(notes=notes, caveat=model.caveat))
                 continue
-            found = await fused_candidates(
-                self._store,
-                model,
-                group,
-                [next(read) for _ in group],
-                asked=each,
-                scope=scope,
-            )
-            if not found.candidates and not found.faults and not scope.exclude:
-                notes = (*notes, nothing_indexed(scope.agent_id))
-            if found.faults:
-                notes = (*notes, _passed_over(found.faults))
-            result = RecallResult(
-                (candidate.as_metadata() for candidate in found.candidates),
-                notes=notes,
-                in_scope=found.in_scope,
-                caveat=model.caveat,
-                sized=found.sized,
-            )
-            result.beyond, result.read, result.answers = found.beyond, found.candidates, model.answers
+            found = [next(read) for _ in group]
+            result = await _fused(self._store, model, group, found, asked=each, scope=scope)
+            result.notes = (*notes, *result.notes)
             results.append(result)
         return results
 
