@@ -88,8 +88,8 @@ def own_worth(card: FlowCard) -> float:
     their weight beside examples, since users also ask in ways that no example shows.
     """
     named = set(_words(card.name))
-    told: set[str] = {word for text in (card.description, card.condition) for word in _words(text)} - named
-    letters = sum(len(word) for word in told if len(word) > _SHORT_WORD or not word.isascii())
+    added: set[str] = {word for text in (card.description, card.condition) for word in _words(text)} - named
+    letters = sum(len(word) for word in added if len(word) > _SHORT_WORD or not word.isascii())
     return 1.0 + _MOST_OF_TEXT * letters / (letters + _HALF_OF_TEXT)
 
 
@@ -106,14 +106,14 @@ def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, wort
     own, examples = rows[: len(rows) - len(card.examples)], rows[len(rows) - len(card.examples) :]
     if without is not None:
         examples = np.delete(examples, without, axis=0)
-    told = unit(own.mean(axis=0, dtype=np.float32))
+    described = unit(own.mean(axis=0, dtype=np.float32))
     if not len(examples):
-        return told
+        return described
     shown = len(examples) * min(1.0, len(examples) / _ENOUGH)
     worth = own_worth(card) if worth is None else worth
     own_share = np.float32(worth / (worth + shown))
     asked = unit(examples.mean(axis=0, dtype=np.float32))
-    return unit((own_share * told + (1 - own_share) * asked).astype(np.float32))
+    return unit((own_share * described + (1 - own_share) * asked).astype(np.float32))
 
 
 def unit(vector: Vectors) -> Vectors:
@@ -129,8 +129,8 @@ def lexical_parts(card: FlowCard) -> tuple[str, ...]:
     """
     name = spoken_name(card.name)
     if card.examples:
-        told = (card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
-        parts = (*[name] * _NAME_WEIGHT, *told)
+        texts = (card.description, card.condition, *card.desired_effects, *card.aliases, *card.examples)
+        parts = (*[name] * _NAME_WEIGHT, *texts)
     else:
         parts = (*[name] * _BARE_NAME_WEIGHT, _without_name(card))
     return tuple(indexable(part) for part in parts)

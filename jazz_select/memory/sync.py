@@ -25,7 +25,7 @@ ProgressCallback = Callable[[int, int], None]
 Cases = Sequence[tuple[str, str]]
 _MANY_DELETED = 5
 """Most flows that a sync deletes without `allow_delete`, unless they are half of the agent's."""
-_KINDS_TOLD = 3
+_MOST_KINDS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class IndexWriter:
         total = len(names) + len(indexed.broken) + len(indexed.broken_elsewhere)
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
-        notes = (*_mended(indexed.broken), *(() if cases else await self._untold(agent_id)))
+        notes = (*_mended(indexed.broken), *(() if cases else await self._labels_missing(agent_id)))
         if not dry_run:
             chosen = sample(list(cards.values()), SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE)
             broken = [key for key in indexed.broken if key not in overwritten]
@@ -221,7 +221,7 @@ class IndexWriter:
                 moved[each["flow_id"]] = _name_in(each)
         return _Indexed(marks=marks, names=names, moved=moved, broken=broken, broken_elsewhere=broken_elsewhere)
 
-    async def _untold(self, agent_id: str) -> tuple[str, ...]:
+    async def _labels_missing(self, agent_id: str) -> tuple[str, ...]:
         """Return a note if an earlier sync learned from labelled requests and this one has none."""
         labelled = RecallModel.from_note(await self._store.read_note(agent_id)).labelled
         if not labelled:
@@ -324,7 +324,7 @@ def _name_in(stored: Mapping[str, Any]) -> str:
 def _mended(broken: Mapping[Key, _Broken]) -> tuple[str, ...]:
     if not broken:
         return ()
-    kinds = "; ".join(sorted({each.fault for each in broken.values()})[:_KINDS_TOLD])
+    kinds = "; ".join(sorted({each.fault for each in broken.values()})[:_MOST_KINDS])
     return (f"{len(broken)} entries of the index that cannot be read ({kinds}) are written anew or removed",)
 
 

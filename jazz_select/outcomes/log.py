@@ -268,12 +268,12 @@ def corrections_in(database: sqlite3.Connection) -> dict[str, tuple[str, str, st
 
 def logged(row: tuple[Any, ...], said: tuple[str, str, str] | None) -> Logged:
     """Build an entry from a row of `READ` and its correction from `corrections_in`."""
-    told = dict(zip(_FIELDS, row, strict=False))
-    told |= {name: tuple(orjson.loads(told[name])) for name in ("chosen", "candidates", "confidences")}
-    told |= {name: bool(told[name]) for name in ("alone", "asked")}
+    values = dict(zip(_FIELDS, row, strict=False))
+    values |= {name: tuple(orjson.loads(values[name])) for name in ("chosen", "candidates", "confidences")}
+    values |= {name: bool(values[name]) for name in ("alone", "asked")}
     if said is not None:
-        told |= {"right": tuple(orjson.loads(said[0])), "source": said[1], "note": said[2]}
-    return Logged(**told)
+        values |= {"right": tuple(orjson.loads(said[0])), "source": said[1], "note": said[2]}
+    return Logged(**values)
 
 
 _log = logging.getLogger(__name__)
@@ -315,7 +315,7 @@ class LogWriter:
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._written = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._put, self._done, self._unswept, self._told = 0, 0, _SWEEP_EVERY, False
+        self._put, self._done, self._unswept, self._warned = 0, 0, _SWEEP_EVERY, False
         self._ids, self._prefix = count(), secrets.token_hex(6)
 
     forked = _begin
@@ -348,8 +348,8 @@ class LogWriter:
         """Count lost rows, and warn once until a row is written again."""
         with self._counting:
             self.dropped += lines
-            told, self._told = self._told, True
-        if not told:
+            warned, self._warned = self._warned, True
+        if not warned:
             with suppress(Exception):  # a logging handler may raise
                 _log.warning("path=<%s> | outcomes are not kept: %s", as_text(self._path), why)
 
@@ -428,7 +428,7 @@ class LogWriter:
                 if wrong:
                     self.lost(len(wrong), wrong[0])
                 else:
-                    self._told = False
+                    self._warned = False
                 return database
         self.lost(len(batch), why)
         return None

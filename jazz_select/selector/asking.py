@@ -78,11 +78,11 @@ def _is_readable(question: UserQuestion) -> bool:
         if not isinstance(each, UserOption):
             return False
         texts += (each.flow_id, each.flow_name, each.title, each.says)
-    told = [each for each in texts if isinstance(each, str)]
-    bounded = len(question.options) <= _MOST_OPTIONS and sum(map(len, told)) <= _MOST_LETTERS
+    strings = [each for each in texts if isinstance(each, str)]
+    bounded = len(question.options) <= _MOST_OPTIONS and sum(map(len, strings)) <= _MOST_LETTERS
     return (
         bounded
-        and len(told) == len(texts)
+        and len(strings) == len(texts)
         and isinstance(cast("object", question.again), bool)
         and isinstance(cast("object", question.more), bool)
     )

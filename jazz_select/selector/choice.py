@@ -506,19 +506,21 @@ class Choosing:
         name: StageName = "transformer" if narrowed.reread else "recall"
         confidence = self.budget.sureness(narrowed, scoped=left.scoped)
 
-        def told(outcome: StageOutcome, why: str) -> _Left:
+        def recorded(outcome: StageOutcome, why: str) -> _Left:
             return left.with_record(
                 StageRecord(name=name, outcome=outcome, why=why, confidence=confidence, took_s=took_s)
             )
 
         if request.goes_on and self.model is not None and not request.blank:
-            return None, told("passed", "the conversation has flows under way, or a question that waits")
+            return None, recorded("passed", "the conversation has flows under way, or a question that waits")
         known = self._known(request, narrowed)
         if not known.candidates or self.settling.abstains(known.in_scope) or (request.blank and known.candidates > 1):
             choice = self._settled(request, narrowed)
-            return choice, told("none", "there is nothing to choose from" if not known.candidates else "nothing fits")
+            return choice, recorded(
+                "none", "there is nothing to choose from" if not known.candidates else "nothing fits"
+            )
         if left.many:
-            return None, told("passed", _MANY)
+            return None, recorded("passed", _MANY)
         first = narrowed.candidates[0]
         allowed = self.budget.allowed(first.flow_id)
         lone = known.candidates == 1 and (not self._others or (allowed is None and confidence is None))
@@ -527,13 +529,13 @@ class Choosing:
             if choice is not None and choice.reason is Reason.SEMANTIC and self._others:
                 choice = None
             why = "one candidate is left" if lone else "" if choice else "it has no error budget"
-            return choice, told("decided" if choice else "passed", why)
+            return choice, recorded("decided" if choice else "passed", why)
         shared = self.decider is not None and not request.goes_on
         wanted = self.budget.wanted(narrowed, allowed, scoped=left.scoped, shared=shared)
         if why := self._why_passed(request, narrowed, confidence, wanted):
-            return None, told("passed", why)
+            return None, recorded("passed", why)
         choice = top(narrowed.candidates, self.flows, Reason.CONFIDENT)
-        return choice, told("decided", f"{confidence:.3f} sure, and {wanted:.3f} is enough")
+        return choice, recorded("decided", f"{confidence:.3f} sure, and {wanted:.3f} is enough")
 
     def _why_passed(self, request: Request, narrowed: CandidateSet, confidence: float | None, wanted: float) -> str:
         """Return why recall may not decide; empty where it may."""

@@ -56,8 +56,8 @@ class Deciding:
         options = {label: _meaning(each) for label, each in zip(ids, shown, strict=True)}
         question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
         reply = await self.client.ask(_state(request), {_QUESTION: question}, deadline)
-        told = reply.probabilities[_QUESTION]
-        chances = {ids.get(label, NONE): chance for label, chance in told.items()}
+        by_label = reply.probabilities[_QUESTION]
+        chances = {ids.get(label, NONE): chance for label, chance in by_label.items()}
         return DeciderAnswer(chances=chances, usage=reply.usage, model=reply.model)
 
 

@@ -152,7 +152,7 @@ def growing_prompt(
     called = {each: card.id for each, card in kept.by_id.items()}
     root = ET.Element("selection")
     add_text(root, "facts", situation.facts)
-    root.append(_told(kept, situation, growing))
+    root.append(_conversation(kept, situation, growing))
     root.append(_offered(candidates, kept, situation, examples or {}))
     rules = reading_rules(given=_GIVEN, offered="<offered>", speaks=situation.speaks)
     messages = asked_last(rules, root, situation.confirms, request, notes)
@@ -171,19 +171,19 @@ def _kept(
     taken = any(goes_by_number(flow.name) for flow in flows.values())
 
     def made(before: Sequence[FirstShown]) -> tuple[_Kept, list[str]]:
-        shown, told = shown_with(before, now, growing.turn), list[str]()
+        shown, cut = shown_with(before, now, growing.turn), list[str]()
         live = tuple(flows[flow_id(each.name)] for each in shown)
-        return _Kept(shown, live, tuple(_cards(shown, live, growing.turn, told, tokens=tokens, taken=taken))), told
+        return _Kept(shown, live, tuple(_cards(shown, live, growing.turn, cut, tokens=tokens, taken=taken))), cut
 
-    kept, told = made(() if gone else growing.shown)
+    kept, cut = made(() if gone else growing.shown)
     took = sum(card.tokens(estimate_tokens) for card in kept.cards)
     most = TIMES * tokens
     if gone:
         notes.append(f"a flow that was shown is gone, so the flows are shown afresh: {', '.join(gone[:3])}")
     elif len(kept.shown) > len(now) and (took > most or len(kept.shown) > _MOST_EACH):
-        kept, told = made(())
+        kept, cut = made(())
         notes.append(f"the flows are shown afresh, since all that were would take more than {most} tokens")
-    notes += told
+    notes += cut
     return kept
 
 
@@ -193,9 +193,9 @@ def _cards(
     """Yield the cards as first shown: each is fitted with those of its own turn alone."""
     number = 0
     for first, group in groupby(zip(shown, live, strict=True), key=lambda pair: pair[0].turn):
-        told = notes if first == turn else list[str]()
-        cards = [CandidateCard.of(candidate_of(flow), flow.examples[:_EXAMPLES], told) for _, flow in group]
-        for card in trim_cards(cards, tokens, told):
+        cut = notes if first == turn else list[str]()
+        cards = [CandidateCard.of(candidate_of(flow), flow.examples[:_EXAMPLES], cut) for _, flow in group]
+        for card in trim_cards(cards, tokens, cut):
             number += 1
             yield replace(card, id=numbered(number, taken=taken))
 
@@ -216,7 +216,7 @@ def _offered(
     return offered
 
 
-def _told(kept: _Kept, situation: Situation, growing: Growing) -> ET.Element:
+def _conversation(kept: _Kept, situation: Situation, growing: Growing) -> ET.Element:
     """Return the conversation: messages and cards, in turn order."""
     conversation = ET.Element("conversation")
     if growing.left_out:

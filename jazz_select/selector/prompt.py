@@ -398,40 +398,40 @@ def build_prompt(  # noqa: PLR0913 - options with a name
     shortened; conditions and names of parameters stay whole.
     """
     notes: list[str] = []
-    told = WITHIN if situation is None else situation
-    begun = {each.flow_id: each for each in told.under_way}
+    context = WITHIN if situation is None else situation
+    begun = {each.flow_id: each for each in context.under_way}
     given = [
         CandidateCard.of(
             each,
             (examples or {}).get(each.flow_id, ()),
             notes,
-            inputs=() if told.inputs is None else told.inputs(each.flow_id),
+            inputs=() if context.inputs is None else context.inputs(each.flow_id),
             under_way=begun.get(each.flow_id),
         )
         for each in candidates
     ]
     cards = trim_cards(given, tokens, notes)
     root = ET.Element("selection")
-    add_text(root, "facts", told.facts)
+    add_text(root, "facts", context.facts)
     offered = ET.SubElement(root, "candidates")
     offered.extend(card.element() for card in cards)
-    if told.said or summaries:
+    if context.said or summaries:
         conversation = ET.SubElement(root, "conversation")
-        if told.said and told.left_out:
-            conversation.set("left_out", f"{told.left_out} earlier messages")
-        for each in told.said:
+        if context.said and context.left_out:
+            conversation.set("left_out", f"{context.left_out} earlier messages")
+        for each in context.said:
             add_text(conversation, "user" if each.role == "user" else "assistant", each.content)
-        for summary in () if told.said else at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
+        for summary in () if context.said else at_most(summaries, SUMMARIES_LIMIT, "the conversation", notes):
             add_text(conversation, "summary", shortened(summary, SUMMARY_LIMIT, "a summary", notes))
     rules = SYSTEM_PROMPT + (_AS_OBJECT if structured else "")
     if situation is not None:
         rules = reading_rules(
             begun=bool(begun),
             inputs=any(card.inputs for card in cards),
-            confirms=bool(told.confirms),
-            speaks=told.speaks,
+            confirms=bool(context.confirms),
+            speaks=context.speaks,
         )
-    messages = asked_last(rules, root, told.confirms, request, notes)
+    messages = asked_last(rules, root, context.confirms, request, notes)
     ids = tuple(card.id for card in cards)
     return Prompt(messages, ids, tuple(notes), tuple(candidates), reads=situation is not None)
 

@@ -206,8 +206,8 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
     said, quote = str(asked.get("is")).strip().casefold(), asked.get("quote")
     answer: Literal["", "yes", "no"] = "yes" if said == "yes" else "no" if said == "no" else ""
     if not (chosen or off or values or unclear or answer):
-        told = parts.get("answer")
-        return replace(_EMPTY, answer=beginning(told.strip(), _LONGEST_ANSWER) if isinstance(told, str) else "")
+        text = parts.get("answer")
+        return replace(_EMPTY, answer=beginning(text.strip(), _LONGEST_ANSWER) if isinstance(text, str) else "")
     return Reading(
         status="ids",
         ids=chosen,
@@ -219,11 +219,11 @@ def _read_parts(parts: Mapping[str, Any], offered: Mentions) -> Reading:
     )
 
 
-def _by_flow(told: object, offered: Mentions) -> dict[str, Any]:
+def _by_flow(inputs: object, offered: Mentions) -> dict[str, Any]:
     """Return input values by input name, or by flow id and input name."""
-    if not isinstance(told, dict):
+    if not isinstance(inputs, dict):
         return {}
-    given = cast("dict[str, Any]", told)
+    given = cast("dict[str, Any]", inputs)
     ids = {name: offered.find(name) if isinstance(each, dict) else None for name, each in given.items()}
     return {ids[name] or name: each for name, each in given.items()}
 
@@ -320,12 +320,12 @@ def _choice_of(item: dict[str, Any], offered: Mentions) -> list[Any]:
     by_key = {folded_mention(key): value for key, value in reversed(item.items())}
     if any(key in by_key and not _affirms(by_key[key]) for key in _FLAGS):
         return []
-    told = [by_key[key] for key in _KEYS if key in by_key]
-    if told:
-        chosen = told[0]
+    listed = [by_key[key] for key in _KEYS if key in by_key]
+    if listed:
+        chosen = listed[0]
         if chosen is None or _holds_more(chosen) or offered.find(chosen):
             return [chosen]
-        return [next((value for value in told if _holds_more(value) or offered.find(value)), chosen)]
+        return [next((value for value in listed if _holds_more(value) or offered.find(value)), chosen)]
     endings = [by_key[key] for key in by_key if _CHOICE_KEY.fullmatch(key)]
     if len(endings) == 1:
         return endings

@@ -93,9 +93,9 @@ class FlowSelectionResult:
         Raises:
             FlowValidationError: A nested part of a chosen flow has left its registry.
         """
-        return cast("dict[str, Any]", plain(self._told()))
+        return cast("dict[str, Any]", plain(self._data()))
 
-    def _told(self) -> dict[str, Any]:
+    def _data(self) -> dict[str, Any]:
         decision = {each.name: getattr(self.decision, each.name) for each in fields(self.decision)}
         offered = [each.as_metadata() for each in decision.pop("candidates")]
         same = offered == self.candidates
@@ -143,7 +143,7 @@ class FlowSelectionResult:
 
     def to_json(self) -> str:
         """Return `to_dict` as JSON text."""
-        return json_bytes(self._told()).decode()
+        return json_bytes(self._data()).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes, *, registry: Mapping[str, BaseFlow] | None = None) -> "FlowSelectionResult":
@@ -215,8 +215,8 @@ def _stage_line(stage: StageRecord) -> str:
 
 
 def _chosen_data(flow: BaseFlow, prompt: str) -> dict[str, Any]:
-    told = flow_data(flow)
-    return {"flow_id": flow.id, "flow_name": told.pop("name"), "prompt": prompt, **told}
+    data = flow_data(flow)
+    return {"flow_id": flow.id, "flow_name": data.pop("name"), "prompt": prompt, **data}
 
 
 def _flows_of(

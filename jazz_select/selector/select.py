@@ -308,8 +308,8 @@ class FlowSelector:
                 return await self._answered(said.request.query, *said.answers, surroundings)
             if left is None:
                 return nothing_found(*said.notes, BLANK)
-            told = left.joined_by((), said.notes)
-            return await self._chosen(said.request, told, surroundings, perf_counter(), ask=ask)
+            noted = left.joined_by((), said.notes)
+            return await self._chosen(said.request, noted, surroundings, perf_counter(), ask=ask)
 
         calls = [partial(one, *each) for each in zip(heard, narrowed, strict=True)]
         return await side_by_side(calls, at_once=self._at_once)
@@ -414,8 +414,8 @@ class FlowSelector:
         flows = [flow for flow in chosen if flow.id not in closed.shut]
         gone = Unavailable({each: closed.shut[each] for each in choice.chosen_ids if each in closed.shut})
         prompts = [await self._prompts.prompt(flow) for flow in flows]
-        told = choice.called_off or choice.confirmed or choice.values or choice.unclear
-        settled = flows or told or choice.reason in _WITHOUT_A_FLOW
+        instructs = choice.called_off or choice.confirmed or choice.values or choice.unclear
+        settled = flows or instructs or choice.reason in _WITHOUT_A_FLOW
         known: dict[str, Any] = {each.name: getattr(choice, each.name) for each in fields(Decision)}
         decision = replace(
             Decision(**known),

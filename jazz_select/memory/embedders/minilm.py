@@ -48,10 +48,10 @@ def _kinds() -> Mapping[str, Any]:
     file = descriptors.FileDescriptorProto(name="jazz_select_onnx.proto", package="jazz_select", syntax="proto2")
     kinds = descriptors.FieldDescriptorProto
     for message, fields in _MESSAGES.items():
-        told = file.message_type.add(name=message)
+        declared = file.message_type.add(name=message)
         for name, (number, written) in fields.items():
             kind = written.strip("[]")
-            field = told.field.add(name=name, number=number)
+            field = declared.field.add(name=name, number=number)
             field.label = kinds.LABEL_OPTIONAL if kind == written else kinds.LABEL_REPEATED
             if kind in _MESSAGES:
                 field.type, field.type_name = kinds.TYPE_MESSAGE, f".{file.package}.{kind}"

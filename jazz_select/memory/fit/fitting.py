@@ -42,7 +42,7 @@ _AT_ONCE = 2
 """Transforms that are fitted in parallel."""
 _PRIOR = 60
 """Weight of the default BM25 weight against the fitted one, in requests."""
-_TOLD, _TOLD_WEIGHT = 4_000.0, 0.65
+_USUAL_WORDS, _USUAL_WEIGHT = 4_000.0, 0.65
 """Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
 _FIT = "words told"
@@ -51,8 +51,8 @@ _FIT = "words told"
 
 def catalogue_digest(fingerprints: Mapping[str, str], cases: Sequence[tuple[str, str]] = ()) -> str:
     """Return a digest of the flows, the labelled requests and the version of the fit."""
-    told = "\x1f".join((_FIT, *(f"{flow}={mark}" for flow, mark in sorted(fingerprints.items())), *map(repr, cases)))
-    return hashlib.sha256(told.encode(errors="replace")).hexdigest()[:32]
+    text = "\x1f".join((_FIT, *(f"{flow}={mark}" for flow, mark in sorted(fingerprints.items())), *map(repr, cases)))
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
 def sample(cards: Sequence[FlowCard], limit: int) -> list[FlowCard]:
@@ -212,8 +212,8 @@ def _untaught(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Map
     """
     if not cards:
         return DEFAULT_SCALES
-    told = flows * fmean(len(lexical.counted_in(card)) for card in cards)
-    weight = min(_MOST_WEIGHT, max(_LEAST_WEIGHT, _TOLD_WEIGHT * (told / _TOLD) ** 0.25))
+    words = flows * fmean(len(lexical.counted_in(card)) for card in cards)
+    weight = min(_MOST_WEIGHT, max(_LEAST_WEIGHT, _USUAL_WEIGHT * (words / _USUAL_WORDS) ** 0.25))
     return {**DEFAULT_SCALES, "bm25": replace(DEFAULT_SCALES["bm25"], weight=weight)}
 
 
@@ -291,7 +291,7 @@ def _answers(fitted: Fitted) -> Matrix | None:
         evidence = Signals(legs, model.scales, one.terms, model.usual)
         answer = (False, 0.0, 0.0)
         for top in evidence.best(1):
-            told = evidence.candidate(top)
-            answer = (top == one.flow, asked(told), model.confidence(told))
+            features = evidence.candidate(top)
+            answer = (top == one.flow, asked(features), model.confidence(features))
         answers.append(answer)
     return np.array(answers, dtype=float)

@@ -69,8 +69,8 @@ def calibrated_model(
     scope = _fit_scope(catalogue, requests, inside, scales, weights, usual)
     sets = _fit_sets(requests, inside, confidence)
     answers = _own_answers(requests, inside, confidence, asked_alone, scope)
-    told = replace(model, confidence=confidence, scope=scope, sets=sets, answers=answers, usual=usual, caveat="")
-    return told, asked_alone
+    fitted = replace(model, confidence=confidence, scope=scope, sets=sets, answers=answers, usual=usual, caveat="")
+    return fitted, asked_alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +140,11 @@ def _fit_scope(
     neighbourhoods = {flow: catalogue.neighbourhood(flow) for flow in flows}
     near = [request.without([request.held_out.flow], scales) for request in requests]
     far = [request.without(neighbourhoods[request.held_out.flow], scales) for request in requests]
-    told: Matrix = np.array([each.scope() for each in (*inside, *near, *far)])
+    features: Matrix = np.array([each.scope() for each in (*inside, *near, *far)])
     labels = np.repeat([1.0, 0.0, 0.0], len(requests))
     counts = np.concatenate([weights, weights / 2, weights / 2])
-    learned = fit_logistic(told[:, :-1], labels, counts=counts, prior=SCOPE_PRIOR)
-    slope = _STEEP / max(float(told[: len(requests), 0].std()), 1e-3)
+    learned = fit_logistic(features[:, :-1], labels, counts=counts, prior=SCOPE_PRIOR)
+    slope = _STEEP / max(float(features[: len(requests), 0].std()), 1e-3)
     return Logistic(weights=(*learned.weights, slope), bias=learned.bias - slope * usual.low)
 
 
@@ -167,9 +167,9 @@ def _own_answers(
     pairs: list[tuple[float, float]] = []
     before: list[float] = []
     for request, answer in zip(requests, inside, strict=True):
-        told = next(map(answer.candidate, answer.best(1)), None)
-        pairs += [(confidence(told) if told else 0.0, scope(answer.scope()))] * request.times
-        before += [asked(told) if told else 0.0] * request.times
+        top = next(map(answer.candidate, answer.best(1)), None)
+        pairs += [(confidence(top) if top else 0.0, scope(answer.scope()))] * request.times
+        before += [asked(top) if top else 0.0] * request.times
     return own_answers(pairs, before)
 
 
