@@ -1,7 +1,7 @@
-"""Running flows as what they are: parts one after the other, side by side, or the one that fits.
+"""Run flows by type: the parts of a sequence in order, of a parallel flow together, of a conditional flow the match.
 
-A chain runs once. What an earlier turn has done is told by a `Part` for each place in the flow,
-and not done again. What became of a flow is a value, a `FlowRun`.
+A chain runs once. A saved `Part` for each path records what earlier turns did, and those steps are not repeated.
+The outcome of a flow is a `FlowRun`.
 """
 
 import asyncio
@@ -30,24 +30,24 @@ from jazz_select.words import folded_name
 
 FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, "failed": 5}
-"""One that is blocked stands back for those that can go on: it is told once they are done."""
+"""Severity of each status. A blocked part ranks low: it is reported once the parts that can proceed are done."""
 ONE_OF: Final = "one of "
-"""How the name of a step begins that is a choice between tools, which it lists."""
+"""Prefix of the name of a decision step; the candidate tools follow."""
 _MOST_RAN: Final = 10
 LONGEST_RAN: Final = 1_200
 _LONGEST_GIVEN: Final = 300
 _MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
 HIDDEN: Final = "(hidden)"
-"""What is told and kept of an argument that the caller's context gave."""
+"""Replaces a value from the caller's context in stored and rendered arguments."""
 ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
-"""Which branch of a conditional flow is to be run, by its place; None where none fits."""
+"""Returns the index of the branch of a conditional flow to run, or None if none fits."""
 GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
-"""Goes on where a flow is open: a model with the flow's prompt and tools."""
+"""Continues an open flow: a model with the flow's prompt and tools."""
 
 
 class CallToCome(NamedTuple):
-    """A call that a chain makes later: its tool and, where they are known already, its arguments."""
+    """A call later in a chain. `arguments` is None until all of them are known."""
 
     tool: Tool
     arguments: Mapping[str, Any] | None
@@ -55,35 +55,35 @@ class CallToCome(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRun:
-    """What became of one flow.
+    """The outcome of one flow.
 
     Attributes:
-        flow: Its name.
-        type: Its type.
-        path: Its place: "0", or "0.1" for the second part of that.
-        status: `done`; `active` where a model goes on with it in the turns to come; `open` where somebody else has to;
-            `waiting` for facts that a tool of it wants, or for a yes; `failed` where a step did; `blocked` where it
-            cannot be done here, since a tool of it that is `optional` is not connected, or it is a person's to do.
-        records: One for each step of its own chain, of this turn.
-        facts: What is known after it: what was known before, and what its tools returned.
+        flow: Name of the flow.
+        type: Type of the flow.
+        path: "0" for the flow itself, "0.1" for its second part.
+        status: `done`; `active` if a model continues it in later turns; `open` if somebody else must; `waiting` for
+            inputs or an approval; `failed` if a step failed; `blocked` if it cannot be done here, because an
+            `optional` tool is not connected or the flow is manual.
+        records: The steps of its own chain in this turn.
+        facts: All values known afterwards: those known before and those that its tools returned.
         own: What its own tools returned, in this turn and before.
-        lost: Names of what was known before and could not be kept until this turn.
-        ran: The tools that were run, as a model is told of them.
-        parts: Those of a composite.
-        done: The steps of its own chain that are done, by name.
-        left: Those that are still to come.
-        branch: Which branch a conditional flow took.
-        tool: The tool that a choice fell on and that waits.
+        lost: Names of earlier values that could not be stored until this turn.
+        ran: The calls made, as a model sees them.
+        parts: Outcomes of the parts of a composite.
+        done: Names of the finished steps of its own chain.
+        left: Names of the remaining steps.
+        branch: Index of the branch that a conditional flow took.
+        tool: The tool that was chosen and waits to be called.
         last: The tool that ran last.
-        asks: What it waits for.
-        choices: Of that, the values that were said and of which one is meant.
-        wrong: Of that, why what the user gave is not right, in a tool's words.
-        unfound: What a tool was to give and did not, where it failed since another wants it.
-        text: What a model said, where one went on.
-        problem: What is open, or went wrong, in words.
-        final: Whether a tool of its own was run that destroys something.
-        changed: The steps to come, where it waits for a yes since they are not those of when it was begun.
-        begun: False where it was not even begun: nothing of it is to be kept.
+        asks: Inputs that it waits for.
+        choices: For an ambiguous input, the candidate values.
+        wrong: For an input that was refused, the tool's reason.
+        unfound: Values that an earlier tool should have returned and a later one needs; the run failed for them.
+        text: What the model that continued it said.
+        problem: What is open or went wrong.
+        final: Whether it called a destructive tool.
+        changed: The new remaining steps, if they changed since it began and need an approval.
+        begun: False if it never started; then nothing of it is stored.
     """
 
     flow: str
@@ -113,24 +113,24 @@ class FlowRun:
 
     @property
     def all(self) -> Iterator["FlowRun"]:
-        """It and all in it."""
+        """This run and all runs nested in it."""
         yield self
         for part in self.parts:
             yield from part.all
 
     @property
     def steps(self) -> tuple[StepRecord, ...]:
-        """The records of all of it, in order of the parts."""
+        """The records of this run and its parts, in order."""
         return tuple(record for run in self.all for record in run.records)
 
     @property
     def known(self) -> dict[str, Any]:
-        """What tools returned anywhere in it, the later ones over the earlier."""
+        """All values that its tools returned; later ones replace earlier ones."""
         return {name: value for run in self.all for name, value in run.own.items()}
 
 
 def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
-    """How far each part has come, to go on with."""
+    """Return the progress of each part by path, from which a later turn continues."""
     found = dict(before)
     for each in run.all:
         facts, lost = storable_fields(each.own)
@@ -152,7 +152,7 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
 
 
 def steps_left(chain: Sequence[Step], done: Sequence[str]) -> list[tuple[str, Step]]:
-    """The steps of a chain that are still to come, each with its name, whatever was put between them since."""
+    """Return the unfinished steps of a chain with their names, even if its author inserted steps meanwhile."""
     gone = Counter(done)
     left: list[tuple[str, Step]] = []
     for step in chain:
@@ -171,27 +171,27 @@ def _step_name(step: Step) -> str:
 
 
 def ran_of(tool: Tool, arguments: Mapping[str, Any], told: str, *, failed: bool) -> Ran:
-    """A call that was made, as it is kept: with its fingerprint, where it is not to be made again unasked."""
+    """Return the stored form of a call, with a fingerprint if it must not be repeated without an approval."""
     call = fingerprint_once(tool, arguments)
     given = {name: _short_value(value) for name, value in storable_fields(arguments)[0].items()}
     return Ran(tool=tool.name, output=told, final=tool.destructive, failed=failed, call=call, arguments=given)
 
 
 def _short_value(value: Any) -> Any:
-    """A value as it is where it is short; else the beginning of its text."""
+    """Return a short value unchanged, and the beginning of the text of a long one."""
     text = storable_text(value)
     return value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
 
 
 def tools_named(flow: BaseFlow) -> Iterator[str]:
-    """The tools that a flow and its parts name, in their order."""
+    """Yield the names of the tools of a flow and its parts, in order."""
     yield from flow.own_tools
     for part in flow.subflows:
         yield from tools_named(part)
 
 
 def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
-    """A composite from its parts: as far as the least of them came."""
+    """Merge the runs of its parts into a composite's run, with the most severe status among them."""
     if not parts:
         return begun
     facts = dict(begun.facts)
@@ -228,11 +228,10 @@ class FlowRunner:
         made: Callable[[Ran], None] | None = None,
         deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None = None,
     ) -> None:
-        """Take who runs chains, what is done, and who chooses branches, goes on, approves and names calls.
+        """Take the executor of chains, the stored progress by path, and the callbacks of a turn.
 
-        Who approves is told the place of a part and, of a step that may change something, those that come after it.
-        Each call that a chain has made is told to `made`, for whoever comes later in the same turn. What is `fixed`,
-        the caller's own context, is what it is: nothing that tools returned takes its place.
+        `approve` receives the path of a part and the effectful calls that follow. `made` receives each call that a
+        chain has made. Values in `fixed`, the caller's context, are never replaced by what tools return.
         """
         self._fixed = dict(fixed or {})
         self._executor = executor
@@ -247,7 +246,7 @@ class FlowRunner:
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
     ) -> FlowRun:
-        """Run a flow on what is known, without what is done. Whatever fails in it is told in it."""
+        """Run the unfinished steps of a flow on the known facts. A failure is reported in the result, not raised."""
         before = self._before.get(path)
         begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts), lost=_still(lost, facts))
         if before is not None:
@@ -287,17 +286,17 @@ class FlowRunner:
         return self._blocked(flow, run) if run.status == "open" else run
 
     def _is_whole(self, flow: BaseFlow, path: str) -> bool:
-        """Whether a model goes on with a composite as one: its author wrote steps for it, and no part has a chain.
+        """Whether a model runs a composite as a whole: it has written steps, and no part has a chain or is manual.
 
-        The steps say what is done before the parts, between them and after; whoever is told of one part alone knows
-        nothing of that. A part that is a person's to do stays that: its tools are not the model's.
+        The steps describe work before, between and after the parts, which the prompt of a single part does not show.
+        The tools of a manual part are not the model's to call.
         """
         begun = any(each.startswith(f"{path}.") for each in self._before)
         own = flow.composite and bool(flow.steps) and not _has_chain(flow) and not _has_manual(flow)
         return self._go_on is not None and own and not begun
 
     def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
-        """A flow that is open and that nobody goes on with: where it is a person's to do, or lacks the next tool."""
+        """Mark an open flow as blocked if it is manual or its next tool is not connected."""
         if flow.manual:
             return replace(run, status="blocked")
         step = next((step for _, step in steps_left(chain_of(flow), run.done)), None)
@@ -308,11 +307,11 @@ class FlowRunner:
         return replace(run, status="blocked", problem=f"not connected: {', '.join(names)}")
 
     async def _chained(self, flow: BaseFlow, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
-        """The flow's own chain, from where it stands."""
+        """Run the remaining steps of the flow's own chain."""
         names, chain = [name for name, _ in left], [step for _, step in left]
         has_stayed = begun.left[:1] == tuple(names[:1])
         if begun.tool and has_stayed and self._may_be(begun.tool, chain[0]):
-            chain = [begun.tool, *chain[1:]]  # a choice was made, and what it fell on has waited since
+            chain = [begun.tool, *chain[1:]]  # the tool was chosen in an earlier turn and has waited since
         begun = replace(begun, left=tuple(names))
         begun = self._asking(flow, begun, chain)
         if begun.status != "done":
@@ -357,9 +356,9 @@ class FlowRunner:
         return self._stopped(run, ran.records[-1], tuple(good), went_on="open" if refused else ran.status)
 
     def _until_effect(self, chain: Sequence[Step], facts: Mapping[str, Any]) -> tuple[int, list[CallToCome]]:
-        """How many steps are run before more is known of those that change something; of such a one, those after it.
+        """Return how many steps to run next, and the effectful calls that follow.
 
-        Where several steps change something, each is run alone: what comes after it is asked about with it.
+        If several steps have effects, each runs alone, and its approval shows those that follow.
         """
         tools = [self._executor.tools.get(step) if isinstance(step, str) else None for step in chain]
         effects = [place for place, tool in enumerate(tools) if tool is not None and not tool.reads]
@@ -377,7 +376,7 @@ class FlowRunner:
     def _stopped(
         self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, went_on: Literal["ok", "open", "failed"]
     ) -> FlowRun:
-        """A chain that did not come to its end, as what its last step says of it."""
+        """Return the run of a chain that stopped early, with the status that its last step implies."""
         if isinstance(last.cause, WrongValue) and self._may_give(last.cause.name, run):
             return self._asked_again(run, last.cause, last.error, good)
         if unfound := self._unfound(run, last.missing):
@@ -390,12 +389,12 @@ class FlowRunner:
         return replace(run, status="failed" if went_on == "failed" else "open", problem=last.error or _OPEN)
 
     def _may_give(self, name: str, run: FlowRun) -> bool:
-        """Whether a value is the user's to give: neither the caller's nor what a tool returned."""
+        """Whether the user may give a value: it comes neither from the caller nor from a tool."""
         alike = {folded_name(each) for each in (*self._fixed, *run.own)}
         return folded_name(name) not in alike
 
     def _asked_again(self, run: FlowRun, wrong: WrongValue, problem: str, good: tuple[StepRecord, ...]) -> FlowRun:
-        """It waits for a value that a tool says is not right. What only read is run anew; what had effects is not."""
+        """Ask again for a value that a tool refused. The chain restarts if it has only read so far."""
         facts = {name: value for name, value in run.facts.items() if name != wrong.name}
         told = {wrong.name: beginning(in_one_line(wrong.message), _LONGEST_GIVEN)}
         run = replace(run, status="waiting", records=good, asks=(wrong.name,), wrong=told, problem=problem, facts=facts)
@@ -406,19 +405,22 @@ class FlowRunner:
         return replace(run, facts=known, own={}, done=(), left=(), last="")
 
     def _may_go_on(self, record: StepRecord) -> bool:
-        """Whether a model may go on after a step that failed: its tool refused, and destroys nothing."""
+        """Whether a model may continue after a failed step: its tool refused and is not destructive."""
         refused = record.status == "failed" and record.fault == "tool" and not record.unknown
         return self._go_on is not None and refused and not self._executor.tools[record.tool].destructive
 
     def _decides(self, flow: BaseFlow) -> Deciding | None:
-        """Who chooses in the chain of a flow, where it is to be told what was done in it so far."""
+        """Return the chooser for the decision points of a chain; it sees the calls made so far."""
         deciding = self._deciding
         if deciding is None:
             return None
         return lambda records: deciding(flow, [self._told(each) for each in records if each.status == "ok"])
 
     def _unfound(self, run: FlowRun, missing: Sequence[str]) -> tuple[str, ...]:
-        """What a tool of this chain was to give and did not, and no user can: one that takes it is given it instead."""
+        """Return the missing values that a tool of this chain should have returned.
+
+        A value that is also an input of such a tool is left out: the user can give it.
+        """
         tools = [self._executor.tools[each.tool] for each in run.ran if each.tool in self._executor.tools]
         named = [*(each.name for tool in tools for each in outputs(tool)), *run.own]
         taken = {folded_name(name) for tool in tools for name in fields(tool.input_schema)}
@@ -426,7 +428,7 @@ class FlowRunner:
         return tuple(name for name in missing if folded_name(name) in given)
 
     def _may_be(self, tool: str, step: Step) -> bool:
-        """Whether a choice at this step can have fallen on this tool: what was saved may have been changed."""
+        """Whether this step still allows the stored tool: the stored state may have been edited."""
         if isinstance(step, GuidedDecisionPoint):
             return tool in step.candidate_tools or tool == step.fallback_tool
         return tool == step if isinstance(step, str) else tool in self._executor.tools
@@ -436,14 +438,14 @@ class FlowRunner:
         told = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
         tool = self._executor.tools[record.tool]
         ran = ran_of(tool, record.arguments, told, failed=record.status != "ok")
-        fixed = set(map(folded_name, self._fixed))  # what the caller knows is for one turn: it is not kept
+        fixed = set(map(folded_name, self._fixed))  # the caller's context is for one turn and is not stored
         own = {name: HIDDEN if folded_name(name) in fixed else value for name, value in ran.arguments.items()}
         return ran.model_copy(update={"arguments": own})
 
     def _asking(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
-        """It waits where its author or the chain wants what nobody gave and no tool of it gives.
+        """Wait if a required input is missing that no tool of the chain returns.
 
-        What can be known is asked for before anything runs: half a chain may be worse than none.
+        Inputs are asked for before anything runs, because half a chain may be worse than none.
         """
         given = set(begun.facts)
         alike = set(map(folded_name, given))
@@ -458,7 +460,7 @@ class FlowRunner:
                 asks.setdefault(name, tool.name)
             returned = {each.name for each in outputs(tool)}
             if not returned:
-                break  # what it returns is not told, so what comes after it may well be there
+                break  # its outputs are undeclared and may include what later steps need
             given |= returned
         if not asks:
             return begun
@@ -494,34 +496,31 @@ class FlowRunner:
 
 
 async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:
-    """What comes of the rest of a flow. Where that fails, it is as far as it was: what its own chain did stays done."""
+    """Await the rest of a flow. If it fails, keep the progress in `run` and mark it as failed."""
     try:
         return await rest
     except asyncio.CancelledError as error:
         if _is_cancelled():
             raise
-        return replace(run, status="failed", problem=describe_error(error))  # some part's own, and nobody's wish
-    except Exception as error:  # noqa: BLE001 - whatever an author's part fails with; the others go on
+        return replace(run, status="failed", problem=describe_error(error))  # a part cancelled itself, nobody the turn
+    except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the others continue
         return replace(run, status="failed", problem=describe_error(error))
 
 
 def _still(lost: Sequence[str], facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those that nothing has given again."""
+    """Return the lost names that no value was found for since."""
     return tuple(name for name in dict.fromkeys(lost) if name not in facts)
 
 
 def _has_chain(flow: BaseFlow) -> bool:
-    """Whether it, or a part of it, has a chain of tools."""
     return bool(chain_of(flow)) or any(map(_has_chain, flow.subflows))
 
 
 def _has_manual(flow: BaseFlow) -> bool:
-    """Whether a part of it is a person's to do."""
     return any(part.manual or _has_manual(part) for part in flow.subflows)
 
 
 def _has_parts(flow: BaseFlow, before: Part) -> bool:
-    """Whether what it found lies in its parts."""
     return flow.composite and not (isinstance(flow, ConditionalFlow) and before.branch is None)
 
 
