@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jazz_select.agent.chain.output_schema import SchemaLike
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
+from jazz_select.agent.chain.transcript import AfterCall, BeforeCall
 from jazz_select.agent.flows.open_prompts import SYSTEM
 from jazz_select.arguments import checked
 from jazz_select.chat.decisions import SURE

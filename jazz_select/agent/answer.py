@@ -66,8 +66,8 @@ class Titles:
         if not tools:
             return ""
         undo = [each.name for each in self.tools.values() if each.undoes in tools]
-        told = say("done_already", tools=self.named(tools))
-        return f"{told} {say('can_be_undone', tools=self.named(undo))}" if undo else told
+        done = say("done_already", tools=self.named(tools))
+        return f"{done} {say('can_be_undone', tools=self.named(undo))}" if undo else done
 
     def named(self, names: Iterable[str]) -> str:
         """Return the titles of several tools, without duplicates."""
@@ -139,8 +139,8 @@ def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
     if ran and not done:
         done = titles.done_already(ran)
     key = "blocked_begun" if done else "blocked"
-    told = say(f"{key}_by", title=name, what=what) if what else say(key, title=name)
-    return " ".join(filter(None, (told, done, _turn_to(contact))))
+    blocked = say(f"{key}_by", title=name, what=what) if what else say(key, title=name)
+    return " ".join(filter(None, (blocked, done, _turn_to(contact))))
 
 
 def _turn_to(contact: str) -> str:
@@ -164,15 +164,15 @@ def question_for(
     """Return the question for a flow's missing inputs, after what was wrong with the values given."""
     meant = {name: f" {say('or')} ".join(map(str, values)) for name, values in (choices or {}).items()}
     declared = flow.all_inputs() if flow is not None else {}
-    told = [in_one_line(text) for name, text in (wrong or {}).items() if name in asks]
+    problems = [in_one_line(text) for name, text in (wrong or {}).items() if name in asks]
     one = flow is not None and flow.asks_one
     if one or any(name in declared and declared[name].question for name in asks):
         names = asks[:1] if one else asks
-        return " ".join((*told, *(_question(name, declared.get(name), meant.get(name, "")) for name in names)))
+        return " ".join((*problems, *(_question(name, declared.get(name), meant.get(name, "")) for name in names)))
     named = (
         say("either", input=in_words(name), values=meant[name]) if name in meant else in_words(name) for name in asks
     )
-    return " ".join((*told, say("ask", inputs=", ".join(named))))
+    return " ".join((*problems, say("ask", inputs=", ".join(named))))
 
 
 def _question(name: str, declared: Input | None, meant: str) -> str:
@@ -295,19 +295,18 @@ def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
     outcome = replace(outcome, reason="; ".join(filter(None, (over, outcome.reason))))
     if outcome.value is not None:
         return outcome  # its text is the value's
-    told = " ".join(
-        (say("out_of_time"), *(each for each in _done_and_doubtful(work, titles) if each not in outcome.text))
-    )
+    new = (text for text in _done_and_doubtful(work, titles) if text not in outcome.text)
+    late = " ".join((say("out_of_time"), *new))
     if outcome.status in {"waiting", "confirming"}:
-        return replace(outcome, text=f"{told}\n\n{outcome.text}")
+        return replace(outcome, text=f"{late}\n\n{outcome.text}")
     top, last = work.stack.top, work.runs[-1] if work.runs else None
     goes_on = top is not None and last is not None and top.name == last.flow and top.status != "active"
-    asked = repeated_question(top, work.request.context, titles) if top is not None and goes_on else ""
+    question = repeated_question(top, work.request.context, titles) if top is not None and goes_on else ""
     nothing = last is None and work.chain is None and not work.said
     return replace(
         outcome,
         status="failed" if outcome.status == "done" and nothing else outcome.status,
-        text="\n\n".join(filter(None, (outcome.text, told, asked))),
+        text="\n\n".join(filter(None, (outcome.text, late, question))),
     )
 
 
@@ -325,8 +324,8 @@ def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
     results = [each for each in entries if isinstance(each, ToolResult) and each.tool not in {FINISHED, BLOCKED}]
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
-    told = [say("done_until_then", tools=titles.named(done))] if done else []
-    return told + _doubts(doubtful, titles)
+    texts = [say("done_until_then", tools=titles.named(done))] if done else []
+    return texts + _doubts(doubtful, titles)
 
 
 def _doubts(tools: Iterable[str], titles: Titles) -> list[str]:
@@ -372,15 +371,15 @@ class AnswerWriter:
         status, titles = work.status, self._titles
         support = work.request.facts.get("support")
         contact = "" if support is None else as_text(support)
-        told = [worded(run, titles, contact) for run in work.runs if run.status != "failed" or _stopped() is None]
+        texts = [worded(run, titles, contact) for run in work.runs if run.status != "failed" or _stopped() is None]
         top = work.stack.top
         back = say("back", title=titles.flow(work.resumed)) if work.resumed else ""
         if status == "handed_over":
             back = ""
-            told = [worded(run, titles, contact) for run in work.runs if run.status in {"done", "failed"}]
+            texts = [worded(run, titles, contact) for run in work.runs if run.status in {"done", "failed"}]
             if not any(run.status == "done" and titles.hands_over(run.flow) for run in work.runs):
                 about = top.name if top is not None else work.runs[-1].flow if work.runs else ""
-                told += [say("handed_over", title=titles.flow(about)), _turn_to(contact)]
+                texts += [say("handed_over", title=titles.flow(about)), _turn_to(contact)]
         elif back and top is not None and work.request.schema is None:
             if work.pending is not None:
                 back = f"{back} {work.pending.question()}"
@@ -388,7 +387,7 @@ class AnswerWriter:
                 back = f"{back} {repeated_question(top, work.request.context, titles)}"
                 status = "waiting" if status == "done" else status
         elif work.pending is not None:
-            told = [
+            texts = [
                 *(worded(run, titles, contact) for run in work.runs if run.status in {"done", "blocked"}),
                 *(
                     run.text or done_so_far(work, titles)
@@ -398,10 +397,10 @@ class AnswerWriter:
                 work.pending.question(),
             ]
         elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):
-            status, told = "waiting", [repeated_question(top, work.request.context, titles)]
+            status, texts = "waiting", [repeated_question(top, work.request.context, titles)]
         if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work, titles)):
-            told.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
-        text = "\n\n".join(text for text in (work.said, *told, back) if text)
+            texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
+        text = "\n\n".join(text for text in (work.said, *texts, back) if text)
         return TurnOutcome(
             work=work,
             status="failed" if isinstance(work.error, ChainError) and work.pending is None else status,

@@ -1,7 +1,6 @@
 """Authors' checks of the values that users give for a flow's inputs."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.errors import WrongValue
@@ -36,53 +35,47 @@ class Checked(NamedTuple):
 async def check_inputs(flow: BaseFlow | None, values: Mapping[str, Any], tools: Mapping[str, Tool]) -> Checked:
     """Run the author's checks of these values. A check that fails itself refuses its value."""
     declared = flow.all_inputs() if flow is not None else {}
-    found = Checked({}, {}, {})
+    checks = Checked({}, {}, {})
     for name, value in values.items():
         own = declared.get(name)
         if own is None or own.check is None:
-            found.values[name] = value
+            checks.values[name] = value
             continue
-        verdict = await _verdict(own, value, tools)
-        if verdict.note:
-            found.notes[name] = f"the check of {name} {verdict.note}"
-        if verdict.problem:
-            found.wrong[name] = beginning(in_one_line(verdict.problem), _LONGEST)
+        problem, note = await _verdict(own, value, tools)
+        if note:
+            checks.notes[name] = f"the check of {name} {note}"
+        if problem:
+            checks.wrong[name] = beginning(in_one_line(problem), _LONGEST)
         else:
-            found.values[name] = value
-    return found
+            checks.values[name] = value
+    return checks
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    problem: str = ""
-    note: str = ""
-
-
-async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> _Verdict:
-    """Run the check of one value."""
+async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tuple[str, str]:
+    """Return what is wrong with a value, and what failed in its check; empty texts if nothing."""
     shown = beginning(in_one_line(written(value)), _LONGEST)
     unchecked = say("not_checked", input=declared.words, value=shown)
     try:
         if isinstance(declared.check, str):
-            said = await _said_by(tools[declared.check], value)
+            answer = await _call(tools[declared.check], value)
         else:
             check = cast("Callable[[Any], object]", declared.check)
-            said = await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
+            answer = await run_with_timeout(check, value, limit_s=_CHECK_S, name="jazz-select-check")
     except WrongValue as error:
-        return _Verdict(error.message)
+        return error.message, ""
     except Exception as error:  # noqa: BLE001 - any error of an author's check
-        return _Verdict(unchecked, f"failed: {describe_error(error)}")
-    if said is None or said is True:
-        return _Verdict()
-    if said is False:
+        return unchecked, f"failed: {describe_error(error)}"
+    if answer is None or answer is True:
+        return "", ""
+    if answer is False:
         own = declared.problem.format(value=shown)
-        return _Verdict(own or say("wrong_value", value=shown, input=declared.words))
-    if isinstance(said, str) and said.strip():
-        return _Verdict(said)
-    return _Verdict(unchecked, f"said {type(said).__name__}, which is neither True nor False nor a text")
+        return own or say("wrong_value", value=shown, input=declared.words), ""
+    if isinstance(answer, str) and answer.strip():
+        return answer, ""
+    return unchecked, f"said {type(answer).__name__}, which is neither True nor False nor a text"
 
 
-async def _said_by(tool: Tool, value: Any) -> object:
+async def _call(tool: Tool, value: Any) -> object:
     """Call the tool that checks a value; its error is raised."""
     (argument,) = fields(tool.input_schema)
     called = await call_tool(tool, {argument: value}, door="executor", timeout_s=_CHECK_S)

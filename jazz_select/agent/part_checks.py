@@ -3,19 +3,19 @@
 import asyncio
 import logging
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from string import Formatter
 from typing import Any, Final, cast
 
 from jazz_select.agent.agent_options import Facts
 from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
-from jazz_select.agent.graph.guards import Guard
+from jazz_select.agent.graph.guards import check_guards
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import did_you_mean
-from jazz_select.threads import is_async, run_with_timeout
+from jazz_select.threads import run_with_timeout
 from jazz_select.values import is_number
 from jazz_select.words import folded_name
 
@@ -37,17 +37,10 @@ def check_agent_parts(selector: object, tools: Iterable[str], guards: object, mi
     if not is_number(min_confidence) or math.isnan(min_confidence):
         what = "a number from 0 to 1, or math.inf to begin nothing by recall"
         raise ConfigError(f"min_confidence is {what}, not {min_confidence!r:.80}")
-    if not isinstance(guards, Sequence):
-        raise ConfigError(f"guards are a list of Guards, not {guards!r:.80}")
+    check_guards(guards, ConfigError)
     for name in tools:
         if folded_name(name) in {folded_name(FINISHED), folded_name(BLOCKED)}:
             msg = f"a tool is called {name!r}, which is what an agent's model calls to end a procedure; rename it"
-            raise ConfigError(msg)
-    for each in cast("Sequence[object]", guards):
-        if not isinstance(each, Guard):
-            raise ConfigError(f"guards are Guards (make one of a function with @guard), not {each!r:.80}")
-        if is_async(getattr(cast("object", each), "check", None)):
-            msg = f"guard {each.name} is async, and nothing waits for a guard: make its check a plain function"
             raise ConfigError(msg)
 
 

@@ -75,11 +75,11 @@ class TurnResult:
             ConfigError: The secret is empty or of the wrong type.
             FlowValidationError: A nested part of a selected flow has left its registry since.
         """
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        told["conversation"] = self.conversation.to_json(secret=secret)
-        told["selection"] = None if self.selection is None else self.selection.to_dict()
-        told["trace"] = self.trace.as_json()
-        return cast("dict[str, Any]", plain(told))
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        data["conversation"] = self.conversation.to_json(secret=secret)
+        data["selection"] = None if self.selection is None else self.selection.to_dict()
+        data["trace"] = self.trace.as_json()
+        return cast("dict[str, Any]", plain(data))
 
     @classmethod
     def from_dict(

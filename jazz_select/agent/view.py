@@ -126,13 +126,13 @@ class ConversationView:
         if self.ledger is None:
             recent, left_out = self.recent(CHOOSING_CHARS, each=_LONGEST_EARLIER)
         else:
-            told = self.steady(CHOOSING_CHARS, each=_LONGEST_EARLIER)
-            recent, left_out = [message for _, message in told], 0
+            steady = self.steady(CHOOSING_CHARS, each=_LONGEST_EARLIER)
+            recent, left_out = [message for _, message in steady], 0
             growing = Growing(
                 turn=self.ledger.turn,
                 shown=self.ledger.flows,
-                said_in=[turn for turn, _ in told],
-                left_out=max(told[0][0] - 1, 0) if told else 0,
+                said_in=[turn for turn, _ in steady],
+                left_out=max(steady[0][0] - 1, 0) if steady else 0,
                 keep=self.ledger.keep_flows,
             )
         return Situation(

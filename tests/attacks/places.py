@@ -275,7 +275,6 @@ PROMPTS = {
     "agent/chain/loop.py": "in_a_result",
     "agent/chain/prompts.py": "in_a_result",
     "agent/flows/open_prompts.py": "in_a_flow",
-    "agent/graph/planner.py": "in_an_action",
     "chat/client.py": "in_a_choice",
     "evaluation/checks/suggesting.py": "in_a_suggestion",
     "routing/decisions/model_decision.py": "in_a_choice",

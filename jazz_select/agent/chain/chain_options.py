@@ -5,8 +5,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.prompts import Asker
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
-from jazz_select.agent.chain.transcript import OnEvent
+from jazz_select.agent.chain.transcript import AfterCall, BeforeCall, OnEvent
 from jazz_select.arguments import Constraint, Count, Positive, checked
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike

@@ -13,7 +13,7 @@ from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import too_much
-from jazz_select.text import describe_error, json_line, name_shown
+from jazz_select.text import counted, describe_error, json_line, name_shown
 from jazz_select.threads import in_daemon_thread
 from jazz_select.values import Message
 
@@ -38,8 +38,7 @@ INCOMPLETE: Final = (
 )
 NO_ANSWER: Final = "(none: go by the transcript)"
 _FIELD: Final = re.compile(r"\{(schema|transcript|answer|incomplete)\}")
-_KINDS: Final = ("message", "text", "call", "result")
-_NAMES: Final = {"message": "messages", "text": "assistant texts", "call": "tool calls", "result": "tool results"}
+_NAMES: Final = {"message": "message", "text": "assistant text", "call": "tool call", "result": "tool result"}
 _SHORTEST: Final = 240
 _LONG: Final = 100_000
 """Characters from which on a chain's transcript is written in a thread."""
@@ -211,11 +210,7 @@ def _with_results_cut(lines: list[_Line], budget: int) -> list[_Line]:
             break
         room -= size
     limit = max(share, _SHORTEST)
-    return [_cut(line, limit) if line.kind == "result" else line for line in lines]
-
-
-def _cut(line: _Line, limit: int) -> _Line:
-    return replace(line, text=_middle_cut(line.text, limit))
+    return [replace(line, text=_middle_cut(line.text, limit)) if line.kind == "result" else line for line in lines]
 
 
 def _middle_cut(text: str, limit: int) -> str:
@@ -233,25 +228,19 @@ def _quoted_within(text: str, limit: int) -> str:
     if len(text) <= limit and len(whole := _quoted(text)) <= limit:
         return whole
     room = max(limit - len(_mark_of(len(text))) - 2, 0)
-    head = _prefix(text, room - room // 4)
-    tail = _suffix(text[len(head) :], room // 4)
+    head = _shrunk(text, room - room // 4)
+    tail = _shrunk(text[len(head) :], room // 4, end=True)
     left_out = len(text) - len(head) - len(tail)
     return f"{_quoted(head)[:-1]}{_mark_of(left_out)}{_quoted(tail)[1:]}"
 
 
-def _prefix(text: str, room: int) -> str:
-    """Return a prefix that takes at most `room` characters when quoted; not always the longest."""
-    return _shrunk(text[:room], room, lambda part, count: part[:count])
-
-
-def _suffix(text: str, room: int) -> str:
-    """Return a suffix, likewise."""
-    return _shrunk(text[max(len(text) - room, 0) :], room, lambda part, count: part[len(part) - count :])
-
-
-def _shrunk(part: str, room: int, take: Callable[[str, int], str]) -> str:
-    while part and (taken := len(_quoted(part)) - 2) > room:
-        part = take(part, min(len(part) - 1, len(part) * room // taken))
+def _shrunk(text: str, room: int, *, end: bool = False) -> str:
+    """Return a beginning, or an end, that takes at most `room` characters when quoted; not always the longest."""
+    size = min(len(text), room)
+    part = text[len(text) - size :] if end else text[:size]
+    while part and (quoted := len(_quoted(part)) - 2) > room:
+        size = min(size - 1, size * room // quoted)
+        part = text[len(text) - size :] if end else text[:size]
     return part
 
 
@@ -276,13 +265,9 @@ def _joined(lines: list[_Line]) -> list[str]:
 
 
 def _mark(gone: list[_Line]) -> str:
-    counts = {kind: sum(line.kind == kind for line in gone) for kind in _KINDS}
-    named = [_counted(count, _NAMES[kind]) for kind, count in counts.items() if count]
+    counts = {kind: sum(line.kind == kind for line in gone) for kind in _NAMES}
+    named = [counted(count, _NAMES[kind]) for kind, count in counts.items() if count]
     return f"[… {', '.join(named)}, {sum(line.full for line in gone)} chars elided]"
-
-
-def _counted(count: int, name: str) -> str:
-    return f"{count} {name if count != 1 else name.removesuffix('s')}"
 
 
 def _size(lines: list[_Line]) -> int:

@@ -20,9 +20,11 @@ from jazz_select.agent.chain.prompts import (
     results_message,
     with_system,
 )
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall, Made, ToolRunner
+from jazz_select.agent.chain.tool_calls import Made, ToolRunner
 from jazz_select.agent.chain.transcript import (
+    AfterCall,
     AssistantText,
+    BeforeCall,
     Chain,
     ChainStatus,
     ChainText,
@@ -312,23 +314,14 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     given = messages if callable(messages) else as_messages(messages)
     output = await output_schema(schema) if schema is not None else None
     ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
-    runner = ToolRunner(
-        index=NameIndex(toolbox.values()),
-        before_call=options.before_call,
-        approve=engine_approver(options.approval, options.approve, by_model=True),
-        after_call=options.after_call,
-        on_event=options.on_event,
-        timeout_s=options.tool_timeout_s,
-        at_once=options.at_once,
-        claims=claims,
-        call_id=call_id,
-    )
+    options = replace(options, approve=engine_approver(options.approval, options.approve, by_model=True))
+    runner = ToolRunner(index=NameIndex(toolbox.values()), options=options, claims=claims, call_id=call_id)
     in_pieces = in_pieces and options.on_event is not None and asker.client.streams and ending.output is None
     loop = _Loop(
         asker,
         runner,
         ending,
-        options.chain_limit,
+        options,
         begin_with=tuple(begin_with),
         until_asked=until_asked,
         in_pieces=in_pieces,
@@ -345,7 +338,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
                 if not native or asker.client.takes_tools or asker.records:
                     raise
                 loop.entries, loop.names = [], {}
-                loop.notes = ["the provider refuses these tools: they are told of in the text"]
+                loop.notes = ["the provider refuses these tools: they are described in the text"]
                 loop.ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
                 chain = await loop.start(given, after, tools_described=tools_described)
             if traced is not None:
@@ -360,8 +353,7 @@ class _Loop:
     asker: Asker
     runner: ToolRunner
     ending: SchemaInLoop
-    limit: int
-    """Most model calls."""
+    options: ChainOptions
     begin_with: tuple[PlanStep, ...] = ()
     until_asked: bool = False
     in_pieces: bool = False
@@ -381,7 +373,7 @@ class _Loop:
     @property
     def last(self) -> int:
         """Number of the last reply that the limit allows."""
-        return self.first + self.limit - 1
+        return self.first + self.options.chain_limit - 1
 
     @property
     def own_names(self) -> Mapping[str, str] | None:
@@ -397,7 +389,7 @@ class _Loop:
     ) -> Chain:
         """Compose the first messages, and run the loop."""
         self.given = tuple(messages(bool(self.names)) if callable(messages) else messages)
-        more = self.ending.instructions + (f" {self.ending.last}" if self.limit == 1 else "")
+        more = self.ending.instructions + (f" {self.ending.last}" if self.options.chain_limit == 1 else "")
         if not tools_described:
             first = opening(self.given, self.ending.offered, more, native=bool(self.names))
         else:
@@ -434,11 +426,11 @@ class _Loop:
             if self._waits(number):
                 return self._chain("asked")
             messages += following
-        self.notes.append(f"the chain was cut short by its limit of {self.limit} model calls")
+        self.notes.append(f"the chain was cut short by its limit of {self.options.chain_limit} model calls")
         return self._chain("limit")
 
     async def _asked(self, messages: list[Message], number: int) -> ChatReply:
-        await tell(self.runner.on_event, ModelCalled(purpose="chain", number=number))
+        await tell(self.options.on_event, ModelCalled(purpose="chain", number=number))
         try:
             streams = self.in_pieces and (self.names or not self.ending.offered)
             on_text = self._piece if streams else None
@@ -457,13 +449,13 @@ class _Loop:
 
     async def _piece(self, piece: str) -> None:
         self.was_streamed = True
-        await tell(self.runner.on_event, OutputText(delta=piece))
+        await tell(self.options.on_event, OutputText(delta=piece))
 
     async def _void(self) -> None:
         """Withdraw streamed text that turned out not to be the answer."""
         if self.was_streamed:
             self.was_streamed = False
-            await tell(self.runner.on_event, FormatRestarted(problem="what was said is not the answer"))
+            await tell(self.options.on_event, FormatRestarted(problem="what was said is not the answer"))
 
     async def _step(self, reply: ChatReply, number: int) -> tuple[Chain | None, list[Message]]:  # noqa: PLR0911 - one for each reply
         """Return the finished chain, or the reply and what follows it as messages."""
@@ -501,7 +493,7 @@ class _Loop:
         if ended.problem:
             return await self.runner.refuse(calls, number, ended.problem)
         if number >= self.last:
-            problem = f"not run: the limit of {self.limit} model calls was reached"
+            problem = f"not run: the limit of {self.options.chain_limit} model calls was reached"
             return await self.runner.refuse(calls, number, problem)
         return await self.runner.run(calls, number)
 
@@ -583,14 +575,14 @@ class _Loop:
     async def _say(self, text: str) -> None:
         if text.strip():
             self.entries.append(AssistantText(text=as_text(text)))
-            await tell(self.runner.on_event, ChainText(text=as_text(text)))
+            await tell(self.options.on_event, ChainText(text=as_text(text)))
 
     async def _answered(self, text: str, *, final: str | None = None) -> Chain:
         answer = as_text(text)
         if final is None:
             self.entries.append(AssistantText(text=answer))
             if not self.was_streamed:
-                await tell(self.runner.on_event, ChainText(text=answer, closing=True))
+                await tell(self.options.on_event, ChainText(text=answer, closing=True))
         return self._chain("answered", answer=answer, final=final)
 
     def _chain(self, status: ChainStatus, *, answer: str = "", final: str | None = None) -> Chain:

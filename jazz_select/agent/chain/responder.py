@@ -16,9 +16,10 @@ from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.loop import run_chain, run_loop
 from jazz_select.agent.chain.output_schema import SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import as_messages, with_system
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import (
+    AfterCall,
     AssistantText,
+    BeforeCall,
     CallRecord,
     Chain,
     ChainText,

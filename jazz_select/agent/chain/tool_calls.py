@@ -1,15 +1,16 @@
 """The calls of one reply: names resolved, arguments checked, hooks called, tools run. A failure becomes a result."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from jazz_select.agent.chain.transcript import OnEvent, ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
+from jazz_select.agent.chain.chain_options import ChainOptions
+from jazz_select.agent.chain.transcript import ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
 from jazz_select.json_values import as_json, storable, storable_text
 from jazz_select.ports import ClaimStore
-from jazz_select.routing.approval import Allow, Approve, Deny, Verdict, verdict_of
+from jazz_select.routing.approval import Allow, Deny, Verdict, verdict_of
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.plan_runner import execution_order
@@ -19,10 +20,6 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
 from jazz_select.threads import run_with_timeout, self_bounded
 
-BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
-"""Called before a call is made; False, or a text with the reason, refuses the call."""
-AfterCall = Callable[[ToolRequest, ToolResult], Any]
-"""Called with a call's result; a return value that is not None replaces the result."""
 Made = tuple[ToolRequest, ToolResult]
 _LONGEST: Final = 1_000
 
@@ -33,12 +30,8 @@ class ToolRunner:
 
     Attributes:
         index: The tools.
-        before_call: Hook before each call.
-        approve: Approver of each call that `before_call` allows; None allows all.
-        after_call: Hook after each call.
-        on_event: Listener for calls and results.
-        timeout_s: Timeout of one tool call, in seconds; hooks may take the turn's whole time.
-        at_once: Most concurrent calls. A destructive tool always runs alone.
+        options: Hooks, approver, listener, timeout and concurrency. Without `approve` every call may be made; hooks may
+            take the turn's whole time, and a destructive tool always runs alone.
         claims: Store in which destructive calls are claimed before they are made.
         call_id: Returns a stable id for the next call of a tool with these arguments; by default each call gets a new
             id.
@@ -47,12 +40,7 @@ class ToolRunner:
     """
 
     index: NameIndex
-    before_call: BeforeCall | None = None
-    approve: Approve | None = None
-    after_call: AfterCall | None = None
-    on_event: OnEvent | None = None
-    timeout_s: float | None = 30.0
-    at_once: int = 1
+    options: ChainOptions
     claims: ClaimStore | None = None
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None
     made: dict[str, CallOutcome] = field(default_factory=dict[str, CallOutcome])
@@ -81,7 +69,7 @@ class ToolRunner:
         refused: list[Made] = []
         for step in Plan.of(steps).steps:
             call = _request(step, round_, "")
-            refused.append((call, await self._told(_failure(call, "", problem))))
+            refused.append((call, await self._emit(_failure(call, "", problem))))
         return refused
 
     def _groups(self, plan: Plan) -> list[list[PlanStep]]:
@@ -91,7 +79,12 @@ class ToolRunner:
         for step in execution_order(plan):
             tool = self.index.resolve(step.tool).tool
             alone = tool is not None and tool.destructive
-            if not together or alone or len(together) >= self.at_once or together.intersection(plan.needs[step.id]):
+            if (
+                not together
+                or alone
+                or len(together) >= self.options.at_once
+                or together.intersection(plan.needs[step.id])
+            ):
                 groups.append([])
                 together.clear()
             groups[-1].append(step)
@@ -111,7 +104,7 @@ class ToolRunner:
             result = _failure(call, "tool", f"{tool.name} was only described; there is nothing to run")
         else:
             call, result = await self._called(call, tool, step, made)
-        made[step.id] = (call, await self._told(await self._reviewed(call, result)))
+        made[step.id] = (call, await self._emit(await self._reviewed(call, result)))
 
     async def _called(self, call: ToolRequest, tool: Tool, step: PlanStep, made: Mapping[str, Made]) -> Made:
         lost: list[str] = []
@@ -131,7 +124,7 @@ class ToolRunner:
             tool,
             arguments,
             door="chain",
-            timeout_s=self.timeout_s,
+            timeout_s=self.options.tool_timeout_s,
             approve=partial(self._approved, call),
             call_id=self.unheard.get(own) or (self.call_id(tool.name, arguments) if self.call_id else ""),
             claims=self.claims,
@@ -144,25 +137,27 @@ class ToolRunner:
         if outcome.error is None:
             output = storable(outcome.output)
             return call, ToolResult(id=call.id, round=call.round, tool=call.tool, ok=True, output=output, called=True)
-        told = f"not run: {outcome.reason}" if outcome.reason else outcome.error.message
-        failed = _failure(call, outcome.error.fault, told, unknown=outcome.error.unknown)
-        return call, replace(failed, called=outcome.called)
+        problem = f"not run: {outcome.reason}" if outcome.reason else outcome.error.message
+        failed = _failure(call, outcome.error.fault, problem)
+        return call, replace(failed, unknown=outcome.error.unknown, called=outcome.called)
 
     @self_bounded
     async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
         """Decide by both hooks whether a call may be made; if so, emit `ToolCalled`."""
         refusal = await self._refusal(call)
-        verdict = Deny(refusal) if refusal else await verdict_of(self.approve, made)
+        verdict = Deny(refusal) if refusal else await verdict_of(self.options.approve, made)
         if isinstance(verdict, Allow):
-            await tell(self.on_event, ToolCalled(call=call))
+            await tell(self.options.on_event, ToolCalled(call=call))
         return verdict
 
     async def _refusal(self, call: ToolRequest) -> str:
         """Return why `before_call` refuses a call; empty if it does not. A hook that fails refuses."""
-        if self.before_call is None:
+        if self.options.before_call is None:
             return ""
         try:
-            verdict = await run_with_timeout(self.before_call, call, limit_s=None, name="jazz-select-before_call")
+            verdict = await run_with_timeout(
+                self.options.before_call, call, limit_s=None, name="jazz-select-before_call"
+            )
         except Exception as error:  # noqa: BLE001 - the caller's own code
             return f"before_call failed: {describe_error(error)}"
         if isinstance(verdict, str) and verdict.strip():
@@ -170,10 +165,12 @@ class ToolRunner:
         return "" if verdict is None or verdict is True else "the call was cancelled"
 
     async def _reviewed(self, call: ToolRequest, result: ToolResult) -> ToolResult:
-        if self.after_call is None:
+        if self.options.after_call is None:
             return result
         try:
-            said = await run_with_timeout(self.after_call, call, result, limit_s=None, name="jazz-select-after_call")
+            said = await run_with_timeout(
+                self.options.after_call, call, result, limit_s=None, name="jazz-select-after_call"
+            )
             if said is None:
                 return result
             if not isinstance(said, ToolResult):
@@ -187,11 +184,11 @@ class ToolRunner:
             )
         except Exception as error:  # noqa: BLE001 - what it should have redacted must not get out
             problem = f"the result is withheld, since after_call failed: {describe_error(error)}"
-            withheld = _failure(call, result.fault, problem, unknown=result.unknown)
-            return replace(withheld, called=result.called)
+            withheld = _failure(call, result.fault, problem)
+            return replace(withheld, unknown=result.unknown, called=result.called)
 
-    async def _told(self, result: ToolResult) -> ToolResult:
-        await tell(self.on_event, ToolReturned(result=result))
+    async def _emit(self, result: ToolResult) -> ToolResult:
+        await tell(self.options.on_event, ToolReturned(result=result))
         return result
 
 
@@ -227,12 +224,7 @@ def _given(value: object) -> Any:
 
 
 def _failure(
-    call: ToolRequest,
-    fault: Fault | Literal[""],
-    problem: str,
-    *,
-    details: Mapping[str, Any] | None = None,
-    unknown: bool = False,
+    call: ToolRequest, fault: Fault | Literal[""], problem: str, details: Mapping[str, Any] | None = None
 ) -> ToolResult:
     return ToolResult(
         id=call.id,
@@ -242,7 +234,6 @@ def _failure(
         error=_short(problem),
         details=storable(details or {}),
         fault=fault,
-        unknown=unknown,
     )
 
 

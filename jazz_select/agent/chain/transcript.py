@@ -1,7 +1,7 @@
 """A chain of tool calls as a frozen value that can be stored, and the events it emits."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -276,6 +276,10 @@ Event = (
 )
 OnEvent = Callable[[Event], object]
 """Receives events one at a time, sync (in a thread) or async. Its errors are logged and ignored."""
+BeforeCall = Callable[[ToolRequest], bool | str | Awaitable[bool | str | None] | None]
+"""Called before a call is made; False, or a text with the reason, refuses the call."""
+AfterCall = Callable[[ToolRequest, ToolResult], Any]
+"""Called with a call's result; a return value that is not None replaces the result."""
 
 
 async def tell(listener: OnEvent | None, event: Event) -> None:

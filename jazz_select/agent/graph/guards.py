@@ -6,9 +6,9 @@ from inspect import iscoroutine
 from typing import Any, Generic, cast, overload
 
 from jazz_select.agent.graph.state import FINISH, ActionDecision, GuardInput, GuardInputT, TurnState, changed, updated
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, RouterError
 from jazz_select.text import describe_error
-from jazz_select.threads import run_with_timeout
+from jazz_select.threads import is_async, run_with_timeout
 
 CONTINUE = "continue"
 """The tag of a turn that goes on."""
@@ -66,19 +66,31 @@ def guard(*tags: Any) -> Any:
     """
     if len(tags) == 1 and callable(tags[0]):
         only = cast("Callable[[Any], Route | None]", tags[0])
-        return Guard(_name_of(only), only, ())
+        return Guard(function_name(only), only, ())
     wrong = [each for each in tags if not isinstance(each, str)]
     if wrong:
         raise ConfigError(f"@guard takes the tags that the guard may answer with, as texts, not {wrong[0]!r:.80}")
 
     def made(check: Callable[[GuardInputT], Route | None]) -> Guard[GuardInputT]:
-        return Guard(_name_of(check), check, tags)
+        return Guard(function_name(check), check, tags)
 
     return made
 
 
-def _name_of(check: object) -> str:
-    return str(getattr(check, "__name__", type(check).__name__))
+def check_guards(guards: object, error: type[ConfigError | RouterError]) -> None:
+    """Refuse anything but a list of guards with plain functions."""
+    given = list(cast("Sequence[object]", guards)) if isinstance(guards, Sequence) else None
+    wrong: list[object] = [guards] if given is None else [each for each in given if not isinstance(each, Guard)]
+    if wrong:
+        raise error(f"guards are a list of Guards (make one of a function with @guard), not {wrong[0]!r:.80}")
+    for each in cast("list[Guard[Any]]", given):
+        if is_async(each.check):
+            raise error(f"guard {each.name} is async, and nothing waits for a guard: make its check a plain function")
+
+
+def function_name(function: object) -> str:
+    """Return the name of an author's function."""
+    return str(getattr(function, "__name__", type(function).__name__))
 
 
 def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:

@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, cast
 
 import orjson
 
+from jazz_select.agent.chain.prompts import with_system
 from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
 from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
@@ -61,14 +62,14 @@ class ModelPlanner(Generic[StateT]):
         self._client = client_for(model, max_retries=max_retries, missing=missing)
         if isinstance(actions, str):
             raise ConfigError(f"actions are a collection of names, not the one text {actions!r:.80}")
-        told: dict[str, str] = dict.fromkeys(actions, "")
+        described: dict[str, str] = dict.fromkeys(actions, "")
         if isinstance(actions, Mapping):
-            told |= cast("Mapping[str, str]", actions)
-        told.setdefault(FINISH, "end the turn")
+            described |= cast("Mapping[str, str]", actions)
+        described.setdefault(FINISH, "end the turn")
         self._prompt = prompt
-        self._actions = tuple(told)
+        self._actions = tuple(described)
         self._schema = plan_schema(self._actions)
-        self._told = plan_instruction(told)
+        self._instruction = plan_instruction(described)
         self._timeout_s = timeout_s
         self._max_reasks = max_reasks
 
@@ -84,7 +85,7 @@ class ModelPlanner(Generic[StateT]):
         """
         messages = tuple(self._prompt(state))
         if not self._client.takes_schema:
-            messages = _with_instruction(messages, self._told)
+            messages = tuple(with_system(messages, self._instruction))
         named = ", ".join(map(name_shown, self._actions))
         question = Inquiry(messages, self._schema, f"one JSON object with one of: {named}")
         _, decision = await self._client.ask_until_usable(
@@ -203,10 +204,3 @@ def _arguments(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _reason(value: object) -> str:
     return " ".join(value.split())[:_LONGEST_REASON].encode(errors="replace").decode() if isinstance(value, str) else ""
-
-
-def _with_instruction(messages: Sequence[Message], told: str) -> tuple[Message, ...]:
-    first = messages[0] if messages else None
-    if first is None or first.role != "system":
-        return (Message(role="system", content=told), *messages)
-    return (Message(role="system", content=f"{first.content}\n\n{told}"), *messages[1:])

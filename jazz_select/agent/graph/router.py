@@ -21,7 +21,16 @@ from jazz_select.agent.graph.actions import (
     exit_of_action,
     rewritten,
 )
-from jazz_select.agent.graph.guards import CONTINUE, COUNTED, GUARD_FAILED, Guard, Route, through
+from jazz_select.agent.graph.guards import (
+    CONTINUE,
+    COUNTED,
+    GUARD_FAILED,
+    Guard,
+    Route,
+    check_guards,
+    function_name,
+    through,
+)
 from jazz_select.agent.graph.snapshot import Snapshot
 from jazz_select.agent.graph.state import FINISH, ActionDecision, NodeRecord, StateT, TurnState, updated
 from jazz_select.agent.graph.topology import FAILED, NodeExit, Topology, mermaid, walk
@@ -67,21 +76,9 @@ def laid_out(
     return topology
 
 
-def way_out(ways: Mapping[str, str]) -> str:
-    """Return the tag by which a failed node with these edges is left."""
-    return next((tag for tag in (FAILED, GUARD_FAILED, FINISH, "") if tag in ways), FAILED)
-
-
-def function_name(function: object) -> str:
-    """Return the name of an author's function."""
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
 def check_kinds(*, guards: object, routes: object, actions: object, functions: Mapping[str, object]) -> None:
-    """Check the types of a router's parts."""
-    for each in cast("Sequence[object]", guards) if isinstance(guards, Sequence) else [guards]:
-        if not isinstance(each, Guard) or each is guards:
-            raise RouterError(f"guards are a list of Guards (make one of a function with @guard), not {each!r:.80}")
+    """Check the types of a router's parts; of the functions only `plan` may be async."""
+    check_guards(guards, RouterError)
     if not isinstance(routes, Mapping):
         raise RouterError(f"routes are a mapping of tags to nodes, not {routes!r:.80}")
     named = cast("Mapping[object, object]", actions) if isinstance(actions, Mapping) else {"": actions}
@@ -92,12 +89,7 @@ def check_kinds(*, guards: object, routes: object, actions: object, functions: M
     for name, function in functions.items():
         if function is not None and not callable(function):
             raise RouterError(f"{name} is a function of the state, not {function!r:.80}")
-
-
-def check_sync(functions: Mapping[str, object]) -> None:
-    """Refuse async functions where only pure functions may be used."""
-    for name, function in functions.items():
-        if is_async(function):
+        if name != "plan" and is_async(function):
             raise RouterError(f"{name} is async, and waits for nothing: only plan and actions may")
 
 
@@ -171,7 +163,10 @@ class Router(Generic[StateT]):
         Raises:
             RouterError: A part has the wrong type, a tag has no edge, an edge leads nowhere, or a loop has no guard.
         """
-        check_kinds(guards=guards, routes=routes, actions=actions, functions={"plan": plan, "acquire": acquire})
+        functions = {f"rewrite {function_name(each)}": each for each in rewrites}
+        functions |= {f"validator {name}": each for name, each in (validators or {}).items()}
+        functions |= {"plan": plan, "acquire": acquire}
+        check_kinds(guards=guards, routes=routes, actions=actions, functions=functions)
         if not (isinstance(state_type, type) and issubclass(state_type, TurnState)):  # pyright: ignore[reportUnnecessaryIsInstance] - authors without a type checker
             raise RouterError(f"{state_type!r:.80} is no type of state; derive it from TurnState")
         if max_iterations < 1:
@@ -183,15 +178,9 @@ class Router(Generic[StateT]):
         self._plan, self._acquire = plan, acquire
         self._rewrites = tuple(rewrites)
         self._validators = dict(validators or {})
-        self._finish = finish
+        self._finish: Callable[[StateT], Updates | None] = finish or (lambda _: None)
         self._max_iterations = max_iterations
         self._planned = frozenset({FINISH, *(name for name, action in self._actions.items() if action.planned)})
-        check_sync(
-            {f"guard {each.name}": each.check for each in self._guards}
-            | {f"rewrite {function_name(each)}": each for each in self._rewrites}
-            | {f"validator {name}": each for name, each in self._validators.items()}
-            | ({"acquire": acquire} if acquire else {})
-        )
         self._topology = laid_out(self._guards, routes, self._actions, self._validators)
 
     @property
@@ -294,12 +283,10 @@ class Router(Generic[StateT]):
             raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")
         with span(self.name, "turn") as traced:
             following, progress = await walk(self._topology, node, progress, self._passed, most_nodes=most_nodes)
+            status = "paused" if following else "finished"
             if traced is not None:
-                status = "paused" if following else "finished"
                 traced.note({"status": status, "iterations": progress.state.iterations})
-        if following:
-            return Run(status="paused", state=progress.state, trace=progress.trace, node=following)
-        return Run(status="finished", state=progress.state, trace=progress.trace)
+        return Run(status=status, state=progress.state, trace=progress.trace, node=following)
 
     async def _passed(self, node: str, progress: TurnProgress[StateT]) -> NodeExit[TurnProgress[StateT]]:
         """Run one node."""
@@ -313,8 +300,9 @@ class Router(Generic[StateT]):
                 _check_count(node, route, progress.state)
                 state = updated(progress.state, {**route.updates, **made, **left_by})
             except (LookupError, TypeError, ValueError) as error:
-                way = way_out(self._topology.edges.get(node, {}))
-                route = ended(f"{node} answered what is no state: {describe_error(error)}", way)
+                ways = self._topology.edges.get(node, {})
+                tag = next((tag for tag in (FAILED, GUARD_FAILED, FINISH, "") if tag in ways), FAILED)
+                route = ended(f"{node} answered what is no state: {describe_error(error)}", tag)
                 # Not validated: an action may have mutated the state it was given.
                 state = progress.state.model_copy(update={"decision": route.decision, "route": route.tag})
             record = NodeRecord(
@@ -337,7 +325,7 @@ class Router(Generic[StateT]):
         if node in self._validators:
             return self._validated(node, state)
         if node == FINISH:
-            return await self._acted(node, self._finish or _nothing, state)
+            return await self._acted(node, self._finish, state)
         return await self._acted(node, self._actions[node].run, state)
 
     async def _decision(self, state: StateT) -> ActionDecision:
@@ -373,13 +361,8 @@ class Router(Generic[StateT]):
 
 
 def _check_count(node: str, route: Route, state: TurnState) -> None:
-    """Refuse a change of the round counter."""
     if node != PRE_CHECK and route.updates.get("iterations", state.iterations) != state.iterations:
         raise ValueError(COUNTED)
-
-
-def _nothing(state: TurnState) -> None:  # noqa: ARG001 - the signature of `finish`
-    return None
 
 
 def _note(traced: Any, record: NodeRecord, state: TurnState) -> None:

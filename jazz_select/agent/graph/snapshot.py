@@ -1,6 +1,7 @@
 """A paused turn as JSON, to be resumed by the same router in any process."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter, ValidationError
@@ -58,13 +59,13 @@ class Snapshot(BaseModel):
                 _ = TypeAdapter(Any).dump_json(values[name])
             except (PydanticSerializationError, ValueError, TypeError) as error:
                 raise SnapshotError(f"the field {name} does not go to JSON: {describe_error(error)}") from error
-        found = cls(node=node, state=values, trace=trace)
-        read = cls.from_json(found.to_json()).state_of(type(state))
+        snapshot = cls(node=node, state=values, trace=trace)
+        read = cls.from_json(snapshot.to_json()).state_of(type(state))
         for name in type(state).model_fields:
             if not is_same(getattr(state, name), getattr(read, name)):
                 problem = f"the field {name} comes back from JSON as something else: give it a type of its own"
                 raise SnapshotError(problem)
-        return found
+        return snapshot
 
     def to_json(self, *, secret: Secret | None = None) -> str:
         """Return a JSON text, signed if there is a secret; the first of several secrets signs.
@@ -124,7 +125,7 @@ class Snapshot(BaseModel):
             if value != own[name]:
                 problem = f"{was.node} was left with {name} {own[name]!r:.80}, and its state has {value!r:.80}"
                 raise SnapshotError(problem)
-        return was.model_copy(update={"node": aliases.get(was.node, was.node), "action": action})
+        return replace(was, node=aliases.get(was.node, was.node), action=action)
 
     def state_of(self, kind: type[StateT]) -> StateT:
         """Return the state.

@@ -1,7 +1,8 @@
 """The state of a turn through a router, and its decisions: frozen values that survive JSON."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -55,7 +56,8 @@ GuardInputT = TypeVar("GuardInputT", bound=GuardInput)
 StateT = TypeVar("StateT", bound=TurnState)
 
 
-class NodeRecord(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class NodeRecord:
     """One node that was passed.
 
     Attributes:
@@ -66,22 +68,13 @@ class NodeRecord(BaseModel):
         duration_s: Its duration in seconds; ignored by equality.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
     node: str
     iteration: int
     route: str
     action: str = ""
-    duration_s: float = 0.0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, NodeRecord) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def _key(self) -> tuple[str, int, str, str]:
-        return (self.node, self.iteration, self.route, self.action)
+    duration_s: float = field(default=0.0, compare=False)
 
 
 def changed(state: GuardInput, wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,8 +43,7 @@ class Topology:
             raise RouterError(f"nothing leads to {', '.join(lost)}")
         loop = self._loop_without(home)
         if loop:
-            told = " → ".join(loop)
-            raise RouterError(f"{told} is a loop that no guard sees; lead it back to {home}")
+            raise RouterError(f"{' → '.join(loop)} is a loop that no guard sees; lead it back to {home}")
 
     def following(self, node: str, tag: str) -> str:
         """Return the node after this one by a tag; empty at the end of the graph."""

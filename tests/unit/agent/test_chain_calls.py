@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from jazz_select.agent.chain.loop import run_chain
-from jazz_select.agent.chain.tool_calls import AfterCall, BeforeCall
 from jazz_select.agent.chain.transcript import (
+    AfterCall,
+    BeforeCall,
     ChainText,
     Event,
     ModelCalled,

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_none
 
+from jazz_select.agent.chain.chain_options import ChainOptions
 from jazz_select.agent.chain.tool_calls import ToolRunner
 from jazz_select.agent.chain.transcript import Chain, Event, ToolCalled, ToolReturned
 from jazz_select.errors import ToolUnheardError
@@ -67,7 +68,7 @@ async def by_plan(
 async def by_chain(
     tool: Tool, arguments: Arguments, approve: Approve | None = None, timeout_s: float | None = 5
 ) -> Seen:
-    runner = ToolRunner(index=NameIndex([tool]), timeout_s=timeout_s, approve=approve)
+    runner = ToolRunner(index=NameIndex([tool]), options=ChainOptions(tool_timeout_s=timeout_s, approve=approve))
     ((request, result),) = await runner.run([PlanStep(tool=tool.name, arguments=arguments)], 1)
     chain = Chain(entries=(request, result))
     assert Chain.from_json(chain.as_json()) == chain
@@ -286,12 +287,12 @@ async def test_in_a_chain_the_older_hook_goes_first_and_only_what_both_allow_is_
     heard: list[Event] = []
     verdicts = {1: Allow(), 2: Deny("no"), 3: Allow()}
     tool = Recorder()
-    runner = ToolRunner(
-        index=NameIndex([made(tool)]),
+    options = ChainOptions(
         before_call=lambda request: request.arguments["value"] != 3,
         approve=lambda call: verdicts[call.arguments["value"]],
         on_event=heard.append,
     )
+    runner = ToolRunner(index=NameIndex([made(tool)]), options=options)
     results = await runner.run([PlanStep(tool="t", arguments={"value": each}) for each in (1, 2, 3)], 1)
     assert [(each.ok, each.error) for _, each in results] == [
         (True, ""),
