@@ -1,4 +1,4 @@
-"""Which flows a message is for: the one that waits for this answer, or what the message is about."""
+"""Find the flows of a message: the flow that waits for it as an answer, or the flows that match it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -34,21 +34,21 @@ from jazz_select.values import Decision, Reason, flow_id
 from jazz_select.words import stems
 
 _AT_ONCE: Final = 4_000
-"""Characters of what was said in which values are looked for in a moment."""
+"""The longest text, in characters, in which values are looked for on the event loop."""
 _NEAR: Final = 0.36
-"""How near recall has to find a request to a flow, where the catalogue is too small to tell how sure that is."""
+"""The lowest similarity at which a flow counts as sure in a catalogue too small for calibrated probabilities."""
 
 
 def is_sure(result: FlowSelectionResult, *, above: float) -> bool:
-    """Whether recall, or a decision model, is sure enough of the first flow that was selected.
+    """Whether recall or a decision model is sure enough of the first selected flow.
 
-    Without a chat model the nearest flow is taken for whatever is said, "yes" and "thanks" among it. Where a catalogue
-    is too small for recall to know how sure it is, only what a decision model is sure of is sure, and the flow that
-    lies near the request, nearer than any other.
+    Without a chat model, recall returns the nearest flow for any message, even "yes" or "thanks". If the catalogue is
+    too small for calibrated probabilities, a flow is sure only if a decision model is sure of it, or if it is the
+    single nearest flow and lies near the request.
 
     Args:
-        result: What was selected, a flow at least.
-        above: How sure recall has to be, both that some flow is right and that this one is; 0 for the nearest flow.
+        result: A selection of at least one flow.
+        above: The lowest P(some flow is right) and P(this flow is right); 0 accepts the nearest flow.
     """
     decision, first = result.decision, result.chosen_flows[0]
     known = (_confidence_in(decision, first), decision.in_scope)
@@ -59,28 +59,28 @@ def is_sure(result: FlowSelectionResult, *, above: float) -> bool:
 
 
 def _was_sure(decision: Decision) -> bool:
-    """Whether the stage that chose was sure enough, and did not only take what is likeliest."""
+    """Whether the stage that chose was sure enough, and did not only take the likeliest flow."""
     if decision.reason is Reason.DECIDER:
         return any(each.name == "decider" and each.outcome == "decided" for each in decision.stages)
     return decision.reason is Reason.CONFIDENT
 
 
 def _confidence_in(decision: Decision, flow: BaseFlow) -> float | None:
-    """P(this flow is right), as recall knows it; a decision model that is sure knows better."""
+    """Return P(this flow is right) by a decision model that is sure, else by recall."""
     if decision.reason is Reason.DECIDER and _was_sure(decision):
         return None
     return next((each.confidence for each in decision.candidates if each.flow_id == flow.id), None)
 
 
 _REPEATED: Final = 0.7
-"""How near a message lies to a flow that only says once more that it is wanted."""
+"""The similarity from which a message only repeats the request for a flow."""
 MIN_CONFIDENCE = 0.5
 _STANDS = (Reason.LLM, Reason.USER)
-"""Who reads a message as it was meant."""
+"""Reasons for which a choice reflects what the message means."""
 
 
 class TurnSelector:
-    """Finds out, for each turn, which flow runs."""
+    """Selects the flows to run in each turn."""
 
     def __init__(  # noqa: PLR0913 - all that it asks
         self,
@@ -95,10 +95,10 @@ class TurnSelector:
         speaks: str = "",
         decider: Decider | None = None,
     ) -> None:
-        """Take who finds flows, who knows what they wait for, what holds them, and how sure a new one has to be.
+        """Take the collaborators and the lowest confidence at which a new flow begins.
 
-        With a model of the agent's own, a message that no flow fits is answered, whatever is under way; and it reads
-        messages, where the selector has none to do it; `speaks` says who it is. What is told at once is told in titles.
+        If the agent has a model, it answers messages that no flow fits, even while a flow is open. It also reads
+        messages if the selector has no model. `speaks` is its role in the prompt.
         """
         self._speaks = speaks if model is not None else ""
         self._titles = titles
@@ -110,7 +110,7 @@ class TurnSelector:
         self._of_one = FlowSelector(None, selector.flow_registry) if model is not None else selector
 
     async def select(self, request: TurnRequest) -> SelectedFlows:
-        """The flows that a message is for, and what is to be done with them. What fails on the way is told in it."""
+        """Return the flows of a message and what to do with them. Failures are reported in the result."""
         begun = self._without_gone(request)
         active = begun.stack.top
         pending = _of_top(request.conversation.pending, active)
@@ -128,7 +128,7 @@ class TurnSelector:
         return await self._looked_for(begun, pending, answer)
 
     async def handed_back(self, work: TurnWork) -> SelectedFlows:
-        """The flows that a message is for which the model at work on a flow has handed back, as far as it is."""
+        """Return the flows for the part of a message that the model at work on a flow handed back."""
         begun = SelectedFlows(request=work.request, stack=work.stack, earlier=work, wanted=work.handed_back)
         wish = replace(begun, request=replace(work.request, message=work.handed_back))
         return replace(await self._looked_for(wish, None, ""), request=work.request)
@@ -136,7 +136,7 @@ class TurnSelector:
     async def _looked_for(  # noqa: PLR0911 - one way for each kind of message
         self, begun: SelectedFlows, pending: PendingCall | None, answer: which.Heard
     ) -> SelectedFlows:
-        """What a selection leads to, where nothing could be told at once."""
+        """Select flows for a message that no rule could settle, and act on the result."""
         request, active = begun.request, begun.stack.top
         idle = active is not None and active.status != "active"
         try:
@@ -174,7 +174,7 @@ class TurnSelector:
     async def _left_open(
         self, begun: SelectedFlows, question: UserQuestion, pending: PendingCall | None
     ) -> SelectedFlows:
-        """The selector would have the user asked which flow is meant: so it is, where the message is for no other."""
+        """Ask the user which flow is meant, as the selector suggests, unless the message is for the open flow."""
         active, why = begun.stack.top, which.why_not(begun.request, question)
         if active is not None and not which.is_elsewhere(begun, question, active, above=self._min_confidence):
             why = why or f"the message is taken to be for {active.name}"
@@ -189,10 +189,10 @@ class TurnSelector:
     async def _at_once(
         self, begun: SelectedFlows, pending: PendingCall | None, answer: which.Heard
     ) -> SelectedFlows | None:
-        """What needs no selection: answers, a question that is called off, thanks."""
+        """Handle messages that need no selection: answers, a cancelled question, thanks."""
         active, at_once = begun.stack.top, None
         idle = active is not None and active.status != "active"
-        # What waits is asked for behind the question which flow is meant, so it is answered before that.
+        # The pending question comes last in the text, after the choice between flows, so it is answered first.
         if active is not None and (idle or not answer):
             at_once = await self._answered_at_once(begun, active, idle=idle)
         if at_once is None and answer == "off":
@@ -200,7 +200,7 @@ class TurnSelector:
         return at_once
 
     def _without_gone(self, request: TurnRequest) -> SelectedFlows:
-        """The flows under way, without those that are not live any more."""
+        """Return the open flows that are still live."""
         stack = request.stack
         gone = [each.name for each in stack.flows if self._running.flow(each.name) is None]
         if not gone:
@@ -209,7 +209,7 @@ class TurnSelector:
         return SelectedFlows(request=request, stack=left, reason=f"there is no flow {', '.join(gone)} any more")
 
     async def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
-        """Where a message is a bare answer, agrees or calls off, nothing has to be looked for."""
+        """Handle a message that is a bare answer, agrees or cancels, without a selection."""
         message = begun.request.message
         said = read_consent(message, Asked(words=f"{active.name} {self._titles.flow(active.name)}"))
         if idle and not active.anew and (answers := bare_answer(self._lacking(begun, active), message)):
@@ -222,14 +222,14 @@ class TurnSelector:
         if said == ("no", "") and (idle or not self._has_model):
             return self._off(begun, [active])
         asked = ConversationView.of(begun.request, begun.stack, self._titles.flow).asked
-        # The model that goes on with the flow has asked, and hears it.
+        # The model that continues the flow asked this question, so it receives the answer.
         hears = self._has_model and not idle and (is_value(message) or (said.answer != "neither" and "?" in asked))
         return replace(begun, way="run", hears_first=bool(said.rest)) if hears else None
 
     async def _confirmed_value(
         self, begun: SelectedFlows, active: OpenFlow, name: str, value: object, *, is_it: bool
     ) -> SelectedFlows:
-        """What a yes or a no says of the one value that was asked about."""
+        """Apply a yes or a no to the single value that the user was asked to confirm."""
         if is_it:
             return await self._given(begun, active, {name: value}, way="run")
         others = {each: values for each, values in active.choices.items() if each != name}
@@ -239,7 +239,7 @@ class TurnSelector:
     async def _settled(
         self, begun: SelectedFlows, pending: PendingCall | None
     ) -> tuple[SelectedFlows, SelectedFlows | None]:
-        """What a yes or a no does to the call that waits for one; None where the message is neither."""
+        """Apply a yes or a no to the pending call. Return None if the message is neither."""
         if pending is None:
             return begun, None
         said, notes = await approval_heard(self._decider, pending, begun.request.message)
@@ -247,16 +247,16 @@ class TurnSelector:
         if said.answer == "yes":
             return begun, await self._besides(self._granted(begun, pending), said.rest, after=pending.flow)
         if said.answer == "neither" or (said.rest and self._reads):
-            return begun, None  # who refuses and says more may correct something: whoever reads it all can tell
+            return begun, None  # a refusal with more text may be a correction, which the reader can tell
         return begun, await self._besides(await self._refused(begun, pending), said.rest)
 
     @staticmethod
     def _granted(begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
-        """The user has said yes to the call that waits."""
+        """Grant the pending call."""
         return replace(begun, way="run" if pending.flow else "open", granted=pending)
 
     async def _besides(self, begun: SelectedFlows, rest: str, *, after: str = "") -> SelectedFlows:
-        """With what was said beside a yes or a no: the flows that it is for come next, and else it is answered."""
+        """Handle the rest of a message beside a yes or a no: queue the flows for it, or have it answered."""
         if not rest:
             return begun
         alone = replace(begun, request=replace(begun.request, message=rest))
@@ -277,7 +277,7 @@ class TurnSelector:
         )
 
     async def _refused(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
-        """The call that waits is not made, and the flow that wants it is called off."""
+        """Drop the pending call and cancel its flow."""
         active = begun.stack.top
         became = too_late_text(pending, await self._approval.withdraw(pending))
         if active is not None and pending.flow:
@@ -286,7 +286,7 @@ class TurnSelector:
 
     @staticmethod
     def _with_wishes(begun: SelectedFlows, names: list[str], *, after: str = "") -> SelectedFlows:
-        """With the flows that are wanted beside a yes or a no: they come after what it was said to."""
+        """Queue the flows that were requested beside a yes or a no, after the flow that was answered."""
         if not names:
             return begun
         wanted = [after, *names] if after else names
@@ -296,10 +296,10 @@ class TurnSelector:
     def _off(
         self, begun: SelectedFlows, off: Sequence[OpenFlow], *, told: str = "", meant: Sequence[str] = ()
     ) -> SelectedFlows:
-        """Without these flows, the latest first; one that destroyed something goes on from there if asked for again.
+        """Cancel these flows, the latest first. A flow that destroyed something is kept, to resume if asked for again.
 
-        What is `told` of the first stands in the place of its usual words. One that was only just chosen may have been
-        the wrong one: a log of outcomes is told so, with the flows that seem to be `meant` instead.
+        `told` replaces the usual sentence about the first of them. A flow cancelled right after it was chosen is
+        recorded in the log of outcomes as possibly wrong, with the `meant` flows as the probable targets.
         """
         for each in off:
             if each.turn + 1 >= begun.request.conversation.turns:
@@ -315,7 +315,7 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, text="\n\n".join(texts), resumed=resumed)
 
     def _callers(self, stack: FlowStack, off: Sequence[OpenFlow]) -> Iterator[OpenFlow]:
-        """The flows that wait for one of these to be done, the nearest first."""
+        """Yield the open flows that wait for one of these, the nearest first."""
         names = {each.name for each in off}
         for each in reversed(stack.flows):
             flow = self._running.flow(each.name)
@@ -324,16 +324,15 @@ class TurnSelector:
                 yield each
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
-        """Whether to act on a selection: somebody has read the message, or recall is sure enough."""
+        """Whether to act on a selection: a reader chose it, or recall is sure enough."""
         return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self._min_confidence))
 
     async def _begun(
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None
     ) -> SelectedFlows:
-        """The flows that were found are begun; one that may change something, only once the user has said yes to it.
+        """Begin the selected flows. If no model read the message, ask for a yes before one that may change something.
 
-        That holds where nobody has read the message: recall finds what a message is about, and not whether it is
-        denied, supposed, or told of.
+        Recall finds the topic of a message, but not whether it is denied, supposed or only reported.
         """
         asks = self._approval.asks_to_begin and any(
             self._gate.may_write(self._running.flow(each)) for each in found.names
@@ -350,7 +349,7 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, reason="nobody has read whether this is to be begun")
 
     async def _with_things(self, begun: SelectedFlows, names: Sequence[str]) -> SelectedFlows:
-        """With the one thing that a message names for a flow, as the example of an input shows it."""
+        """Fill the input of a flow whose example has the form of the single identifier in the message."""
         said = dict(begun.said)
         for name in names:
             wanted = self._inputs(begun, name)
@@ -360,12 +359,12 @@ class TurnSelector:
         return replace(begun, said=said)
 
     def _lacking(self, begun: SelectedFlows, active: OpenFlow) -> dict[str, Wanted]:
-        """What a flow waits for and nobody has given."""
+        """Return the inputs that a flow waits for and that are still unknown."""
         known = _known(begun, active)
         return {name: each for name, each in self._running.wanted(active).items() if name not in known}
 
     async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
-        """Whether a message that is about nothing else lets a flow that waits go on."""
+        """Let a waiting flow continue with a message that is about nothing else."""
         flags, notes = await self._running.flags(begun, active)
         begun = replace(await self._read_for(begun, [active.name]), notes=(*begun.notes, *notes))
         said = begun.said.get(active.name, NOTHING_SAID)
@@ -391,7 +390,7 @@ class TurnSelector:
         return await self._given(begun, active, answers, way=way, back=back, wrong=said.wrong)
 
     def _plainly_said(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> dict[str, Any]:
-        """What a message gives that no model reads: what it corrects, or the answer to the question."""
+        """Return the values that rules find in a message: corrections, or the answer to the question."""
         message, lacking = begun.request.message, self._lacking(begun, active)
         corrected = corrections(self._inputs(begun, active.name), active.answers, message)
         if corrected:
@@ -412,7 +411,7 @@ class TurnSelector:
         back: Sequence[str] = (),
         wrong: Mapping[str, str] | None = None,
     ) -> SelectedFlows:
-        """What a message gives, kept in the flow as far as the author's checks let it; the rest is asked again."""
+        """Store the values that pass the author's checks, and ask again for the others."""
         read = begun.said.get(active.name, NOTHING_SAID).values
         unchecked = {name: value for name, value in answers.items() if name not in read}
         found = await self._running.checked(active.name, unchecked)
@@ -432,12 +431,12 @@ class TurnSelector:
         back: Sequence[str] = (),
         wrong: Mapping[str, str] | None = None,
     ) -> SelectedFlows:
-        """With what the user answered kept in the flow that waits for it, and without what was taken back.
+        """Store answers in the waiting flow and remove those that were withdrawn. Corrections are said back.
 
-        What is corrected is said back. What was found by what is corrected now does not hold any more; where steps that
-        used it had effects, whether to begin anew is asked first.
+        A correction invalidates results found with the old value. If steps that used it had effects, the user is asked
+        first whether to restart.
         """
-        # Whatever was not asked for, and is said now, the steps that ran went without.
+        # The steps that ran did not use a value that is new and was not asked for.
         corrected = any(name in active.answers or name not in active.asks for name in answers) or bool(back)
         corrected = corrected and not active.is_final
         refused = wrong or {}
@@ -461,7 +460,7 @@ class TurnSelector:
 
     @staticmethod
     def _said_back(active: OpenFlow, answers: Mapping[str, Any], back: Sequence[str]) -> Iterator[str]:
-        """What is known otherwise now, in words."""
+        """Yield a sentence for each corrected or withdrawn value."""
         for name, value in answers.items():
             if name in active.answers and not same(active.answers[name], value):
                 old, new = (shown_value(each) for each in (active.answers[name], value))
@@ -470,7 +469,7 @@ class TurnSelector:
             yield say("taken_back", input=in_words(name), old=shown_value(active.answers[name]))
 
     def _unclear(self, begun: SelectedFlows, active: OpenFlow, heard: Grounded) -> SelectedFlows:
-        """With what was answered in several ways asked for, and what was found by an earlier answer to it let go."""
+        """Ask for the inputs with ambiguous answers, and drop results found with an earlier answer."""
         begun = self._answered(begun, active, heard.values, way="ask")
         flow = begun.stack.top or active
         known = {name: value for name, value in flow.answers.items() if name not in heard.unclear}
@@ -482,19 +481,19 @@ class TurnSelector:
         return replace(begun, stack=begun.stack.with_top(flow.model_copy(update=waits)), reason=reason)
 
     async def _with_said(self, begun: SelectedFlows, decision: Decision) -> SelectedFlows:
-        """With what counts of what a model has read for the inputs of flows."""
+        """Add the grounded values that a model read for the inputs of flows."""
         told = {*decision.values, *decision.unclear}
         if not told:
             return begun
         said, reasons = dict(begun.said), list[str]()
         view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
         offered = (value for each in begun.stack.flows for values in each.choices.values() for value in values)
-        heard = (*map(str, offered), *view.heard)  # one of several that the user was asked about is theirs to point to
+        heard = (*map(str, offered), *view.heard)  # the user may refer to a value that the question offered
         for flow in (self._selector.flow_registry.get(each) for each in told):
             if flow is not None:
                 values, unclear = decision.values.get(flow.id, {}), decision.unclear.get(flow.id, {})
                 wanted = self._inputs(begun, flow.name)
-                # A long message in which many values are looked for takes longer than others here should wait.
+                # Looking for many values in a long message would block the event loop for too long.
                 if sum(map(len, heard)) > _AT_ONCE:
                     found = await in_thread(ground, values, unclear, wanted, heard)
                 else:
@@ -506,16 +505,16 @@ class TurnSelector:
         return replace(begun, said=said, notes=(*begun.notes, *reasons))
 
     def _inputs(self, begun: SelectedFlows, name: str) -> dict[str, Wanted]:
-        """What the user may give for a flow, which may be under way."""
+        """Return the inputs that the user may give for a flow, open or not."""
         waiting = next((each for each in begun.stack.flows if each.name == name and each.status != "queued"), None)
         return self._running.inputs(name, begun.request.context, waiting, begun.request.conversation.called)
 
     def _lacks(self, flow: BaseFlow, message: str, begun: SelectedFlows) -> bool:
-        """Whether a message has to be read for what a flow takes: one that only names it gives nothing optional."""
+        """Whether a message must be read for a flow's inputs. A message that only names it gives no optional input."""
         return self._running.lacks(flow, begun.request.context, optional=not is_named(flow, message))
 
     async def _read_for(self, begun: SelectedFlows, names: Sequence[str]) -> SelectedFlows:
-        """With what the message says for these flows, where nobody has read it: they were chosen without a model."""
+        """Read the message for the inputs of flows that were chosen without a model."""
         selection = begun.selection
         message = begun.wanted or begun.request.message
         flows = [flow for each in names if (flow := self._running.flow(each)) is not None]
@@ -534,7 +533,7 @@ class TurnSelector:
         return await self._with_said(begun, read.decision)
 
     def _situation(self, begun: SelectedFlows, message: str) -> Situation | None:
-        """What whoever reads the message has to know; None where nobody does."""
+        """Return what the reader of the message needs to know, or None without a reader."""
         if not (self._has_model or (self._selector.has_model and has_capability(self._selector, "situation"))):
             return None
         view = ConversationView.of(begun.request, begun.stack, self._titles.flow, agreed=begun.granted is not None)
@@ -549,7 +548,7 @@ class TurnSelector:
     async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
         self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
     ) -> SelectedFlows:
-        """What a model has chosen: to go on, another flow, one that was parked, to call off, or none of them."""
+        """Apply a model's choice: continue, begin or resume another flow, cancel, or none of these."""
         request, active, decision = begun.request, begun.stack.top, found.decision
         by_value = not (found.names or decision.called_off or decision.confirmed)
         if by_value and active is not None and idle and begun.said.get(active.name, NOTHING_SAID) != NOTHING_SAID:
@@ -563,7 +562,7 @@ class TurnSelector:
                 if decision.called_off:
                     begun = replace(await self._called_off(begun, decision.called_off, None), resumed="")
                 return self._with_wishes(self._granted(begun, pending), found.names, after=pending.flow)
-            if own or not (found.names or decision.called_off):  # done and called off: it contradicts itself
+            if own or not (found.names or decision.called_off):  # the model contradicts itself
                 return _asked_again(replace(begun, way="ask"), pending)
         if decision.called_off:
             begun = await self._called_off(begun, decision.called_off, pending, found.names)
@@ -582,13 +581,13 @@ class TurnSelector:
         return replace(begun, way="run", stack=_with(begun, found.names, pending))
 
     async def _as_refused(self, begun: SelectedFlows, pending: PendingCall, names: list[str]) -> SelectedFlows:
-        """The call that waits is not made; where the model at work on its flow is to go on, it hears what is wanted."""
+        """Drop the pending call. If a model continues its flow, it receives the message."""
         active, others = begun.stack.top, [each for each in names if each != pending.flow]
         if active is None or pending.flow not in names or pending.door != "chain":
             return self._with_wishes(await self._refused(begun, pending), others)
         became = too_late_text(pending, await self._approval.withdraw(pending))
         stack = begun.stack.with_top(active.model_copy(update={"status": "active"}))
-        # Nothing waits for a yes any more: the model hears no old question, and a call made anew is another one.
+        # No approval is pending any more: the model sees no old question, and a repeated call is a new one.
         settled = begun.request.conversation.model_copy(update={"pending": None})
         request = replace(begun.request, conversation=settled)
         text = "\n\n".join(filter(None, (begun.text, became)))
@@ -596,7 +595,7 @@ class TurnSelector:
         return self._with_wishes(begun, others, after=pending.flow)
 
     async def _gone_on(self, begun: SelectedFlows, active: OpenFlow, pending: PendingCall | None) -> SelectedFlows:
-        """A flow that waits and was chosen: it goes on by what the message gives; else what it says is answered."""
+        """Continue a waiting flow that was chosen, with the values in the message. Without any, answer the message."""
         heard = await self._heard(begun, active, chosen=True)
         gives_nothing = heard.stack == begun.stack and (pending is not None or bool(self._lacking(begun, active)))
         if gives_nothing and self._has_model:
@@ -606,7 +605,7 @@ class TurnSelector:
     async def _called_off(
         self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None, meant: Sequence[str] = ()
     ) -> SelectedFlows:
-        """Without the flows that a model says are called off, nor the call that waits for one of them."""
+        """Cancel the flows that a model says are cancelled, and a pending call of one of them."""
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
         became = ""
         if pending is not None and any(each.name == pending.flow for each in off):
@@ -614,12 +613,12 @@ class TurnSelector:
         return self._off(begun, off, told=became, meant=meant)
 
     async def _found(self, begun: SelectedFlows, answer: which.Heard, *, alone: bool) -> FlowSelectionResult:
-        """By the message alone where that says enough, or has to; else with what was said before.
+        """Select by the message alone if that is enough or required, else with the earlier turns.
 
-        A model reads both at once, and what is under way beside. Recall would find what was just done, or waits, for
-        every "thanks" that follows, so what earlier turns are needed for does not count where it was done in them, or
-        where it is a person's to do and that was told. Where the turn before asked which flow is meant, an answer to
-        that decides; whatever else is said is read with what was wanted then.
+        A model reads both at once, with the open flows. Recall with earlier turns would find the flow just done for
+        every "thanks" that follows, so such a result does not count if the flow ran in them, or if it is manual and the
+        user was told so. If the last turn asked which flow is meant, an answer decides; any other message is read with
+        the earlier request.
         """
         request = begun.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
@@ -647,7 +646,7 @@ class TurnSelector:
         return own if set(found.names) & over else found
 
     def _begins(self, begun: SelectedFlows, message: str) -> Callable[[str, float | None, float | None], bool]:
-        """Which flows may be begun for a message where no chat model has read it."""
+        """Return the rule for which flows may begin if no chat model has read the message."""
 
         def begins(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
             flow = self._selector.flow_registry.get(flow_id)
@@ -666,22 +665,22 @@ class TurnSelector:
 
 
 def _never(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:  # noqa: ARG001 - as it is called
-    """A model is to read it."""
+    """Refuse every flow: a model must read the message."""
     return False
 
 
 def _was_read(found: FlowSelectionResult, message: str) -> bool:
-    """Whether somebody has read the message: a chat model, the user who was asked, or who gave the name of a flow."""
+    """Whether the meaning is certain: a chat model read the message, or the user chose or named a flow."""
     return found.decision.reason in _STANDS or is_named(found.chosen_flows[0], message)
 
 
 def _ran_in(episodes: Sequence[str]) -> set[str]:
-    """The flows of which summaries say that they ran."""
+    """Return the flows that ran according to the summaries."""
     return {name for each in episodes for name in each.rpartition(" The agent ran ")[2].removesuffix(".").split(", ")}
 
 
 def _is_found(active: OpenFlow, name: str, value: object) -> bool:
-    """Whether what was found for a flow already has this, by its name or else in a text: then it corrects nothing."""
+    """Whether the facts of a flow already hold this value, by name or within a text, so that it corrects nothing."""
     facts = {each: fact for part in active.parts.values() for each, fact in part.facts.items()}
     if name in facts:
         return facts[name] == value
@@ -691,28 +690,28 @@ def _is_found(active: OpenFlow, name: str, value: object) -> bool:
 
 
 def _is_it(active: OpenFlow) -> tuple[str, Any] | None:
-    """The input and the one value of which it was asked whether it is that."""
+    """Return the input and the single value that the user was asked to confirm."""
     first = next(iter(active.asks), "")
     meant = active.choices.get(first, ())
     return (first, meant[0]) if len(meant) == 1 else None
 
 
 def _known(begun: SelectedFlows, active: OpenFlow) -> dict[str, Any]:
-    """What a flow need not wait for: what was answered before, and what the caller knows."""
+    """Return the values known to a flow: earlier answers and the caller's context."""
     return {**active.answers, **begun.request.context}
 
 
 def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall | None:
-    """The call that waits, where the flow that wants it is still the one under way, or no flow wants it.
+    """Return the pending call if it belongs to the active flow or to none.
 
-    One that was saved without an id is asked about anew: nobody could claim it.
+    A call that was saved without an id needs a new approval, because it cannot be claimed.
     """
     theirs = {"", active.name} if active is not None else {""}
     return pending if pending is not None and pending.id and pending.flow in theirs else None
 
 
 def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
-    """The question once more, and why; where something else has to be asked first, no call waits for a yes."""
+    """Repeat the question with the reason. If another input must be asked for first, drop the pending call."""
     waiting = heard.stack.top
     if pending is not None and waiting is not None:
         known = pending.arguments
@@ -728,20 +727,20 @@ def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedF
 
 
 def _nearness(begun: SelectedFlows, active: OpenFlow) -> float:
-    """How near a message lies to the flow under way; 0 where that was not recalled."""
+    """Return the similarity of a message to the active flow, or 0 if that was not recalled."""
     found = begun.selection.decision.candidates if begun.selection is not None else ()
     return next((each.scores.get("dense", 0.0) for each in found if each.flow_name == active.name), 0.0)
 
 
 def _names_a_flow(begun: SelectedFlows) -> bool:
-    """Whether a message has a word of the name of a flow that was recalled for it."""
+    """Whether a message contains a word of the name of a recalled flow."""
     found = begun.selection.candidates if begun.selection is not None else ()
     said = set(stems(begun.request.message))
     return any(said & set(stems(str(each.get("flow_name", "")))) for each in found)
 
 
 def _with(begun: SelectedFlows, names: list[str], pending: PendingCall | None) -> FlowStack:
-    """With the flows that were chosen on top; what is parked below keeps the call that it waits for a yes to."""
+    """Put the chosen flows on top. A flow parked below keeps its pending call."""
     stack, request = begun.stack, begun.request
     turn, top, wanted = request.conversation.turns, stack.top, begun.wanted or request.message
     logged = begun.selection.logged if begun.selection is not None else ""
@@ -755,7 +754,7 @@ def _with(begun: SelectedFlows, names: list[str], pending: PendingCall | None) -
 
 
 def _chosen(flow: OpenFlow, said: Grounded) -> OpenFlow:
-    """A flow as it is chosen: with what the user's words give for it, and with the call that waited asked for anew."""
+    """Return a chosen flow with the values in the message. Its pending call needs a new approval."""
     if flow.status != "queued":
         return flow.model_copy(update={"pending": None})
     known = {"answers": {**flow.answers, **storable_fields(said.values)[0]}, "wrong": dict(said.wrong)}
@@ -764,7 +763,7 @@ def _chosen(flow: OpenFlow, said: Grounded) -> OpenFlow:
 
 
 def why_open(found: FlowSelectionResult) -> str:
-    """Why nothing is run of what was found."""
+    """Return the reason why nothing of a selection runs."""
     if found.names and found.decision.reason is Reason.FALLBACK_INVALID:
         return "the model's choice could not be read, or names no flow that it was offered"
     if found.names and found.decision.raw_reply is not None:

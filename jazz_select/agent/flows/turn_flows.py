@@ -1,4 +1,4 @@
-"""The flows of a turn, one after the other, until one waits or all are done."""
+"""Run the flows of a turn in order, until one waits or all are done."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -38,14 +38,14 @@ from jazz_select.values import Decision, Reason
 from jazz_select.words import folded_name
 
 _SURE: Final = 0.5
-"""How sure recall has to be of a branch, alone or with a decision model, where no chat model chooses."""
+"""The lowest probability at which recall or a decision model chooses a branch, if no chat model does."""
 _NONE: Final = "none-of-the-branches"
 
 
 async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRequest, first: str) -> int | None:
-    """The place of the branch for a message; that of `otherwise` where none fits; None where there is none.
+    """Return the index of the branch for a message, or of `otherwise` if none fits, or None without `otherwise`.
 
-    A sole branch is no certain one: its text has to hold, too. What a decision model makes likely stands.
+    The condition of a single branch is checked, too. The choice of a decision model that is sure is final.
     """
     links = [(when, flow.resolve(part)) for when, part in flow.links()]
     branches = {place: (when, part) for place, (when, part) in enumerate(links) if when != ""}
@@ -54,7 +54,7 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
     episodes = [*asked.conversation.episodes, f"The user said: {first}"]
     if selector.has_model:
         offered = [_offer(part, when or part.condition) for when, part in branches.values()]
-        if len(offered) == 1:  # a selector asks nobody about one candidate: what speaks against it is offered, too
+        if len(offered) == 1:  # a selector asks no model about one candidate, so its negation is offered as well
             offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
         decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
         if (sure := _decided(decision)) is not None:
@@ -76,7 +76,7 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
 
 
 def _decided(decision: Decision) -> str | None:
-    """The id of the branch that is likely by what a decision model said, empty for none of them; else None."""
+    """Return the id of the branch that a decision model is sure of, "" for none of them, or None if it is unsure."""
     said = next((each for each in decision.stages if each.name == "decider" and each.calls), None)
     if said is None or decision.reason not in {Reason.DECIDER, Reason.NONE} or (said.confidence or 0.0) < _SURE:
         return None
@@ -95,22 +95,22 @@ def _offer(flow: BaseFlow, condition: str) -> dict[str, Any]:
 
 
 _ENDED: Final = frozenset({"failed", "blocked"})
-"""How a flow ends without being done."""
+"""Final statuses other than `done`."""
 _LONGEST_REQUEST: Final = 300
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
 
 @dataclass(slots=True, kw_only=True)
 class FlowAttempt:
-    """One flow of a turn while it runs. Its parts may run side by side, and put what they find in here.
+    """One flow of a turn while it runs. Its parts may run concurrently, and collect their results here.
 
     Attributes:
-        request: What is to be answered.
+        request: The turn's request.
         stack: The flows, this one on top.
-        open_flow: How far it has come before.
-        approval: Who lets calls pass in this turn.
-        replies: What models made of it, in the order in which they ended.
-        made: The calls that were made in the turn, those of flows before this one included.
+        open_flow: Its progress before this turn.
+        approval: Approves calls in this turn.
+        replies: Replies of models, in order of completion.
+        made: All calls of this turn, including those of earlier flows.
         hears_first: Whether its model may hand the message back.
     """
 
@@ -125,7 +125,7 @@ class FlowAttempt:
 
 @dataclass(frozen=True, slots=True)
 class _Deciding:
-    """A model that chooses the next tool of a flow, and is told what for."""
+    """A model that chooses the next tool of a flow, given the flow and the conversation."""
 
     model: ModelDecision
     view: ConversationView
@@ -133,13 +133,13 @@ class _Deciding:
     tools: Mapping[str, Tool]
 
     async def decide(self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> Chosen:
-        """Ask the model with the situation before it."""
+        """Ask the model, with the situation in its prompt."""
         situation = decision_situation(self.view, self.flow, [self.tools[each.name] for each in candidates])
         return await self.model.decide(context, candidates, prompt, situation=situation)
 
 
 def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
-    """What a model is told that decides on the next tool of a flow: what for, how far, and what each would do. Pure."""
+    """Return the situation of a model that chooses the next tool: goal, progress, and the effect of each tool."""
     parts = {
         "said by the user, in turn": view.render_heard(),
         "procedure": one_line(f"{flow.display_name}: {flow.description}"),
@@ -148,7 +148,7 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
         "known": view.render_facts(),
         "effects": "\n".join(f"{name_shown(each.name)} {each.effect}" for each in tools),
     }
-    if view.ledger is not None:  # what stays the same comes first
+    if view.ledger is not None:  # stable parts first, for the provider's prompt cache
         parts = {name: parts[name] for name in ("known", "procedure", "its steps", *parts)}
     return "\n".join(f"{name}:\n{text}" for name, text in parts.items() if text)
 
@@ -169,9 +169,9 @@ class TurnFlows:
         decider: Decider | None = None,
         handover_after: int | None = None,
     ) -> None:
-        """Take who finds branches, runs chains, holds them, goes on where a flow is open, approves and decides.
+        """Take the collaborators.
 
-        After so many questions in a row that led nowhere, or a flow that failed, a turn is handed over to a person.
+        After `handover_after` questions in a row without progress, or a failed flow, a turn is handed over to a person.
         """
         self._handover_after = handover_after
         self._selector = selector
@@ -184,15 +184,15 @@ class TurnFlows:
         self._decision = decision if isinstance(decision, ModelDecision) else None
 
     def flow(self, name: str) -> BaseFlow | None:
-        """The live flow of this name."""
+        """Return the live flow of this name, or None."""
         return self._titles.find(name)
 
     async def prompts(self, flows: Sequence[OpenFlow]) -> str:
-        """The prompts of the flows under way, the active one first; of one that cannot be told, none."""
+        """Return the prompts of the open flows, the active one first, without those that fail to render."""
         return "\n\n".join(filter(None, [await _prompt(self.flow(each.name)) for each in reversed(flows)]))
 
     def wanted(self, open_flow: OpenFlow) -> dict[str, Wanted]:
-        """The schemas of what a flow waits for, in the order of asking."""
+        """Return the schemas of the inputs that a flow waits for, in the order of asking."""
         flow = self.flow(open_flow.name)
         try:
             tools = [] if flow is None else list(self._tools_of(flow))
@@ -205,7 +205,7 @@ class TurnFlows:
         return dict([*wanted.items()][:1]) if flow is not None and flow.asks_one else wanted
 
     async def checked(self, name: str, values: Mapping[str, Any]) -> Checked:
-        """Which of these values are right for a flow, as its author's checks say."""
+        """Apply the author's checks to these values for a flow."""
         return await run_within_budget(check_inputs(self.flow(name), values, self._executor.tools), what="a check")
 
     def inputs(
@@ -215,15 +215,15 @@ class TurnFlows:
         waiting: OpenFlow | None = None,
         called: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> dict[str, Wanted]:
-        """What the user may give for a flow that runs: what its chains take that nothing else gives, and it asks for.
+        """Return the inputs that the user may give for a flow: those no tool provides, and those it asks for.
 
-        What flows that it calls take is given with it; what they have found is nobody's to give.
+        They include the inputs of flows that it calls, but not the results of those that already ran.
 
         Args:
-            name: The flow's.
-            context: What the caller knows, however it is spelled: nobody else gives that.
-            waiting: The flow as it waits. Where something final was done, it takes no more than what it asks for.
-            called: What was found by flows that others call, by flow.
+            name: Name of the flow.
+            context: The caller's context. The user cannot give a value that it has under any spelling of the name.
+            waiting: The flow while it waits. After a final call, only the inputs that it asks for are accepted.
+            called: Results of called flows, by flow.
         """
         flow = self.flow(name)
         found: dict[str, Wanted] = {}
@@ -241,7 +241,7 @@ class TurnFlows:
         return {each: want for each, want in {**found, **asked}.items() if folded_name(each) not in fixed}
 
     def lacks(self, flow: BaseFlow, context: Mapping[str, Any], *, optional: bool) -> bool:
-        """Whether its chains take what nothing else gives, what may be left out among it or not."""
+        """Whether its chains have inputs that nothing provides; `optional` says whether optional inputs count."""
         if flow.manual:
             return False
         alike = set(map(folded_name, context))
@@ -249,20 +249,20 @@ class TurnFlows:
         return declared or bool(_unset(self._chained(flow), context, optional=optional))
 
     async def flags(self, begun: SelectedFlows, waiting: OpenFlow) -> tuple[dict[str, bool], tuple[str, ...]]:
-        """What a decision model hears for the inputs that are true or false and were asked for; and what to note."""
+        """Let a decision model read the boolean inputs that were asked for. Return their values, and notes."""
         view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
         wanted = self.wanted(waiting)
         return await flags_heard(self._decider, wanted, waiting.asks, asked=view.asked, message=view.message)
 
     def _chained(self, flow: BaseFlow) -> list[Tool]:
-        """The tools that its chains may run; none where one of them cannot be run."""
+        """Return the tools that its chains may run, or none if a chain is invalid."""
         try:
             return list(self._gate.chained(flow))
         except FlowError:
             return []
 
     async def run(self, selected: SelectedFlows) -> TurnWork:
-        """Run what is on top, and what was queued below it once that is done."""
+        """Run the flow on top, then the flows queued below it."""
         approval = self._approval.turn(selected.request.key, selected.granted, selected.request.conversation.pending)
         work = self._standing_by(await self._run(TurnWork.of(selected), approval, hears_first=selected.hears_first))
         if selected.besides and (selected.granted is None or selected.granted.door == "executor"):
@@ -270,7 +270,7 @@ class TurnFlows:
         return replace(work, notes=(*work.notes, *_unclaimed(approval)))
 
     async def _also_answered(self, work: TurnWork, besides: str, approval: TurnApproval) -> TurnWork:
-        """What was said beside a yes, and no flow is for, is answered; without a model it is said to be left open."""
+        """Answer what was said beside a yes and no flow fits. Without a model, say that it is left open."""
         if self._loops is None:
             return replace(work, said=left_open(besides))
         if answer := self._answer_read(work.selected):
@@ -281,9 +281,9 @@ class TurnFlows:
         return replace(work, said=talked.chain.text, calls=(*work.calls, *talked.ran), error=work.error or talked.error)
 
     async def handed_over(self, work: TurnWork) -> TurnWork:
-        """Hand the turn over to a person, where it led nowhere: as the author's flow for that does, if there is one.
+        """Hand the turn over to a person if it is stuck or failed, by the author's handover flow if there is one.
 
-        A flow that failed, or whose question led nowhere as often as the agent puts up with, is left as it stands.
+        The flow that failed or is stuck keeps its state.
         """
         top, before = work.stack.top, work.request.conversation.active
         stuck = top is not None and before is not None and _is_stuck(before, top) and work.pending is None
@@ -310,7 +310,7 @@ class TurnFlows:
         return replace(self._standing_by(work), reason=why)
 
     def _standing_by(self, work: TurnWork) -> TurnWork:
-        """As `handed_over`, where a flow that hands over to a person was done."""
+        """Set the status `handed_over` if a handover flow was done."""
         done = (self.flow(run.flow) for run in work.runs if run.status == "done")
         over = any(flow is not None and flow.handover for flow in done)
         return replace(work, status="handed_over") if over and work.pending is None else work
@@ -333,7 +333,7 @@ class TurnFlows:
             )
             try:
                 run = await self._one(attempt)
-            except Exception as error:  # noqa: BLE001 - whatever an author's part fails with, the turn goes on
+            except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
                 run = FlowRun(flow=top.name, status="failed", problem=describe_error(error), begun=False)
             spent = spent_budget()
             work = self._after(work, attempt, run, cut=spent is not None)
@@ -354,7 +354,7 @@ class TurnFlows:
         return work
 
     def _to_call(self, work: TurnWork, top: OpenFlow) -> FlowStack | None:
-        """With the flow on top that this one calls and that was not run in this conversation; None without one."""
+        """Put a flow on top that this one calls and that has not run in this conversation; None if there is none."""
         flow = self.flow(top.name)
         if flow is None or top.status != "queued":
             return None
@@ -370,18 +370,18 @@ class TurnFlows:
         return replace(work.stack, flows=(*rest, own))
 
     def _with_called(self, work: TurnWork, top: OpenFlow) -> OpenFlow:
-        """A flow with what was found by those that it calls."""
+        """Return a flow with the results of the flows that it calls as answers."""
         flow = self.flow(top.name)
         known = {**work.request.conversation.called, **work.called}
         found = {name: value for each in (flow.calls if flow else ()) for name, value in known.get(each, {}).items()}
-        # What it found comes before what is said: who has logged in is nobody else by saying so.
+        # Results of called flows override what the user says, such as the identity from a login.
         update: dict[str, Any] = {"answers": {**top.answers, **found}}
         if any(name in top.answers and top.answers[name] != value for name, value in found.items()):
             update |= {} if top.is_final or self._titles.effects(top.ran) else {"parts": {}, "pending": None}
         return top.model_copy(update=update) if found else top
 
     def _without_callers(self, work: TurnWork, run: FlowRun) -> TurnWork:
-        """What was found is kept for those that call it; where it was not done, they are not begun."""
+        """Store the results of a called flow for its callers. If it was not done, fail the callers unbegun."""
         callers = {each.name for each in self._selector.flow_registry.values() if run.flow in each.calls}
         if not callers:
             return work
@@ -397,7 +397,7 @@ class TurnFlows:
         return work
 
     async def converse(self, selected: SelectedFlows) -> TurnWork:
-        """No flow fits: a model with the tools that there are then, or nobody. What is under way stays as it is."""
+        """Answer a message that no flow fits with a model, if there is one. Open flows stay unchanged."""
         work = TurnWork.of(selected)
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
@@ -427,7 +427,7 @@ class TurnFlows:
         )
 
     def _answer_read(self, selected: SelectedFlows) -> str:
-        """What the model that read the message answers, where that says nothing which it was not told."""
+        """Return the answer of the model that read the message, if it states no number, address or code of its own."""
         answer = selected.selection.decision.answer if selected.selection is not None else ""
         if not answer:
             return ""
@@ -436,7 +436,7 @@ class TurnFlows:
         return answer if names_only_what_was_told(answer, told) else ""
 
     def _near(self, work: TurnWork) -> Iterator[str]:
-        """The tools that may have to do with a message: of calls that were made, and of flows that were recalled."""
+        """Yield the tools that may be relevant to a message: of earlier calls and of recalled flows."""
         yield from (call.tool for call in reversed(work.request.conversation.calls))
         selection = work.selected.selection
         for candidate in selection.decision.candidates if selection is not None else ():
@@ -444,7 +444,7 @@ class TurnFlows:
             yield from tools_named(flow) if flow is not None else ()
 
     def _after(self, work: TurnWork, attempt: FlowAttempt, run: FlowRun, *, cut: bool) -> TurnWork:
-        """What was done, with this flow. One that was `cut` by the end of the turn's time waits, to go on later."""
+        """Add the run of a flow to the work. A flow that was `cut` by the turn's time limit waits to resume later."""
         top = attempt.open_flow
         answers = {name: value for name, value in top.answers.items() if name not in run.wrong}
         progress = top.model_copy(update={"asks": run.asks, "answers": answers, "wrong": {**top.wrong, **run.wrong}})
@@ -478,7 +478,7 @@ class TurnFlows:
         )
 
     def _still_waits(self, attempt: FlowAttempt) -> bool:
-        """Whether a call of this flow waits for a yes that was not given, and nothing but look-ups was called since."""
+        """Whether a call of this flow still waits for a yes, and only look-ups were called since."""
         waiting, approval, tools = attempt.request.conversation.pending, attempt.approval, self._executor.tools
         if waiting is None or waiting.flow != attempt.open_flow.name or approval.granted is not None:
             return False
@@ -487,7 +487,6 @@ class TurnFlows:
         return bool(attempt.replies) and all(each is not None and each.reads for each in called)
 
     async def _one(self, attempt: FlowAttempt) -> FlowRun:
-        """Run one flow."""
         top, context = attempt.open_flow, attempt.request.context
         flow = self.flow(top.name)
         begun = FlowRun(flow=top.name, status="failed", begun=False)
@@ -516,7 +515,7 @@ class TurnFlows:
             finding = branch_of(self._selector, conditional, attempt.request, top.request)
             place = await run_within_budget(finding, what="a branch")
             spent = spent_budget()
-            if spent is not None:  # what was found without its model is not to be kept
+            if spent is not None:  # a branch chosen without its model must not be stored
                 spent.stopped(f"before a branch of {conditional.name} was chosen")
                 raise TimeoutError("no time was left to choose a branch")
             return place
@@ -541,7 +540,7 @@ class TurnFlows:
         return replace(run, wrong={name: text for name, text in wrong.items() if name in run.asks})
 
     async def _gone_on(self, attempt: FlowAttempt, flow: BaseFlow, run: FlowRun) -> FlowRun:
-        """A model goes on where a flow is open. If it fails, the flow stays as it is: nothing of it is run again."""
+        """Let a model continue an open flow. If the model fails, the flow keeps its state and repeats nothing."""
         if self._loops is None:
             return run
         talked = await self._loops.talk(
@@ -571,30 +570,30 @@ class TurnFlows:
         )
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
-        """The connected tools that a flow and its parts name, in their order."""
+        """Yield the connected tools of a flow and its parts, in order."""
         tools = self._executor.tools
         yield from (tools[name] for name in tools_named(flow) if name in tools)
 
 
 async def _said(answer: str) -> str:
-    """What the model that read the message has answered at once, told to whoever listens."""
+    """Send the answer of the model that read the message to the listener, and return it."""
     await tell_turn(ChainText(text=answer, closing=True))
     return answer
 
 
 def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
-    """Whether a flow asks what it asked the turn before, and nothing has become known since."""
+    """Whether a flow asks the same as in the turn before, with nothing new known."""
     asked = (before.name, before.asks, before.answers, before.status)
     return now.status == "waiting" and asked == (now.name, now.asks, now.answers, now.status)
 
 
 def _own_words(wish: str, message: str) -> str:
-    """A wish in the user's words; the whole message, where a model puts it in words of its own."""
+    """Return the wish if it quotes the message, else the whole message."""
     return wish if normalized(wish) and normalized(wish) in normalized(message) else message
 
 
 def _standing(work: TurnWork) -> TurnStatus:
-    """How it stands once a message was answered that no flow fits."""
+    """Return the status of a turn after a message that no flow fits was answered."""
     top = work.stack.top
     if work.pending is not None or top is None:
         return work.status
@@ -602,7 +601,7 @@ def _standing(work: TurnWork) -> TurnStatus:
 
 
 def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
-    """That nobody saw to it that a call which the user agreed to was made by one process alone."""
+    """Return a note if an approved destructive call was made without a store of claims."""
     granted = approval.granted
     if granted is None or approval.claims is not None or not granted.destructive or not approval.taken:
         return ()
@@ -610,14 +609,14 @@ def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
 
 
 def _check_chains(flow: BaseFlow) -> None:
-    """See that every chain in it can be run, before any is."""
+    """Raise if a chain of a flow or its parts is invalid."""
     chain_of(flow)
     for part in flow.subflows:
         _check_chains(part)
 
 
 def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:
-    """The inputs, those that may be left out among them or not, that no tool before theirs gives."""
+    """Return the inputs of a chain that no earlier tool returns; `optional` says whether optional inputs count."""
     found: dict[str, Wanted] = {}
     given = set(map(folded_name, known))
     for tool in tools:
@@ -630,5 +629,5 @@ def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = 
 async def _prompt(flow: BaseFlow | None) -> str:
     try:
         return await prompt_of(flow) if flow is not None else ""
-    except Exception:  # noqa: BLE001 - whatever an author's prompt fails with: what was done in the turn is told
+    except Exception:  # noqa: BLE001 - an author's prompt may raise anything; the turn's result must not be lost
         return ""
