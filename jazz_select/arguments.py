@@ -1,7 +1,7 @@
-"""What a caller passes or writes in a file, checked against annotations; an error names the place, and what to give.
+"""Check callers' arguments and files against annotations; errors name the place and what to give.
 
-A constraint stands where the argument is declared: `timeout_s: Seconds | None = 20.0`, in a function, or in a dataclass
-of options, that is `@checked`. Pydantic does the checking; it is loaded when something is checked, not before.
+A constraint stands where the argument is declared: `timeout_s: Seconds | None = 20.0`, in a function or dataclass of
+options that is `@checked`. Pydantic does the checking; it is loaded at the first check.
 """
 
 import inspect
@@ -30,25 +30,25 @@ _DASH: Final = "; put each entry on a line of its own, after a dash"
 
 
 class Constraint:
-    """What more than its type a value has to be, in an `Annotated`: in words, as a message says what to give.
+    """A requirement beyond the type, in an `Annotated`, with the words for error messages.
 
-    Around a union, `Annotated[Seconds | None, Constraint("seconds, or None for ever")]`, it only gives the words.
+    Around a union, `Annotated[Seconds | None, Constraint("seconds, or None for ever")]`, it only provides the words.
     """
 
     def __init__(self, words: str, **bounds: object) -> None:
-        """Take the words, and the bounds as pydantic-core calls them, such as `ge` or `min_length`."""
+        """Take the words, and the bounds as pydantic-core names them, such as `ge` or `min_length`."""
         self.words = words
         self._bounds = bounds
 
     def __get_pydantic_core_schema__(
         self, source: object, handler: Callable[[object], Mapping[str, Any]]
     ) -> "CoreSchema":
-        """The schema of the type, within the bounds."""
+        """Return the schema of the type within the bounds."""
         return cast("CoreSchema", {**handler(source), **self._bounds})
 
 
 class Methods(Constraint):
-    """The methods that a value has to have, in an `Annotated`; a class, of which no object was made, has none."""
+    """The methods that a value must have, in an `Annotated`; a class itself does not count as a value."""
 
     def __init__(self, words: str, *names: str) -> None:
         """Take the words, and the names of the methods: `__call__` for a function."""
@@ -58,7 +58,7 @@ class Methods(Constraint):
     def __get_pydantic_core_schema__(
         self, source: object, handler: Callable[[object], Mapping[str, Any]]
     ) -> "CoreSchema":
-        """The check, whatever the type."""
+        """Return the check, independent of the type."""
         from pydantic_core.core_schema import no_info_plain_validator_function
 
         return no_info_plain_validator_function(self._with_methods)
@@ -76,13 +76,13 @@ Seconds: TypeAlias = Annotated[float, Constraint("a number of seconds above 0", 
 
 
 def checked(callee: C) -> C:
-    """A function whose arguments, or a dataclass whose fields, are checked before it runs, by their annotations.
+    """Check a function's arguments, or a dataclass's fields, by their annotations before it runs.
 
-    What kind of value it is is checked, and what a `Constraint` says of it; of what it holds, only a sequence of plain
-    values. What an annotation says in quotes, or of a protocol, is for the function to see.
+    Checks the kind of value and its `Constraint`; of the contents, only sequences of plain values. Quoted annotations
+    and protocols are left to the function.
 
     Raises:
-        ConfigError: When it is called: an argument is nothing that its annotation allows.
+        ConfigError: At the call: an argument does not fit its annotation.
     """
     if isinstance(callee, type):
         made = cast("Any", callee)
@@ -118,7 +118,7 @@ def checked(callee: C) -> C:
 
 
 def check_argument(name: str, value: object, kind: object) -> None:
-    """See that a value is of a kind, such as `Seconds | None`; `checked` says how far.
+    """Check that a value is of a kind, such as `Seconds | None`, as far as `checked` does.
 
     Raises:
         ConfigError: It is not.
@@ -143,7 +143,7 @@ def _check_of(name: str, kind: Any) -> Callable[[object], object]:
 
 
 def value_shown(value: object) -> str:
-    """A value as a message shows it: its beginning, in one line, whatever it is."""
+    """Return the beginning of any value as one line, for a message."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - whatever an object fails with where it is asked what it is
@@ -152,7 +152,7 @@ def value_shown(value: object) -> str:
 
 
 def _checkable(kind: Any) -> Any:
-    """An annotation as far as it is checked; `Any` where nothing is."""
+    """Return the part of an annotation that is checked; `Any` if nothing is."""
     from pydantic import InstanceOf
 
     origin, inner = get_origin(kind), get_args(kind)
@@ -172,7 +172,7 @@ def _checkable(kind: Any) -> Any:
 
 
 def _words(kind: Any) -> str:
-    """What a kind of value is, as a message says it."""
+    """Return the words for a kind of value in a message."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind in _PLAIN:
         return _PLAIN[kind]
@@ -190,15 +190,15 @@ def _words(kind: Any) -> str:
 
 
 def read_as(kind: type[T], data: object, place: str) -> T:
-    """What a user wrote in a file, as a value of a pydantic model, or of another type that pydantic reads.
+    """Read data of a user's file as a pydantic model or another type that pydantic reads.
 
     Args:
-        kind: The type. Of a model with `hide_input_in_errors` no value is told: there are secrets among them.
-        data: What the file holds there.
-        place: Where that is: the file, with the entry where it has several.
+        kind: The type. Messages about a model with `hide_input_in_errors` show no values, as some are secrets.
+        data: The data.
+        place: The file, with the entry if it has several.
 
     Raises:
-        ConfigError: It is none; the message has the first problems, each with its place and what to write.
+        ConfigError: It is not valid; the message has the first problems, each with its place and what to write.
     """
     from pydantic import ValidationError
 
@@ -215,14 +215,14 @@ def read_as(kind: type[T], data: object, place: str) -> T:
 
 @lru_cache(64)
 def adapter_of(kind: type[T]) -> "TypeAdapter[T]":
-    """What pydantic reads such a value with, made once."""
+    """Return the cached pydantic adapter of a type."""
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
 
 
 def _placed(error: "ErrorDetails", kind: type) -> str:
-    """One problem with its place: the names of fields, and numbers from 1 in lists."""
+    """Return one problem with its place: field names, and list positions from 1."""
     loc = error["loc"]
     known = tuple(getattr(kind, "model_fields", ())) if len(loc) == 1 else ()
     place = ".".join(f"{each + 1}" if isinstance(each, int) else each for each in loc)
@@ -231,11 +231,11 @@ def _placed(error: "ErrorDetails", kind: type) -> str:
 
 
 def problem_in(error: "ErrorDetails", known: Sequence[str] = (), *, of: str = "mapping") -> str:
-    """What is wrong with one field of a file that pydantic refused, as whoever wrote it reads it.
+    """Return pydantic's error about one field in words for the author of a file.
 
     Args:
-        error: What pydantic says of it; where its input is left out, the value is not told.
-        known: The fields that there are where it stands.
+        error: Pydantic's error; without an input, the value is not shown.
+        known: The valid fields at that place.
         of: What they are the fields of, in words.
     """
     value: object = error.get("input")

@@ -1,4 +1,4 @@
-"""A yes or a no to what was asked, read by one table of phrases (`phrases.toml`), and the rest of the message."""
+"""Read a yes or a no, and the rest of the message, by one table of phrases (`phrases.toml`)."""
 
 import re
 import tomllib
@@ -16,41 +16,41 @@ from jazz_select.words import stem, stems
 
 Answer = Literal["yes", "no", "neither"]
 LONGEST_READ: Final = 4_000
-"""Characters of a message that are read; folding it, one may come to stand for eighteen."""
+"""The most characters of a message that are read; Unicode folding may turn one into eighteen."""
 _LONGEST_SENTENCE: Final = 200
 _MOST_WORDS: Final = 5
 _SENTENCES: Final = re.compile(r"[^.!?;…。！？؟\n]+[.!?;…。！？؟\n]*")
 _ABBREVIATED: Final = re.compile(r"(?<=\d)[.](?=\d)|(?<=[\w-])\.(?=\w)")
-"""A point inside of a number or a name: it ends no sentence."""
+"""A point inside a number or a name does not end a sentence."""
 _PIECES: Final = re.compile(r"[.,;:!¡…。、！()\[\]\"\n]+")
 _ASKING: Final = frozenset("?؟¿？")
 _QUOTING: Final = frozenset('"“”„«»')
 _TONES: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
-"""How an emoji is drawn."""
+"""Skin tones and variation selectors of emoji."""
 _SPOKEN: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|/s|[^\w\s.,;:!?]")
 _UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
 _SCRIPTS: Final = {"ja": re.compile("[\u3040-\u30ff]"), "ru": re.compile("[\u0400-\u04ff]")}
 _ADDING: Final = re.compile(r"\s*[,–—-]\s+")
 _ENDS: Final = " \t\n.!"
 _SHORTEST_WISH: Final = 4
-"""Words of a sentence beside a yes that stands by itself: fewer ("to Bob", "tomorrow") correct what was agreed to."""
+"""The least words of an independent sentence beside a yes; shorter ones ("to Bob", "tomorrow") correct the request."""
 _LETTERS_OF_A_WORD: Final = 3
-"""Letters that count as a word in a script that does not part words."""
+"""Letters that count as one word in scripts without spaces."""
 _OWN: Final = frozenset({""})
-"""No word of a question, and so that words that point and stand between are known."""
+"""Replaces the words of a question where there is none, so that only pointing and joining words are known."""
 _POINT: Final = "\ue001"
-"""Stands for a point inside of a number or a name."""
+"""Placeholder for a point inside a number or a name."""
 _GIVEN: Final = "\ue000"
-"""Stands for an argument of the call that was asked about."""
+"""Placeholder for an argument of the call in question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a yes would be said to.
+    """The question that a message may answer.
 
     Attributes:
-        words: The words of the question that an answer may repeat: the tool's name and title, and what it would do.
-        arguments: What the call would get, as it was shown.
+        words: The words of the question that an answer may repeat: the tool's name, title and effect.
+        arguments: The call's arguments, as shown.
     """
 
     words: str = ""
@@ -61,11 +61,11 @@ NOTHING_ASKED: Final = Asked()
 
 
 class Consent(NamedTuple):
-    """What a message says to a question.
+    """The answer in a message.
 
     Attributes:
-        answer: `yes`, `no`, or `neither`: then it is never taken as a yes.
-        rest: What it says besides, to be read like any other message.
+        answer: `yes`, `no`, or `neither`, which never counts as a yes.
+        rest: The rest of the message, to be read like any other.
     """
 
     answer: Answer
@@ -102,14 +102,14 @@ class _Table(NamedTuple):
 
 @cache
 def phrases() -> _Table:
-    """The table, read once."""
+    """Return the table, read once."""
     told = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
     return _Table(*(frozenset(nfkc(each) for of in told.values() for each in of[kind]) for kind in _Table._fields))
 
 
 @cache
 def _words_by_language() -> Mapping[str, frozenset[str]]:
-    """The words that tell one language of the table from the others."""
+    """The words that occur in one language of the table only."""
     told = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
     words = {
         language: {word for phrases_of in kinds.values() for phrase in phrases_of for word in _SPOKEN.findall(phrase)}
@@ -120,9 +120,9 @@ def _words_by_language() -> Mapping[str, frozenset[str]]:
 
 
 def language_of(message: str) -> str:
-    """The language of the table that a message is in, such as "de"; empty where its words do not tell.
+    """Return the language of a message, such as "de", if the table has it; empty if its words do not tell.
 
-    Scripts that one of them alone has tell it at once.
+    A script used by one language of the table tells it at once.
     """
     text = _folded(message[:LONGEST_READ])
     for language, letters in _SCRIPTS.items():
@@ -135,19 +135,18 @@ def language_of(message: str) -> str:
 
 
 def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | None = None) -> Consent:
-    """Whether a message agrees to what was asked, refuses it, or does neither; and what it says besides.
+    """Return whether a message agrees, refuses or does neither, and what else it says.
 
-    It is read sentence by sentence. A yes is a sentence that is wholly of phrases and courtesies of the table, or of
-    these and words of the question. It is the first one, but for courtesies, and what follows it neither calls off, nor
-    denies, nor adds a condition, nor names a thing that was not asked about. A no is one likewise. What is asked
-    ("yes?") answers nothing.
+    A yes is a sentence made only of phrases and courtesies of the table, or of these and words of the question. Only
+    courtesies may precede it. Nothing after it may call off, deny, add a condition, or name a thing that was not asked
+    about. A no is read likewise. A question ("yes?") answers nothing.
 
     Args:
         message: What the user says.
-        asked: What was asked.
-        quote: Where a model that read the message takes it for a yes: the sentence by which it does, or "" where it
-            names none. That may stand anywhere, and what denies or names another thing may stand beside it: the model
-            read that. A condition, or what calls off, still makes it no yes.
+        asked: The question.
+        quote: The sentence in which a model that read the message finds a yes; "" if it names none. It may stand
+            anywhere, and beside it denials and other names are allowed, since the model read them. A condition or a
+            cancellation still makes it no yes.
     """
     if len(message) > LONGEST_READ or {_GIVEN, _POINT} & set(message):
         return NEITHER
@@ -177,7 +176,7 @@ def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | Non
 
 
 def is_courtesy(message: str) -> bool:
-    """Whether a message is nothing but thanks or a greeting."""
+    """Whether a message is only thanks or a greeting."""
     if len(message) > LONGEST_READ:
         return False
     said = [each for each in _SENTENCES.findall(_folded(message)) if each.strip(_ENDS)]
@@ -185,15 +184,14 @@ def is_courtesy(message: str) -> bool:
 
 
 def is_refusal(message: str) -> bool:
-    """Whether a message says no to a question, and does not call off what it was asked for."""
+    """Whether a message answers no, without cancelling the request itself."""
     return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases().refuses
 
 
 def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, quote: str | None) -> Consent:
-    """A question that begins with a yes or a no: "yes, and are there fees?".
+    """Read a question that begins with a yes or a no: "yes, and are there fees?".
 
-    What is added so and asks nothing may as well be irony, "sure, and pigs fly", unless a model has read it and
-    quotes just the yes.
+    Such an addition that is not a question may be irony ("sure, and pigs fly"), unless a model quotes just the yes.
     """
     wanted = "" if quote is None else _folded(quote).strip(_ENDS)
     for found in _ADDING.finditer(sentence):
@@ -208,7 +206,7 @@ def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, quote: str | Non
 
 
 def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, read: str) -> Consent:
-    """A yes or a no, where what is said besides leaves it one."""
+    """Return a yes or a no, unless the rest of the message contradicts it."""
     if not rest:
         return Consent("yes" if kind == "yes" else "no")
     weak = {" ".join(each.split()) for each in _PIECES.split(sentence.casefold())} <= {
@@ -224,7 +222,7 @@ def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, r
 
 
 def _stops(sentence: str, asked: Asked, *, read: str) -> bool:
-    """Whether what is said beside a yes takes it back, or may: by a condition, a change, a denial, another value."""
+    """Whether a sentence beside a yes may revoke it: by a condition, a change, a denial or another value."""
     table, said = phrases(), [kind for piece in _PIECES.split(sentence) for kind, _ in _kinds(piece.split(), _OWN)]
     if _has(sentence, table.stops) or ("no" in said and "" not in said):
         return True
@@ -236,7 +234,7 @@ def _stops(sentence: str, asked: Asked, *, read: str) -> bool:
 
 
 def _corrects(sentence: str) -> bool:
-    """Whether a sentence that asks nothing is too little to stand by itself, or continues the yes before it."""
+    """Whether a statement is too short to be independent, or continues the yes before it."""
     if _ASKING.intersection(sentence):
         return False
     words = [word for word in _SPOKEN.findall(sentence.replace(_POINT, "")) if word[0].isalnum()]
@@ -248,19 +246,19 @@ def _corrects(sentence: str) -> bool:
 
 
 def _named(text: str) -> frozenset[str]:
-    """The words that name one thing in particular: with a digit or an @ in them."""
+    """Return the words that name a particular thing: those with a digit or an @."""
     words = (word.strip(_ENDS + ",;:?()") for word in text.replace(_POINT, ".").casefold().split())
     return frozenset(word for word in words if "@" in word or any(map(str.isdigit, word)))
 
 
 def _has(text: str, listed: Iterable[str]) -> bool:
-    """Whether one of these phrases stands in a text; those of a script that does not part words, anywhere in it."""
+    """Whether a text contains one of these phrases; in scripts without spaces, anywhere."""
     said = f" {' '.join(_SPOKEN.findall(text))} "
     return any(f" {each} " in said or (_UNPARTED.search(each) is not None and each in text) for each in listed)
 
 
 def _plain(message: str) -> str:
-    """A message without what cannot be seen, in the user's own letters."""
+    """Remove invisible characters, keeping the user's letters."""
     seen = "".join(each for each in message if unicodedata.category(each) != "Cf")
     text = _TONES.sub("", nfkc(seen).replace("’", "'")).strip()
     return _ABBREVIATED.sub(_POINT, text)
@@ -271,7 +269,7 @@ def _folded(message: str) -> str:
 
 
 def _kind_of(sentence: str, asked: Asked) -> str:
-    """What one sentence says to the question: "yes", "no", "courtesy", or nothing of these."""
+    """Return "yes", "no" or "courtesy" if a sentence is one, else ""."""
     if len(sentence) > _LONGEST_SENTENCE or (_ASKING | _QUOTING).intersection(sentence):
         return ""
     text = sentence.replace(_POINT, ".")
@@ -288,9 +286,9 @@ def _kind_of(sentence: str, asked: Asked) -> str:
 
 
 def _repeated(text: str, asked: Asked) -> str:
-    """A yes or a "don't" that repeats what it was asked about, and says nothing more.
+    """Return "yes" or "no" for an answer that repeats the question and says nothing more.
 
-    An argument may itself be a "no" or a "stop": then nobody can tell a refusal from its repetition, and it is no yes.
+    If an argument is itself a "no" or a "stop", a refusal looks like its repetition, so it is not a yes.
     """
     table, whole = phrases(), text
     for phrase in sorted(_shown(asked.arguments), key=len, reverse=True):
@@ -306,7 +304,7 @@ def _repeated(text: str, asked: Asked) -> str:
         return "no" if "yes" not in kinds and denied else ""
     if kinds[0] != "yes" or "no" in kinds or any(_asks_else(each) for each in pieces):
         return ""
-    # "ok, cancel" may say either, and so may "yes, cancel": a word that calls off has to have an object
+    # "ok, cancel" may say either, and so may "yes, cancel": a word that calls off has to have an object.
     doubtful = any(
         kind == "own" and phrase in table.no and (said[0][1] in table.weak or after not in {"own", "given", "points"})
         for (kind, phrase), (after, _) in pairwise([*said, ("", "")])
@@ -315,7 +313,7 @@ def _repeated(text: str, asked: Asked) -> str:
 
 
 def _asks_else(piece: Sequence[tuple[str, str]]) -> bool:
-    """Whether a word that agrees has an object, so that it asks for something else than the call."""
+    """Whether an agreeing word has an object, so that it asks for something other than the call."""
     return any(
         phrase in phrases().alone and any(kind != "courtesy" for kind, _ in piece[place + 1 :])
         for place, (_, phrase) in enumerate(piece)
@@ -323,7 +321,7 @@ def _asks_else(piece: Sequence[tuple[str, str]]) -> bool:
 
 
 def _takes_back(text: str, own: frozenset[str]) -> bool:
-    """Whether a word of a text denies, or a phrase calls off, other than by words of its `own`."""
+    """Whether a text denies or calls off, other than by words of its `own`."""
     table, words = phrases(), _SPOKEN.findall(text)
     if any(word in table.denies or word.endswith("n't") for word in words):
         return True
@@ -336,7 +334,7 @@ def _takes_back(text: str, own: frozenset[str]) -> bool:
 
 
 def _shown(arguments: Mapping[str, Any]) -> list[str]:
-    """The arguments as people name them: the value, or its name before it."""
+    """Return the arguments as people name them: the value, or its name before it."""
     found: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, str | int | float) and not isinstance(value, bool):
@@ -346,7 +344,7 @@ def _shown(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _kinds(words: list[str], own: frozenset[str]) -> list[tuple[str, str]]:
-    """What the words of one piece say, each with its phrase, the longest first; "" for what is in no list."""
+    """Split words into phrases, longest first, each with its kind; "" for unknown words."""
     found: list[tuple[str, str]] = []
     while words:
         for length in range(min(_MOST_WORDS, len(words)), 0, -1):
@@ -363,7 +361,7 @@ def _kinds(words: list[str], own: frozenset[str]) -> list[tuple[str, str]]:
 
 
 def _kind(phrase: str, own: frozenset[str]) -> str:
-    """What one phrase says."""
+    """Return the kind of one phrase."""
     if own and (phrase in own or stem(phrase) in own):
         return "own"
     if own and phrase == _GIVEN:

@@ -4,7 +4,7 @@
 JazzSelectError
 ├── ConfigError                 a setting or argument cannot work; the message says what to use instead
 │   ├── MissingExtraError       an optional dependency is missing or does not fit; the message holds the command
-│   └── UnconnectedToolsError   flows name tools that are not there, and do not say that they can do without
+│   └── UnconnectedToolsError   flows need tools that are not connected
 ├── DataFileError               a file of YAML, JSON or TOML could not be read
 ├── FlowError                   something about the flows an author wrote
 │   ├── FlowValidationError     a field of one flow is missing or wrong
@@ -15,42 +15,42 @@ JazzSelectError
 │   ├── IndexUnusableError      the folder is corrupt, not writable or not an index
 │   ├── EmbedderMismatchError   the flows were indexed with other settings than these
 │   ├── UnknownFlowError        the flow to update is not in the index
-│   ├── SyncDeletesError        a sync would delete most of an agent's flows, and was not told that it may
+│   ├── SyncDeletesError        a sync would delete most of an agent's flows without `allow_delete`
 │   ├── DiskFullError           there is no room to write to the index
 │   └── StoreUnavailableError   the Qdrant server did not answer
-├── NotLoadedError              what a service is to serve of an agent could not be loaded yet
+├── NotLoadedError              a service could not load an agent's flows yet
 ├── OutcomeLogError             the file of a log of outcomes cannot be used
 ├── EmbeddingError              the embedder failed
-├── ToldError                   an error of another process, of a class that is none of ours
+├── ToldError                   an error of another process, of an unknown class
 ├── ServiceError                a service could not be asked; `.retryable` says whether to try again
 │   ├── ServiceUnavailableError it is not there, went away, or could not answer
-│   ├── ServiceTimeoutError     it took longer than it was given
-│   ├── ServiceKeyError         it does not take the key
-│   ├── ServiceBusyError        it has too much to do; `.retry_after` says when to ask again
-│   └── ServiceReplyError       what it answered is nothing that a service of ours says
+│   ├── ServiceTimeoutError     it timed out
+│   ├── ServiceKeyError         it rejects the key
+│   ├── ServiceBusyError        it is overloaded; `.retry_after` says when to ask again
+│   └── ServiceReplyError       its answer does not follow the protocol
 ├── ToolError                   a tool, or its schema, cannot work
 │   ├── DuplicateToolError      two tools of one name
-│   ├── ToolArgumentsError      a call's arguments are not what its function takes; it was not called
-│   ├── ToolAnswerError         a server said that the tool failed
-│   ├── ToolUnheardError        a call began and what became of it is not known
-│   └── DecisionCallbackError   the choice between tools failed, and there is nothing to fall back to
-├── HungError                   a function was not called, since earlier calls of it hang
-├── WrongValue                  a tool, or an author's check, says that a value which the user gave is not right
+│   ├── ToolArgumentsError      a call's arguments are not valid; the tool was not called
+│   ├── ToolAnswerError         the tool's server reported a failure
+│   ├── ToolUnheardError        a call was sent and its outcome is unknown
+│   └── DecisionCallbackError   the choice between tools failed, and there is no fallback
+├── HungError                   a function was not called because earlier calls of it hang
+├── WrongValue                  a tool or an author's check refuses a value from the user
 ├── AgentError                  something about an agent's turn
-│   ├── ChainError              a chain of tool calls could not go on; `.chain` is what there is of it
-│   ├── FormatError             a finished chain could not be put into the schema that was asked for
-│   ├── PlanError               a model's reply is no decision on an action
+│   ├── ChainError              a chain of tool calls stopped; `.chain` is what there is of it
+│   ├── FormatError             an answer does not fit the requested schema
+│   ├── PlanError               a model's reply is not a decision on an action
 │   ├── RouterError             a graph of guards and actions cannot work
-│   └── SnapshotError           a paused turn does not fit the graph that is to resume it
+│   └── SnapshotError           a paused turn cannot be resumed here
 └── ModelError                  a call to a model failed; `.retryable` says whether to try again
-    ├── DecisionAskError        a decision model cannot be asked this: it was sent nothing
-    ├── DecisionReplyError      what a decision model answered is no answer to what it was asked
-    ├── ModelTimeoutError       it took longer than it was given
-    └── ModelUnavailableError   it was not even made, since the model failed lately
+    ├── DecisionAskError        the question is not valid and was not sent
+    ├── DecisionReplyError      a decision model's answer does not fit the question
+    ├── ModelTimeoutError       it timed out
+    └── ModelUnavailableError   not asked because the model failed lately
 ```
 
-Errors take data and build their message here, so that a caller can read the data and a reader gets the same words
-everywhere. The vendor's own error, where there is one, is the cause (`__cause__`).
+Errors take data and build their message here, so that callers can read the data and messages are the same everywhere.
+The vendor's own error, if there is one, is the cause (`__cause__`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,9 +61,9 @@ from jazz_select.text import beginning, misspelt
 
 _NAMED: Final = 100
 _MOST_NAMES: Final = 10
-"""How many names one message holds; the error has them all."""
+"""The most names in one message; the error has all."""
 _LONGEST: Final = 200
-"""Characters of a name in a message; the error has it whole."""
+"""The most characters of a name in a message; the error has all."""
 
 
 def _short(name: str) -> str:
@@ -71,10 +71,10 @@ def _short(name: str) -> str:
 
 
 class JazzSelectError(Exception):
-    """The root: `except JazzSelectError` catches all that this library raises. It is copied and pickled as it is."""
+    """The root: `except JazzSelectError` catches all that this library raises. It can be copied and pickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Not by a call of the class, which takes other arguments than the text that it builds."""
+        """Rebuild from the attributes, since the constructor takes other arguments than the message."""
         return BaseException.__new__, (type(self), *self.args), dict(vars(self))
 
 
@@ -83,7 +83,7 @@ class ConfigError(JazzSelectError):
 
 
 def install_command(extra: str) -> str:
-    """What installs an extra, from where this package was installed: an index, a wheel, a repository, a clone."""
+    """Return the command that installs an extra from this package's own source: index, wheel, repository or clone."""
     import json
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlsplit
@@ -101,7 +101,7 @@ def install_command(extra: str) -> str:
 
 
 class MissingExtraError(ConfigError):
-    """An optional dependency is needed and not installed (`found` is empty), or not in a version that is `wanted`."""
+    """An optional dependency is not installed (`found` is empty), or not in a version that is `wanted`."""
 
     def __init__(self, module: str, *, extra: str, purpose: str, wanted: str = "", found: str = "") -> None:
         self.module, self.extra, self.wanted, self.found = module, extra, wanted, found
@@ -110,7 +110,7 @@ class MissingExtraError(ConfigError):
 
 
 class UnconnectedToolsError(ConfigError):
-    """Flows name tools that are not there; `lacking` has all of them, by the flow's name."""
+    """Flows need tools that are not connected; `lacking` has them by the flow's name."""
 
     def __init__(self, lacking: Mapping[str, Sequence[str]], *, connected: Iterable[str] = ()) -> None:
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
@@ -132,9 +132,9 @@ class DataFileError(JazzSelectError):
     """A file of YAML, JSON or TOML could not be read.
 
     Attributes:
-        file: Which one.
+        file: The file.
         problem: What is wrong, and where.
-        is_syntax: Whether it is none of its format.
+        is_syntax: Whether its syntax is invalid.
     """
 
     def __init__(self, file: str, problem: str, *, is_syntax: bool = False) -> None:
@@ -156,7 +156,7 @@ class FlowValidationError(FlowError):
 
 
 class DuplicateFlowError(FlowError):
-    """Two different flows of one name want a place in one registry."""
+    """Two different flows of one registry have the same name."""
 
     def __init__(self, name: str, *, first: str, second: str) -> None:
         self.name, self.first, self.second = name, first, second
@@ -199,9 +199,9 @@ class IndexUnusableError(StoreError):
 
 
 class EmbedderMismatchError(StoreError):
-    """An agent's flows were indexed with other settings than the ones in use.
+    """An agent's flows were indexed with other settings than the current ones.
 
-    Vectors of two embedders cannot be compared, so this is never answered with a guess.
+    Vectors of two embedders cannot be compared, so there is no fallback.
     """
 
     def __init__(self, agent_id: str, *, indexed: Sequence[str], current: str) -> None:
@@ -233,7 +233,7 @@ class UnknownFlowError(StoreError):
 
 
 class SyncDeletesError(StoreError):
-    """A sync would delete most of the `total` flows of `agent_id`: all those named `deleted`. Nothing was written."""
+    """A sync would delete most of the `total` flows of `agent_id`: those in `deleted`. Nothing was written."""
 
     def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
         self.agent_id = agent_id
@@ -249,7 +249,7 @@ class SyncDeletesError(StoreError):
 
 
 class DiskFullError(StoreError):
-    """There is no room left to write to the index; `path` is its folder, `wanted` and `free` are in bytes."""
+    """The disk is too full to write to the index; `path` is its folder, `wanted` and `free` are in bytes."""
 
     def __init__(self, path: str, *, wanted: int, free: int) -> None:
         self.path, self.wanted, self.free = path, wanted, free
@@ -270,7 +270,7 @@ class StoreUnavailableError(StoreError):
 
 
 class OutcomeLogError(JazzSelectError):
-    """The file of a log of outcomes cannot be used as it is; nothing in it was changed."""
+    """The outcome log file cannot be used; it was not changed."""
 
     def __init__(self, path: str, problem: str, *, advice: str) -> None:
         self.path, self.problem = path, problem
@@ -286,7 +286,7 @@ class EmbeddingError(JazzSelectError):
 
 
 class ToldError(JazzSelectError):
-    """An error of another process, told to this one: its class, `code`, is none of ours; `said` is its text."""
+    """An error of another process with an unknown class; `code` is its name and `said` its text."""
 
     def __init__(self, code: str, said: str) -> None:
         self.code = code
@@ -295,7 +295,7 @@ class ToldError(JazzSelectError):
 
 
 class NotLoadedError(JazzSelectError):
-    """The flows of `agent_id` are not served: `problem` says why they could not be loaded, or that nobody tried yet."""
+    """The flows of `agent_id` are not served: `problem` says why they could not be loaded; empty if not tried yet."""
 
     def __init__(self, agent_id: str, problem: str) -> None:
         self.agent_id, self.problem = agent_id, problem
@@ -303,9 +303,9 @@ class NotLoadedError(JazzSelectError):
 
 
 class ServiceError(JazzSelectError):
-    """The service at `url` could not be asked, or gave no answer that can be used; `problem` is what happened.
+    """The service at `url` could not be asked, or gave no usable answer; `problem` says what happened.
 
-    Where the same may go through later it is `retryable`; `retry_after` is how many seconds the service asks to wait.
+    `retryable` says whether the same request may succeed later; `retry_after` is the requested wait in seconds.
     """
 
     def __init__(self, url: str, problem: str, *, retryable: bool = False, retry_after: float | None = None) -> None:
@@ -315,14 +315,14 @@ class ServiceError(JazzSelectError):
 
 
 class ServiceUnavailableError(ServiceError):
-    """The service is not there, went away, or could not answer; it may have done what it was asked."""
+    """The service is unreachable or failed; it may have carried out the request."""
 
     def __init__(self, url: str, problem: str, *, retry_after: float | None = None) -> None:
         super().__init__(url, problem, retryable=True, retry_after=retry_after)
 
 
 class ServiceTimeoutError(ServiceError):
-    """The service took longer than it was given, `timeout_s`; it may have done what it was asked."""
+    """The service did not answer within `timeout_s`; it may have carried out the request."""
 
     def __init__(self, url: str, *, timeout_s: float) -> None:
         self.timeout_s = timeout_s
@@ -330,7 +330,7 @@ class ServiceTimeoutError(ServiceError):
 
 
 class ServiceKeyError(ServiceError):
-    """The service does not take the key, or wants one and `given` is False."""
+    """The service rejects the key, or requires one and `given` is False."""
 
     def __init__(self, url: str, *, given: bool = True) -> None:
         self.given = given
@@ -339,7 +339,7 @@ class ServiceKeyError(ServiceError):
 
 
 class ServiceBusyError(ServiceError):
-    """The service has too much to do, and did nothing."""
+    """The service is overloaded and did nothing."""
 
     def __init__(self, url: str, *, retry_after: float | None) -> None:
         problem = f"it has too much to do; ask again {'later' if retry_after is None else f'in {retry_after:g} s'}"
@@ -347,7 +347,7 @@ class ServiceBusyError(ServiceError):
 
 
 class ServiceReplyError(ServiceError):
-    """What was answered is nothing that a service of this library says."""
+    """The answer does not follow the protocol of a jazz-select service."""
 
     def __init__(self, url: str, problem: str) -> None:
         super().__init__(url, f"{problem}; is this the address of jazz-select serve, and of this version?")
@@ -358,7 +358,7 @@ class AgentError(JazzSelectError):
 
 
 class ChainError(AgentError):
-    """A chain of tool calls could not go on, or was cut short where that is not allowed; `.chain` is what there is."""
+    """A chain of tool calls stopped early where that is not allowed; `.chain` is what there is."""
 
     def __init__(self, chain: Any, problem: str) -> None:
         self.chain, self.problem = chain, problem
@@ -366,11 +366,11 @@ class ChainError(AgentError):
 
 
 class FormatError(AgentError):
-    """An answer could not be put into the schema that was asked for. `finalize` can be called on `.chain` again.
+    """An answer does not fit the requested schema. `finalize` can be called on `.chain` again.
 
     Attributes:
-        phase: `call` where the model could not be asked, `reply` where what it said is not valid.
-        problem: What is wrong; beside it `prompt`, `attempts`, `last_text` and `schema`, as they were.
+        phase: `call` if the model could not be asked, `reply` if its reply is not valid.
+        problem: What is wrong. `prompt`, `attempts`, `last_text` and `schema` have the details.
     """
 
     def __init__(  # noqa: PLR0913 - data with a name
@@ -395,7 +395,7 @@ class FormatError(AgentError):
 
 
 class PlanError(AgentError):
-    """A model's reply is no decision on an action."""
+    """A model's reply is not a decision on an action."""
 
     def __init__(self, problem: str) -> None:
         self.problem = problem
@@ -407,7 +407,7 @@ class RouterError(AgentError):
 
 
 class SnapshotError(AgentError):
-    """A paused turn does not fit what is to resume it; `.missing` names what is missing, where something is."""
+    """A paused turn cannot be resumed here; `.missing` names what is missing, if anything."""
 
     def __init__(self, problem: str, *, missing: tuple[str, ...] = ()) -> None:
         self.problem, self.missing = problem, missing
@@ -418,10 +418,10 @@ class ModelError(JazzSelectError):
     """A call to a model failed.
 
     Attributes:
-        model: Which model.
+        model: The model's name.
         problem: What happened.
-        retryable: True where the same call may go through later (timeouts, 429, 5xx).
-        retry_after: How many seconds the provider asks to wait before; None where it does not say.
+        retryable: Whether the same call may succeed later (timeouts, 429, 5xx).
+        retry_after: The provider's requested wait in seconds, or None.
     """
 
     def __init__(self, model: str, problem: str, *, retryable: bool, retry_after: float | None = None) -> None:
@@ -433,7 +433,7 @@ class ModelError(JazzSelectError):
 
 
 class ModelTimeoutError(ModelError):
-    """The model took longer than it was given; with `rest`, that was all that a whole turn had left for it."""
+    """The model timed out; with `rest`, the limit was the remaining time of the whole turn."""
 
     def __init__(self, model: str, *, timeout_s: float, rest: bool = False) -> None:
         self.timeout_s = timeout_s
@@ -444,11 +444,11 @@ class ModelTimeoutError(ModelError):
 
 
 class ModelUnavailableError(ModelError):
-    """The model failed lately, so it was not asked; after a while it will be.
+    """The model was not asked because it failed lately.
 
     Attributes:
-        failures: How many requests in a row it failed.
-        wait_s: In how many seconds it is asked again.
+        failures: Failed requests in a row.
+        wait_s: Seconds until it is asked again.
     """
 
     def __init__(self, model: str, *, failures: int, wait_s: float) -> None:
@@ -460,14 +460,14 @@ class ModelUnavailableError(ModelError):
 
 
 class DecisionAskError(ModelError):
-    """What a decision model was to be asked cannot be asked, and was not; `problem` says what to do about it."""
+    """A request to a decision model is not valid and was not sent; `problem` says how to fix it."""
 
     def __init__(self, model: str, problem: str) -> None:
         super().__init__(model, f"not asked: {problem}", retryable=False)
 
 
 class DecisionReplyError(ModelError):
-    """What a decision model answered to `question` cannot be used; without a name, it is about the whole answer."""
+    """A decision model's answer to `question` cannot be used; without a name, the whole answer."""
 
     def __init__(self, model: str, problem: str, *, question: str = "") -> None:
         self.question = question
@@ -476,7 +476,7 @@ class DecisionReplyError(ModelError):
 
 
 class ToolError(JazzSelectError):
-    """A tool cannot work as it is described.
+    """A tool cannot work as described.
 
     Attributes:
         tool: Its name.
@@ -489,7 +489,7 @@ class ToolError(JazzSelectError):
 
 
 class DuplicateToolError(ToolError):
-    """Two tools of one name are connected, so that a call could mean either."""
+    """Two connected tools have the same name, so a call could mean either."""
 
     def __init__(self, tool: str, ids: tuple[str, str]) -> None:
         self.ids = ids
@@ -498,14 +498,14 @@ class DuplicateToolError(ToolError):
 
 
 class ToolArgumentsError(ToolError):
-    """What a call gives is not what the tool's function takes, so that the function was not called."""
+    """A call's arguments do not fit the tool's function, which was not called."""
 
     def __init__(self, tool: str, problem: str) -> None:
         super().__init__(tool, f"the arguments are not valid: {problem}")
 
 
 class ToolAnswerError(ToolError):
-    """The server of a tool answered that it failed; `answer` is what it said, in one line."""
+    """The tool's server reported a failure; `answer` is its text, in one line."""
 
     def __init__(self, tool: str, answer: str) -> None:
         self.answer = answer
@@ -513,7 +513,7 @@ class ToolAnswerError(ToolError):
 
 
 class ToolUnheardError(ToolError):
-    """A call was sent, and what became of it is not known: it may have had its effect. `what` is what happened."""
+    """A call was sent and its outcome is unknown: it may have had its effect. `what` is what happened."""
 
     def __init__(self, tool: str, problem: str) -> None:
         self.what = problem
@@ -521,24 +521,23 @@ class ToolUnheardError(ToolError):
 
 
 class HungError(JazzSelectError):
-    """A plain function, such as a tool or a hook, was not called: so many earlier calls of it hang in their threads.
+    """A plain function, such as a tool or a hook, was not called because too many earlier calls of it hang.
 
     Attributes:
-        problem: How many, and when it can be called again.
+        problem: How many hang, and when it can be called again.
     """
 
     def __init__(self, problem: str) -> None:
-        """Take how many hang."""
         super().__init__(f"it was not called: {problem}")
         self.problem = problem
 
 
 class WrongValue(JazzSelectError):  # noqa: N818 - a tool or a check answers by it
-    """A value that the user gave is not right: it is asked for again, in these words, and the rest is kept.
+    """A value from the user is wrong. The agent shows the message, asks for it again and keeps the rest.
 
     Attributes:
         name: The argument.
-        message: What the user is told, such as "No account has this address.".
+        message: The message to the user, such as "No account has this address.".
     """
 
     def __init__(self, name: str, message: str) -> None:
@@ -547,7 +546,7 @@ class WrongValue(JazzSelectError):  # noqa: N818 - a tool or a check answers by 
 
 
 class DecisionCallbackError(ToolError):
-    """A decision callback failed, was too late, or chose what was not offered; its own error is the cause."""
+    """A decision callback failed, timed out, or chose something that was not offered; its own error is the cause."""
 
     def __init__(self, after: str, problem: str) -> None:
         super().__init__(after, f"the choice of what follows it failed: {problem}")

@@ -1,4 +1,4 @@
-"""Values as JSON, whatever they are: copies, storable anywhere, bounded in depth and size."""
+"""Values of any type as JSON: copies that can be stored anywhere, bounded in depth and size."""
 
 import json
 import math
@@ -18,39 +18,39 @@ from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError, Told
 from jazz_select.text import as_text, beginning, describe_error
 
 Secret = str | bytes | Sequence[str | bytes]
-"""What is signed with: one, or several, of which the first signs and each is good for what comes back."""
+"""A signing secret, or several: the first signs, and each verifies."""
 
 DEEPEST: Final = 64
-"""Levels of nesting that are kept."""
+"""The most levels of nesting."""
 MOST_VALUES: Final = 10_000
 MOST_LETTERS: Final = 4_000_000
-"""Of what a tool may return, and a context may hold: texts, numbers, lists and objects together; and characters."""
+"""Limits of a tool's output and of a context: the number of values of any kind, and of characters."""
 _SIGNATURE: Final = "signature"
 _LEAST_SECRET: Final = 16
-"""Bytes of what is signed with."""
+"""In bytes."""
 _LARGEST: Final = 2**63
 _ENDLESS: Final = 10**4_300
-"""Python writes no number of more digits as text."""
+"""Python converts no integer of more digits to text."""
 _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _MOST_DIGITS: Final = 18
 _MOST_BITS: Final = 1_023
-"""Of a whole number that is surely within the range of a float."""
+"""Integers of so many bits are surely within the range of a float."""
 _LARGEST_FACT: Final = 100_000
 _MOST_FACTS: Final = 100
 _FEWER: Final = (10, 5, 3, 2)
-"""How many entries of a list are told, where all are too much."""
+"""How many entries of a list to show, tried in turn until the text fits."""
 _NO_MARKS: Final = bytes({*range(256)} - {*b',:[{"'})
 _LETTERS_A_VALUE: Final = 40
-"""Of what is kept between two turns, at least, where it is as long as it may be."""
+"""The least characters per value, for what is stored between two turns at its maximum length."""
 _BUDGET: Final = 150_000
-"""Bytes of JSON that may be kept between two turns: of one fact, and of all together."""
+"""The most bytes of JSON stored between two turns: of one fact, and of all together."""
 
 
 def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
-    """What there is too much of in a value, as a sentence goes on after "it holds"; empty where there is not.
+    """Return what a value has too much of, to follow "it holds"; empty if it is within the limits.
 
-    Counted before it is made JSON, which is one step that nothing else can run beside. Objects count as one value, and
-    what stands in several places counts in each.
+    Count before serialising, because serialising blocks everything else. Objects count as one value; shared values
+    count at each place.
     """
     values = letters = 0
     holders: set[int] = set()
@@ -80,9 +80,9 @@ def too_much(value: object, most_letters: int = MOST_LETTERS) -> str:
 
 
 def has_more_values(text: bytes | bytearray, most: int) -> bool:
-    """Whether there are more values and names in a text of JSON than that: counted without reading it as JSON.
+    """Whether JSON text has more than `most` values and names, counted without parsing.
 
-    Each but the first follows a comma, a colon or a bracket. A text that is no JSON may have any number.
+    Each but the first follows a comma, a colon or a bracket. Invalid JSON may give any count.
     """
     if len(text) < most:
         return False
@@ -95,14 +95,14 @@ def has_more_values(text: bytes | bytearray, most: int) -> bool:
 
 
 def as_json(value: object, *, errors: Literal["strict", "replace"] = "strict") -> Any:
-    """A value as plain JSON values, a copy. Dataclasses, pydantic models, decimals, dates and the like are understood.
+    """Return a copy as plain JSON values. Understands dataclasses, pydantic models, decimals, dates and the like.
 
     Args:
-        value: The value; a whole number in it may be of any size.
-        errors: What becomes of halves of surrogate pairs, which no JSON can hold: as of `str.encode`.
+        value: The value; integers in it may be of any size.
+        errors: What to do with lone surrogates, which JSON cannot hold: as in `str.encode`.
 
     Raises:
-        TypeError: It is none.
+        TypeError: The value has no JSON form.
     """
     try:
         return orjson.loads(orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS))
@@ -115,10 +115,10 @@ def as_json(value: object, *, errors: Literal["strict", "replace"] = "strict") -
 
 
 def plain(value: object) -> Any:
-    """A value as plain JSON values, a copy, whatever is in it: as text where it is none, the same in each process.
+    """Return a copy as plain JSON values, with the text of what has no JSON form; the same in each process.
 
-    A number that is not finite becomes None, half of a surrogate pair a question mark, and a whole number of more than
-    64 bits a text.
+    A number that is not finite becomes None, a lone surrogate a question mark, and an integer of more than 64 bits a
+    text.
     """
     try:
         return orjson.loads(orjson.dumps(value, default=_told, option=_OPTIONS))
@@ -127,10 +127,10 @@ def plain(value: object) -> Any:
 
 
 def as_bytes(value: object) -> bytes:
-    """What `as_json` gives, as JSON text.
+    """Return the JSON text of `as_json`.
 
     Raises:
-        TypeError: It is none.
+        TypeError: The value has no JSON form.
     """
     try:
         return orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS)
@@ -139,7 +139,7 @@ def as_bytes(value: object) -> bytes:
 
 
 def json_bytes(value: object) -> bytes:
-    """What `plain` gives, as JSON text, without making it in between."""
+    """Return the JSON text of `plain`, in one step."""
     try:
         return orjson.dumps(value, default=_told, option=_OPTIONS)
     except Exception:  # noqa: BLE001 - as there
@@ -147,7 +147,7 @@ def json_bytes(value: object) -> bytes:
 
 
 def plain_bytes(value: object) -> bytes:
-    """A value as JSON text with keys in order: equal for values that say the same, and for no others."""
+    """Return JSON text with sorted keys: equal for equal values, and for no others."""
     try:
         text = orjson.dumps(value, default=exactly, option=_OPTIONS | orjson.OPT_SORT_KEYS)
         if b"null" not in text:
@@ -161,7 +161,7 @@ def plain_bytes(value: object) -> bytes:
 
 
 def exactly(value: object) -> object:
-    """What stands for a value that JSON has no form for, with nothing left out: also what it keeps out of its text."""
+    """Replace a value that has no JSON form by one with all its data, including fields its text hides."""
     if isinstance(value, Decimal):
         number = _number(value)
         return number if number is not None and Decimal(str(number)) == value else str(value)
@@ -173,7 +173,7 @@ def exactly(value: object) -> object:
 
 
 def json_or_same(value: object) -> object:
-    """A value as JSON; one that is none stays as it is."""
+    """Return the value as JSON, or itself if it has no JSON form."""
     try:
         return as_json(value)
     except Exception:  # noqa: BLE001 - whatever a value trips over
@@ -181,9 +181,9 @@ def json_or_same(value: object) -> object:
 
 
 def is_json(value: object) -> bool:
-    """Whether a value is JSON through and through: nothing that JSON could only describe, or that readers differ on.
+    """Whether a value is pure JSON: nothing that JSON only describes, or that parsers read differently.
 
-    A whole number too large for a float is none: read as one, it would be endless.
+    An integer beyond the range of a float is not: some parsers read it as infinite.
     """
     left, seen = [value], set[int]()
     while left:
@@ -212,13 +212,13 @@ def _is_leaf(value: object) -> bool:
 
 
 def signed(text: str, secret: Secret | None, kind: str) -> str:
-    """A JSON object with its signature in it: HMAC-SHA-256 (RFC 2104) of its kind and canonical form, keys in order.
+    """Return a JSON object with its signature in it: HMAC-SHA-256 (RFC 2104) of its kind and canonical form.
 
-    It holds through whatever stores JSON as values: other blanks, another order of keys. Without a secret, the text.
+    The signature survives stores that change blanks or the order of keys. Without a secret, return the text.
 
     Raises:
-        ConfigError: The secret is too short, or none.
-        SnapshotError: The text is no JSON object.
+        ConfigError: The secret is too short, or not one.
+        SnapshotError: The text is not a JSON object.
     """
     if secret is None:
         return text
@@ -230,11 +230,11 @@ def signed(text: str, secret: Secret | None, kind: str) -> str:
 
 
 def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: int) -> str | bytes:
-    """A JSON object without its signature, once that is found to be right; where there is no secret, whatever it is.
+    """Verify a JSON object's signature and return it without it. Without a secret, return the text unchecked.
 
     Raises:
-        ConfigError: The secret is empty, or none.
-        SnapshotError: It is too long, no JSON object, or of this kind not signed with this secret.
+        ConfigError: The secret is empty, or not one.
+        SnapshotError: It is too long, not a JSON object, or not signed for this kind with this secret.
     """
     given = cast("object", text)  # callers without a type checker
     if not isinstance(given, str | bytes | bytearray):
@@ -252,7 +252,7 @@ def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: in
     keys = _keys(secret) if secret is not None else []
     fields = _read(text)
     found = str(fields.pop(_SIGNATURE, "")).encode(errors="replace")
-    # All are compared, each in constant time: how long it takes says neither which secret it was nor how near it came.
+    # Compare all, in constant time each: the timing must reveal neither which secret matched nor how near one came.
     right = [compare_digest(found, _mac(fields, key, kind).encode()) for key in keys]
     if secret is not None and not any(right):
         problem = "it is not signed with this secret, or was changed since: do not go on with it"
@@ -261,7 +261,7 @@ def unsigned(text: str | bytes, secret: Secret | None, kind: str, *, longest: in
 
 
 def _read(text: str | bytes) -> dict[str, Any]:
-    """A JSON object, numbers of any size in it as they are."""
+    """Parse a JSON object, keeping numbers of any size."""
     from pydantic_core import from_json
 
     try:
@@ -274,7 +274,7 @@ def _read(text: str | bytes) -> dict[str, Any]:
 
 
 def _keys(secret: Secret) -> list[bytes]:
-    """The secrets as bytes: the first signs, and each verifies, so that one can be replaced by the next."""
+    """Return the secrets as bytes, the signing one first."""
     given = cast("list[object]", [*secret] if isinstance(secret, list | tuple) else [secret])
     keys = [each.encode(errors="surrogatepass") if isinstance(each, str) else each for each in given]
     wrong = [type(each).__name__ for each in keys if not isinstance(each, bytes)]
@@ -290,7 +290,7 @@ def _keys(secret: Secret) -> list[bytes]:
 
 def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
     try:
-        # Numbers of any size are written out: what is cut or rounded here could be changed unseen.
+        # Write out numbers of any size: a change to a rounded or cut number would go unnoticed.
         canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise SnapshotError(f"the text: it is no JSON that can be signed: {describe_error(error)}") from error
@@ -298,9 +298,9 @@ def _mac(fields: dict[str, Any], key: bytes, kind: str) -> str:
 
 
 def storable(value: object, within: tuple[int, ...] = ()) -> Any:
-    """A value as JSON that can be stored anywhere, piece by piece: texts in Unicode, finite numbers of 64 bits.
+    """Return JSON that any store can hold: Unicode text, finite numbers of 64 bits.
 
-    What is nested too deep, or in itself, only says so.
+    Values nested too deep, or in themselves, become a text that says so.
     """
     if isinstance(value, Enum):
         value = cast("object", value.value)
@@ -328,7 +328,7 @@ def _storable_leaf(value: str | float | None) -> str | float | None:
 
 
 def storable_fields(facts: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Those of these that can be kept, each on its own, and the names of the others: too large, too many, no JSON."""
+    """Return the storable facts, each within its limits, and the names of the others: too large, too many, no JSON."""
     kept: dict[str, Any] = {}
     left = _BUDGET
     for name, value in list(facts.items())[-_MOST_FACTS:]:
@@ -344,7 +344,7 @@ def storable_fields(facts: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str
 
 
 def storable_text(value: object) -> str:
-    """A value as JSON text; what cannot be put so says what it is."""
+    """Return the JSON text of a value, or a text that says what it is."""
     try:
         return orjson.dumps(storable(as_json(value, errors="replace"))).decode()
     except (TypeError, ValueError, RecursionError):
@@ -352,7 +352,7 @@ def storable_text(value: object) -> str:
 
 
 def shorter_text(value: object, limit: int) -> str:
-    """A value as text within a limit: of a long one the first entries of its lists, and the beginnings of its texts."""
+    """Return a value as text within a limit, with long lists and texts shortened."""
     text = storable_text(value)
     for most in _FEWER if len(text) > limit else ():
         text = storable_text(_fewer(storable(value), most))
@@ -362,7 +362,7 @@ def shorter_text(value: object, limit: int) -> str:
 
 
 def _fewer(value: Any, most: int) -> Any:
-    """A value with so many entries of each list, and texts of so many tens of characters."""
+    """Keep the first `most` entries of each list, and ten times as many characters of each text."""
     if isinstance(value, list):
         entries = cast("list[Any]", value)
         more = [f"… {len(entries) - most} more"] if len(entries) > most else []
@@ -373,7 +373,7 @@ def _fewer(value: Any, most: int) -> Any:
 
 
 def _foreign(value: object) -> object:
-    """What stands for a value that orjson does not know."""
+    """Convert a value that orjson does not support."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")
@@ -383,7 +383,7 @@ def _foreign(value: object) -> object:
 
 
 def _foreign_of_any(value: object) -> object:
-    """The same where orjson cannot write what is in it."""
+    """Likewise, if orjson cannot write its contents."""
     if isinstance(value, Enum):
         return cast("object", value.value)
     if is_dataclass(value):
@@ -395,7 +395,7 @@ def _foreign_of_any(value: object) -> object:
 
 
 def _told(value: object) -> object:
-    """What stands for a value that may be no JSON. No address in memory, and no order that another process has not."""
+    """Return a text that is the same in every process: no memory address, sets in order."""
     try:
         if isinstance(value, BaseException):
             return error_data(value)
@@ -411,14 +411,14 @@ def _told(value: object) -> object:
 
 
 def _number(value: Decimal) -> float | None:
-    """A whole one as an int where that has no more than 64 bits, else the nearest float; None where it is no number."""
+    """Return an integer of at most 64 bits as an int, else the nearest float; None if not a number."""
     if not value.is_finite():
         return None
     return int(value) if value.adjusted() < _MOST_DIGITS and value == value.to_integral_value() else float(value)
 
 
 def error_data(error: BaseException) -> dict[str, Any]:
-    """An error as data: its class, its text, and, of one of ours, its fields; not its cause, and no chain of calls."""
+    """Return an error's class and text, and the fields of our own errors; without cause or chain of calls."""
     if isinstance(error, ToldError):
         return {"code": error.code, "message": error.said, "details": {}}
     known = vars(error) if isinstance(error, JazzSelectError) else {}

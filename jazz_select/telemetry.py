@@ -1,6 +1,6 @@
-"""Traces: every narrowing, decision and call as a span, told to hooks.
+"""Traces: each recall, decision and call is a span that hooks receive.
 
-Work is traced while a `Trace` is open, and costs next to nothing while none is:
+Tracing is on while a `Trace` is open, and costs next to nothing otherwise:
 
 ```python
 with Trace() as trace:
@@ -8,8 +8,8 @@ with Trace() as trace:
 print(trace)
 ```
 
-A span holds `attributes` (names, counts, tiers, scores: nothing that a user or a tool said) and `content` (what they
-said, and the texts of errors, which may quote it; a `redact` hook may take any of it out before anyone gets it).
+A span has `attributes` (names, counts, tiers, scores; never what a user or a tool said) and `content` (what they said,
+and the texts of errors, which may quote it). A `redact` hook may remove content before anyone gets it.
 """
 
 import logging
@@ -28,29 +28,27 @@ from jazz_select.text import describe_error, one_line
 from jazz_select.travel import unreadable, value_of
 
 _DEEPEST: Final = 1_000
-"""How many spans may lie in one another, where they are read: each is shown so far from the left."""
+"""The most nested spans that are read: each level indents the output."""
 _log = logging.getLogger("jazz_select.trace")
 Kind = Literal["turn", "node", "recall", "decision", "chat", "decide", "tool"]
-"""What a span is: a turn, a node of its graph, a narrowing, a decision, a call of a chat model, of a decision model
-(`decide`), of a tool."""
+"""A turn, a node of its graph, a recall, a decision, or a call of a chat model, decision model (`decide`) or tool."""
 _LONGEST_LINE = 20_000
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Span:
-    """Something that took time.
+    """A timed operation.
 
     Attributes:
-        name: What it is called: `select`, `recall`, a model's, tool's or node's name.
-        kind: What it is.
-        depth: How many spans it lies in.
-        parent: The one it lies in, if any.
-        started_s: Seconds from the beginning of the trace.
-        duration_s: Seconds it took; None while it has not ended.
-        attributes: What is known of it and says nothing of what anyone said; JSON values.
-        content: What was said: requests, replies, arguments, outputs, and as `error` the text of what went wrong.
-        error: What it failed with, if it did: an exception's type or a short code. Its text may quote anyone, so that
-            is in `content`.
+        name: `select`, `recall`, or the name of a model, tool or node.
+        kind: The kind of operation.
+        depth: The number of enclosing spans.
+        parent: The enclosing span, if any.
+        started_s: Seconds since the trace began.
+        duration_s: In seconds; None until it ends.
+        attributes: JSON values that reveal nothing of what anyone said.
+        content: Requests, replies, arguments, outputs, and as `error` the text of an error.
+        error: An exception's type or a short code, if it failed. The text is in `content`, as it may quote anyone.
     """
 
     name: str
@@ -72,38 +70,38 @@ class Span:
         self.content.update(content)
 
     def as_json(self) -> dict[str, Any]:
-        """As plain JSON values, without its parent."""
+        """Return plain JSON values, without the parent."""
         known = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "parent"}
         return {**known, "attributes": plain(self.attributes), "content": plain(self.content)}
 
 
 class TraceHook(Protocol):
-    """Hears of spans. One that fails is logged, and disturbs nothing."""
+    """Receives spans. Its errors are logged and ignored."""
 
     def started(self, span: Span) -> None:
-        """A span began; its attributes may not be there yet."""
+        """A span began; attributes may be added later."""
         ...
 
     def ended(self, span: Span) -> None:
-        """A span ended, with all that is to be known of it."""
+        """A span ended and is complete."""
         ...
 
 
 Redact = Callable[[str, dict[str, Any]], Mapping[str, Any]]
-"""A span's name and content, to the content that may be kept. Where it fails, none is."""
+"""Takes a span's name and content, and returns the content to keep. If it fails, none is kept."""
 
 
 class Trace:
-    """All spans of what happens while it is open, in order of their beginning. It may be opened once.
+    """All spans while it is open, in order of their start. It may be opened once.
 
-    One that is opened while another is passes its spans on to that one as well, redacted by both.
+    A nested trace also passes its spans to the outer one, redacted by both.
     """
 
     def __init__(self, hooks: Iterable[TraceHook] = (), *, redact: Redact | None = None) -> None:
-        """Take who listens, beside the log.
+        """Create a trace.
 
         Args:
-            hooks: Who else hears of spans.
+            hooks: Receive its spans, beside the log.
             redact: Applied to each span's content when it ends, before anyone gets it.
         """
         self.spans: list[Span] = []
@@ -135,7 +133,7 @@ class Trace:
         self.closed = True
 
     def started(self, span: Span) -> None:
-        """Keep a span that begins."""
+        """Record a span that begins."""
         span.started_s = perf_counter() - self._began
         self.spans.append(span)
         self._tell("started", span)
@@ -147,7 +145,7 @@ class Trace:
             outer.trace.started(passed_on)
 
     def ended(self, span: Span) -> None:
-        """A span ended."""
+        """Record the end of a span."""
         span.duration_s = perf_counter() - self._began - span.started_s
         if self._redact is not None and span.content:
             try:
@@ -163,7 +161,7 @@ class Trace:
             self._outer.trace.ended(passed_on)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """All spans as plain JSON values; `parent` is the place in the list of the one that each lies in, if any."""
+        """Return all spans as plain JSON values; `parent` is the index of the enclosing span, if any."""
         places = {span: place for place, span in enumerate(self.spans)}
         return [
             {**span.as_json(), "parent": None if span.parent is None else places.get(span.parent)}
@@ -172,10 +170,10 @@ class Trace:
 
     @classmethod
     def from_json(cls, spans: Iterable[Mapping[str, Any]]) -> "Trace":
-        """The trace that `as_json` wrote: closed, and heard by nobody.
+        """Read the output of `as_json` as a closed trace without hooks.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The data is not valid.
         """
         found = cls()
         found.closed = found._opened = True
@@ -192,7 +190,7 @@ class Trace:
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled it is what was noted: who listens stays behind."""
+        """Pickle the recorded spans without hooks."""
         return Trace.from_json, (self.as_json(),)
 
     def __str__(self) -> str:
@@ -211,7 +209,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in which trace the running code is."""
+    """The current trace and span."""
 
     trace: Trace | None = None
     span: Span | None = None
@@ -223,7 +221,7 @@ _place: ContextVar[_Place] = ContextVar("jazz_select_trace", default=_NOWHERE)
 
 @contextmanager
 def _open(trace: Trace, span: Span) -> Generator[Span]:
-    """A span that is the current one as long as the block lasts."""
+    """Make a span the current one for the block."""
     token = _place.set(_Place(trace, span))
     try:
         trace.started(span)
@@ -242,7 +240,7 @@ _NOBODY = nullcontext()
 
 
 def span(name: str, kind: Kind) -> AbstractContextManager[Span | None]:
-    """A span around the block; None is what the block gets where nobody listens, so that nothing is put together."""
+    """Return a span around the block; None if no trace is open, so that the block can skip collecting data."""
     here = _place.get()
     trace = here.trace
     if trace is None:
@@ -254,19 +252,19 @@ def span(name: str, kind: Kind) -> AbstractContextManager[Span | None]:
 
 
 class LoggingHook:
-    """Every span that ends as a line of the logger `jazz_select.trace`, at level DEBUG, with its JSON."""
+    """A hook that logs each ended span as JSON to `jazz_select.trace`, at level DEBUG."""
 
     def started(self, span: Span) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def ended(self, span: Span) -> None:
-        """One line."""
+        """Write one line."""
         if _log.isEnabledFor(logging.DEBUG):
             _log.debug("%s | %s", line_of(span), orjson.dumps(span.as_json()).decode()[:_LONGEST_LINE])
 
 
 def line_of(span: Span) -> str:
-    """A span in one line, indented by its depth: name, kind, time, attributes. No content."""
+    """Return a span as one line, indented by depth: name, kind, time, attributes. No content."""
     took = "…" if span.duration_s is None else f"{1000 * span.duration_s:.2f} ms"
     known = " ".join(
         f"{name}={one_line(value)}" for name, value in span.attributes.items() if value not in ("", None, [], {})

@@ -1,4 +1,4 @@
-"""Waiting for what may block or hang: within limits, in threads, and leaving behind what does not end."""
+"""Run functions that may block or hang: within time limits, in threads, and abandoned if they do not end."""
 
 import asyncio
 import contextvars
@@ -21,83 +21,81 @@ P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
 _GRACE_S: Final = 0.2
-"""How long what was cancelled has to end."""
+"""How long a cancelled task has to end."""
 _LATE_S: Final = 0.03
-"""How long after a budget is spent the last of what it was for is left behind."""
+"""How long after the end of a budget its last task is abandoned."""
 _OUTER_S: Final = 0.01
-"""How much longer than what it is made of a whole waits, so that each part can say itself that it was late."""
+"""How much longer a whole waits than its parts, so that each part can report its own timeout."""
 _TICK_S: Final = 0.001
-"""Nobody starts anything in less than this."""
+"""Nothing starts with less time left."""
 _ENDS: Final = "self_bounded"
 _NAMED: Final = "jazz-select-"
 _WAITING: Final = "jazz_select, waiting"
 _IDLE_S: Final = 10.0
 _MOST_IDLE: Final = 32
 _AT_ONCE: Final = (list, deque, set, asyncio.Queue, asyncio.Event, asyncio.Future)
-"""Whose methods never block, such as `events.append`; those of asyncio must be called on their loop anyway."""
+"""Types whose methods never block, such as `events.append`; asyncio's must be called on their loop anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """A moment on the loop's clock by which something is to be there; `limit_s` is None where it may take for ever."""
+    """A moment on the loop's clock; `limit_s` is the original limit, None for no deadline."""
 
     limit_s: float | None
     at: float | None
 
     @classmethod
     def after(cls, limit_s: float | None) -> "Deadline":
-        """That many seconds from now."""
+        """Return the deadline in that many seconds."""
         return cls(limit_s=limit_s, at=None if limit_s is None else _now() + limit_s)
 
     @property
     def left_s(self) -> float | None:
-        """Seconds until then; below 0 afterwards."""
+        """Seconds left; negative afterwards."""
         return None if self.at is None else self.at - _now()
 
     def earlier(self, other: "Deadline") -> "Deadline":
-        """Whichever comes first."""
+        """Return the earlier of the two."""
         return other if other.at is not None and (self.at is None or other.at < self.at) else self
 
 
 class TimeBudget:
-    """The time for all that is done in a block, and in the tasks and threads that are started there.
+    """A time limit for everything in a block, including the tasks and threads it starts.
 
-    Whoever waits, waits no longer than it lasts, and begins nothing once it is spent. One within another lasts no
-    longer than that one. What was started in a block and outlives it is bound no more: a worker that somebody's tool
-    starts must not stop for ever since one turn took too long.
+    Every wait ends with it, and nothing new starts after it. A nested budget does not exceed its outer one. Work that
+    outlives the block is unbound: a worker started by a tool must not stop because one turn took too long.
 
     Attributes:
-        deadline: When it is spent.
-        waited_for: What was being waited for then, or not begun any more, in words; empty where nobody had to stop.
+        deadline: When it ends.
+        waited_for: What the first interrupted waiter waited for, in words; empty if none was interrupted.
         over: Whether its block has ended.
     """
 
     def __init__(self, deadline: Deadline) -> None:
-        """Take when it is spent."""
         self.deadline = deadline
         self.waited_for = ""
         self.over = False
 
     @property
     def limit(self) -> str:
-        """How long it is, as people write it."""
+        """The limit as text."""
         return f"{self.deadline.limit_s or 0.0:g} s"
 
     @property
     def is_spent(self) -> bool:
-        """Whether there is no time left."""
+        """Whether no time is left."""
         left_s = self.deadline.left_s
         return left_s is not None and left_s < _TICK_S
 
     def rest_s(self, late_s: float = 0.0) -> float | None:
-        """How long may be waited; once it is spent, what is left of the moment in which all is left behind."""
+        """Seconds that a wait may take; after the end, what is left of the grace period."""
         left_s = self.deadline.left_s
         if left_s is None:
             return None
         return max(left_s + (late_s if left_s >= _TICK_S else _LATE_S), 0.0)
 
     def stopped(self, waiting_for: str) -> None:
-        """Somebody had to stop: the first of them is what the time was spent on."""
+        """Record what was waited for; the first record stays."""
         self.waited_for = self.waited_for or waiting_for
 
 
@@ -105,20 +103,20 @@ _budget: contextvars.ContextVar[TimeBudget | None] = contextvars.ContextVar("jaz
 
 
 def current_budget() -> TimeBudget | None:
-    """The budget of whatever is going on, if it has one."""
+    """Return the current budget, if any."""
     budget = _budget.get()
     return None if budget is None or budget.over else budget
 
 
 def spent_budget() -> TimeBudget | None:
-    """The budget of whatever is going on, where there is no time left."""
+    """Return the current budget if no time is left."""
     budget = current_budget()
     return budget if budget is not None and budget.is_spent else None
 
 
 @contextmanager
 def time_budget(limit_s: float | None) -> Generator[TimeBudget]:
-    """All that is done in this block takes no longer than that; None for as long as it likes."""
+    """Limit the block to so many seconds; None for no limit."""
     outer, deadline = current_budget(), Deadline.after(limit_s)
     budget = TimeBudget(deadline if outer is None else deadline.earlier(outer.deadline))
     token = _budget.set(None if budget.deadline.at is None else budget)
@@ -130,7 +128,7 @@ def time_budget(limit_s: float | None) -> Generator[TimeBudget]:
 
 
 def _now() -> float:
-    """The running loop's clock, by which it waits; without a loop, that of the machine."""
+    """The running loop's clock, or the machine's without a loop."""
     try:
         return asyncio.get_running_loop().time()
     except RuntimeError:
@@ -140,8 +138,7 @@ def _now() -> float:
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Like `asyncio.to_thread`, but a cancellation takes effect only when the thread is done.
 
-    A thread cannot be stopped. Were it left running, a lock that the caller holds would be released while the
-    thread still writes, and the next writer would be overwritten by the one before.
+    Otherwise the caller would release its lock while the thread still writes, and the next writer would be overwritten.
     """
     running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     try:
@@ -156,32 +153,32 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
 
 
 MOST_HUNG: Final = 8
-"""Calls of one plain function that may be left behind and not have come back; more are not begun."""
+"""The most abandoned calls of one plain function that have not returned; then no more begin."""
 MOST_RUNNING: Final = 256
-"""Calls of one plain function that may run at once: each has a thread of its own."""
+"""The most concurrent calls of one plain function, each in its own thread."""
 
 
 class Threaded:
-    """Calls of plain functions, each known from when it is made until its thread has come back.
+    """A call of a plain function in a thread, tracked until it returns.
 
-    Nothing can end a thread. What hangs may only hang so often: then no further call of the function is begun.
+    A thread cannot be stopped, so a function with too many hung calls is not called again.
     """
 
     _lock: ClassVar[threading.Lock] = threading.Lock()
     _calls: ClassVar[dict[tuple[int, ...], set["Threaded"]]] = {}
-    """By what they are calls of."""
+    """By the identity of their function."""
 
     def __init__(self, function: Callable[[], object], of: object) -> None:
-        """Take what to call, once and in a thread, and what it is a call of."""
+        """Take the function to call once, and the function or object that it is a call of."""
         self._function, self._of, self._key = function, of, _identity(of)
         self.is_left = False
-        """Whether nobody waits for it any more."""
+        """Whether its caller has left."""
         with self._lock:
             self._calls.setdefault(self._key, set()).add(self)
 
     @classmethod
     def refused(cls, of: object, most_running: int | None = None) -> str:
-        """Why no further call of it is begun; empty where one may be."""
+        """Return why no further call may begin, or ""."""
         with cls._lock:
             calls = cls._calls.get(_identity(of), set())
             running, hung = len(calls), sum(each.is_left for each in calls)
@@ -192,14 +189,14 @@ class Threaded:
         return ""
 
     def __call__(self) -> object:
-        """What it returns."""
+        """Run the function and stop tracking."""
         try:
             return self._function()
         finally:
             self.forget()
 
     def forget(self) -> None:
-        """It has come back, or was never begun."""
+        """Stop tracking a call that has returned or was never started."""
         with self._lock:
             calls = self._calls.get(self._key, set())
             calls.discard(self)
@@ -208,16 +205,16 @@ class Threaded:
 
 
 def _identity(of: object) -> tuple[int, ...]:
-    """Equal for what is the same function: a method is made anew each time that somebody looks for it."""
+    """Return a key of a function: bound methods are new objects at each access."""
     inner = _inner(of)
     return (id(inner.__self__), id(inner.__func__)) if inspect.ismethod(inner) else (id(inner),)
 
 
 async def in_daemon_thread(function: Callable[[], T], *, name: str, context: contextvars.Context | None = None) -> T:
-    """What `function` returns in a thread of its own, which keeps no process alive and may be left behind.
+    """Return `function`'s result from a daemon thread that may be abandoned.
 
-    A cancelled caller leaves at once; what the thread returns then is heard by nobody. A function that exits ends
-    itself, not its caller: `SystemExit` and `KeyboardInterrupt` come back as a RuntimeError.
+    A cancelled caller leaves at once, and the result is discarded. `SystemExit` and `KeyboardInterrupt` in the function
+    come back as a RuntimeError, so that they do not end the caller.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -232,7 +229,7 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
             future.set_result(result)
 
     def work() -> None:
-        # The loop may be closed meanwhile: then nobody waits.
+        # If the loop is closed, nobody waits.
         try:
             result = here.run(function)
         except BaseException as raised:  # noqa: BLE001 - all of it is told to the caller
@@ -249,7 +246,7 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
 
 
 class _Worker(threading.Thread):
-    """A thread that waits a while for more once it has come back: to start one holds the loop up until it runs.
+    """A thread that is reused for a while, because starting one blocks the loop until it runs.
 
     A thread for each call made a selection with one guard a third slower (.60 → .80 ms), and more on a busy machine.
     """
@@ -258,7 +255,7 @@ class _Worker(threading.Thread):
 
     @classmethod
     def does(cls, work: Callable[[], None], name: str) -> None:
-        """Have it done by one that waits, else by a new one."""
+        """Run the work in an idle worker, else in a new one."""
         try:
             worker, is_new = cls.idle.pop(), False
         except IndexError:
@@ -273,7 +270,7 @@ class _Worker(threading.Thread):
         self.given: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def run(self) -> None:
-        """Do what is given, until for a while nothing is."""
+        """Run work until none arrives for a while."""
         while True:
             try:
                 work = self.given.get(timeout=_IDLE_S)
@@ -295,7 +292,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def self_bounded(function: F) -> F:
-    """Mark an async function of our own: all that it waits for ends in time, and so it does."""
+    """Mark an async function of ours whose waits are all bounded, so that it needs no limit of its own."""
     vars(function)[_ENDS] = True
     return function
 
@@ -303,22 +300,22 @@ def self_bounded(function: F) -> F:
 async def run_with_timeout(
     function: Callable[..., object], *args: object, limit_s: float | None, name: str, of: object = None
 ) -> object:
-    """What a caller's own function gives, async or plain, within a time limit, and within what is left of a budget.
+    """Call a caller's function, async or plain, within a time limit and the remaining budget.
 
-    A plain one runs in a thread of its own, as it may block; what it gives after the limit is heard by nobody. What it
-    sets in context variables its caller finds there, as if it had been called right here.
+    A plain function runs in its own thread, as it may block; a late result is discarded. Context variables that it sets
+    are visible to its caller.
 
     Args:
         function: The function.
-        args: What it is given.
-        limit_s: Seconds that it may take; None for any time.
-        name: The name of its thread.
-        of: What it is a call of, where it was made for this one call: of this so many may hang.
+        args: Its arguments.
+        limit_s: In seconds; None for no limit.
+        name: The name of the thread.
+        of: The object to count hung calls by, if the function was made for this one call.
 
     Raises:
-        TimeoutError: It gave nothing in time.
-        HungError: So many earlier calls of it hang that it was not called.
-        RuntimeError: It was cancelled from within: only a cancellation of the caller passes as one.
+        TimeoutError: It did not return in time.
+        HungError: It was not called because too many earlier calls hang.
+        RuntimeError: It was cancelled from within. Only a cancellation of the caller passes as one.
     """
     try:
         if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
@@ -334,7 +331,7 @@ async def run_with_timeout(
 async def run_unbounded(
     function: Callable[..., object], *args: object, name: str, of: object = None, most_running: int | None = None
 ) -> object:
-    """What a caller's own function gives, as `run_with_timeout` does, for as long as it takes."""
+    """Call a caller's function like `run_with_timeout`, without a limit."""
     if is_async(function) or isinstance(getattr(function, "__self__", None), _AT_ONCE):
         given = function(*args)
     else:
@@ -359,14 +356,14 @@ async def _in_own_thread(function: Callable[[], object], name: str, of: object, 
 
 
 def _take_over(context: contextvars.Context) -> None:
-    """Set what was set there: a copy of this context in which a function has run."""
+    """Copy changed variables from a copy of this context in which a function has run."""
     for variable, value in context.items():
         if variable.get(None) is not value:
             variable.set(value)
 
 
 def _too_late(limit_s: float | None) -> str:
-    """Why somebody was not heard out."""
+    """Return the message of a timeout."""
     spent = spent_budget()
     if spent is not None:
         return f"it gave no answer before the {spent.limit} of the whole were over"
@@ -374,10 +371,10 @@ def _too_late(limit_s: float | None) -> str:
 
 
 async def run_within_budget(work: Coroutine[Any, Any, T], *, what: str) -> T:
-    """What comes of something made of several parts, each of which ends in time; it is left if one does not.
+    """Await work whose parts are each bounded, and abandon it if it exceeds the current budget.
 
     Raises:
-        TimeoutError: It did not end within the budget of what is going on.
+        TimeoutError: It exceeds the budget.
     """
     if current_budget() is None:
         return await work
@@ -396,16 +393,16 @@ async def _within(work: Coroutine[Any, Any, T], limit_s: float | None, *, what: 
 async def wait_or_abandon(
     task: "asyncio.Task[Any]", limit_s: float | None, *, what: str = "", late_s: float = 0.0
 ) -> bool:
-    """Wait for a task as long as it may take; one that takes longer, or whose caller is cancelled, is left.
+    """Wait for a task within its limit and the current budget; abandon it if it is late or the caller is cancelled.
 
     Args:
-        task: What is waited for.
-        limit_s: How long it may take, where the budget of what is going on does not end before; None for any time.
-        what: What it is, in words, in case that the budget ends here.
-        late_s: How much longer than the budget it may take.
+        task: The task.
+        limit_s: In seconds; None for no limit beside the budget.
+        what: The task in words, for when the budget ends here.
+        late_s: Seconds that it may exceed the budget.
 
     Returns:
-        Whether it ended; one that did not is cancelled, and may run on.
+        Whether it ended. One that did not is cancelled, and may run on.
     """
     deadline = Deadline.after(limit_s)
     try:
@@ -429,7 +426,7 @@ async def wait_or_abandon(
 
 
 async def leave(task: "asyncio.Task[Any]") -> None:
-    """Cancel, and wait a moment: one that swallows it is left behind, and what it says later is nobody's."""
+    """Cancel the task and wait briefly. Abandon it if it ignores cancellation, and discard its result."""
     task.add_done_callback(lambda done: done.cancelled() or done.exception())
     task.cancel()
     budget = current_budget()
@@ -438,7 +435,7 @@ async def leave(task: "asyncio.Task[Any]") -> None:
 
 
 def is_async(function: object) -> bool:
-    """Whether a call of it waits for something: a coroutine function, or an object whose call is one."""
+    """Whether a call returns an awaitable: a coroutine function, or an object with an async `__call__`."""
     inner = _inner(function)
     own = getattr(type(inner), "__call__", None)  # noqa: B004 - not whether it can be called, but how
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(own)

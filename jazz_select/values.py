@@ -1,7 +1,6 @@
 """The values that pass between the parts: frozen, comparable, without I/O or a clock.
 
-One vocabulary for every decision: `Candidate`s are narrowed, then a `Decision`
-with a `Tier` and a `Reason` is made.
+A `Decision` with a `Tier` and a `Reason` is made among `Candidate`s.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,11 +20,11 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 _LONGEST_CACHED = 120
-"""A longer name is no name: it would only take memory."""
+"""Longer names are not cached, to bound memory."""
 
 
 def flow_id(name: str) -> str:
-    """The id of the flow of this name: `uuid5(name)`, the same in every process and after every restart."""
+    """Return the id of the flow of this name: `uuid5(name)`, the same in every process."""
     return _flow_id(name) if len(name) <= _LONGEST_CACHED else str(uuid5(NAMESPACE_DNS, name))
 
 
@@ -35,29 +34,29 @@ def _flow_id(name: str) -> str:
 
 
 PROMPT_TOKENS = 700
-"""What the candidates of a prompt may take, by estimate; what is over it is shortened where it can be."""
+"""The estimated tokens that candidates may take in a prompt; what exceeds it is shortened where possible."""
 LEAST_COVERAGE, MOST_COVERAGE = 0.5, 0.999
-"""What `coverage` may be, with which `top_k="auto"` chooses how many candidates there are."""
+"""The bounds of `coverage`, which sets the number of candidates with `top_k="auto"`."""
 COVERAGE = 0.98
-"""What it is where nobody says: the right flow is among the candidates in 98 of 100 requests."""
+"""The default: the right flow is among the candidates in 98 of 100 requests."""
 UNSIZED = 8
-"""How many there are where recall cannot tell how many are needed."""
+"""The number of candidates if recall cannot tell how many are needed."""
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether it is a number, which True and False are not."""
+    """Whether the value is a number; True and False are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Tier(StrEnum):
-    """How free a decision was."""
+    """How much choice a decision left."""
 
     DETERMINISTIC = "deterministic"
     """Nothing was left to choose; no model was asked."""
     GUIDED = "guided"
     """A choice among a narrowed set."""
     OPEN = "open"
-    """Nothing fits; the caller goes on with everything it has."""
+    """Nothing fits; the caller continues with everything it has."""
 
 
 class Reason(StrEnum):
@@ -66,45 +65,45 @@ class Reason(StrEnum):
     SINGLE = "single"
     """One candidate was left."""
     CONFIDENT = "confident"
-    """Recall was sure enough to do without the model."""
+    """Recall was confident enough to skip the model."""
     LLM = "llm"
     """The model chose."""
     SEMANTIC = "semantic"
     """No model is configured: the top candidate."""
     FALLBACK_EMPTY = "fallback_empty"
-    """The model said that none fits; the top candidate, as `on_empty="top1"` asks."""
+    """The model answered that none fits; the top candidate, as `on_empty="top1"` requests."""
     FALLBACK_INVALID = "fallback_invalid"
     """The model's reply could not be used; the top candidate."""
     FALLBACK_ERROR = "fallback_error"
-    """The model failed or was too late; the top candidate."""
+    """The model failed or timed out; the top candidate."""
     NONE = "none"
     """Nothing fits, or there was nothing to choose from."""
     DECIDER = "decider"
-    """The decision model chose, and was sure enough with what recall knew."""
+    """The decision model chose, and was confident enough given recall's scores."""
     ASK = "ask"
-    """Two or three flows are left, and nobody may decide but the user: `decision.question` is what to ask."""
+    """Two or three flows are left and the user has to choose: `decision.question` is the question."""
     USER = "user"
-    """The user said which flow was meant, or that none was."""
+    """The user picked the flow, or rejected all."""
     UNASKED = "unasked"
-    """A model would have to choose, and was not to be asked: what is seen ahead of a selection (`ask=False`)."""
+    """A model would have to choose, and `ask=False` forbids asking it."""
 
 
 class AgentScope(str):
-    """What of an agent is indexed beside its flows, such as its tools, under a name that no agent can have."""
+    """The index scope of an agent's other entries, such as its tools. No agent can have such an id."""
 
     __slots__ = ()
     MARK: ClassVar[str] = "\x1f"
-    """Stands in no agent's name."""
+    """A separator that no agent id contains."""
 
     @classmethod
     def of(cls, agent_id: str, kind: str) -> "AgentScope":
-        """That of an agent, of a kind such as "tools"."""
+        """Return the scope of an agent and a kind such as "tools"."""
         return cls(f"{agent_id}{cls.MARK}{kind}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowCard:
-    """What memory needs to know of a flow: its definition as data, and nothing that runs."""
+    """A flow's definition as data, for memory."""
 
     id: str
     name: str
@@ -117,14 +116,14 @@ class FlowCard:
     tools: tuple[str, ...] = ()
     priority: tuple[int, int] = (0, 0)
     text: str = ""
-    """All of it as one text: what the lexical arm indexes."""
+    """The whole definition as one text, for the lexical arm."""
     checksum: str = ""
-    """Changes when the definition, or that of a subflow, changes."""
+    """Changes with the definition of the flow or of a subflow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate(JsonData):
-    """A flow that recall found, and how near it came."""
+    """A flow that recall found, with its scores."""
 
     flow_id: str
     flow_name: str = ""
@@ -139,11 +138,11 @@ class Candidate(JsonData):
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
     """Raw score per arm: cosine for "dense", BM25 for "bm25"."""
     confidence: float | None = None
-    """P(this flow is the right one), or None where the catalogue is too small to tell."""
+    """P(this flow is the right one), or None if the catalogue is too small to tell."""
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> "Candidate":
-        """Read a metadata dict; missing keys count as empty, and where only a name is given the id follows from it."""
+        """Read a metadata dict. Missing keys count as empty; without an id, the id is derived from the name."""
         name = _text(metadata.get("flow_name"))
         return cls(
             flow_id=_text(metadata.get("flow_id")) or (flow_id(name) if name else ""),
@@ -159,7 +158,7 @@ class Candidate(JsonData):
         )
 
     def as_metadata(self) -> dict[str, Any]:
-        """The metadata dict that `recall` returns and `select` takes: plain JSON types."""
+        """Return the metadata dict that `recall` returns and `select` takes: plain JSON types."""
         return {
             "flow_id": self.flow_id,
             "flow_name": self.flow_name,
@@ -176,7 +175,7 @@ class Candidate(JsonData):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Recalled:
-    """What travels of a recall beside its candidates."""
+    """The fields of a `RecallResult` that `to_dict` includes beside the candidates."""
 
     notes: tuple[str, ...] = ()
     in_scope: float | None = None
@@ -192,16 +191,16 @@ class RecallResult(list[dict[str, Any]]):
 
     Attributes:
         notes: What was degraded on the way.
-        in_scope: P(some flow of the catalogue is right), or None where that is not known.
-        caveat: Why confidence is not known; empty where it is.
-        indexed: The ids of all flows that the index has for this agent, or None where that is not known.
-        sized: How many candidates were returned and why, where recall was to find that out; else empty.
-        stage: The embedder of a cascade whose answer this is; empty where there is one embedder alone.
-        why: Why it was that one; empty likewise.
-        reread: Whether that was the second embedder of it.
-        beyond: The names of those that come next in order, where `sized` left them out.
-        read: The candidates as values, where the dicts were made of such: what is unchanged need not be read again.
-        answers: How sure recall was of its answers to the catalogue's own examples; None where that is not known.
+        in_scope: P(some flow of the catalogue is right), or None if unknown.
+        caveat: Why confidence is unknown; empty if it is known.
+        indexed: The ids of all indexed flows of this agent, or None if unknown.
+        sized: How many candidates were returned and why, if recall chose the number; else empty.
+        stage: The embedder of a cascade that gave this answer; empty without a cascade.
+        why: Why that embedder; empty without a cascade.
+        reread: Whether it was the second embedder.
+        beyond: The names of the next candidates in order, if `sized` left them out.
+        read: The candidates as values if the dicts were made from them, to save reading unchanged ones again.
+        answers: Recall's confidences on the catalogue's own examples; None if unknown.
     """
 
     def __init__(
@@ -228,16 +227,16 @@ class RecallResult(list[dict[str, Any]]):
         self.answers: OwnAnswers | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values, without `indexed` and `answers`, which may be as long as the catalogue."""
+        """Return plain JSON values, without `indexed` and `answers`, which may be as long as the catalogue."""
         known = {each.name: getattr(self, each.name) for each in fields(_Recalled)}
         return cast("dict[str, Any]", plain({"candidates": [*self], **known}))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "RecallResult":
-        """What `to_dict` told, with `indexed` and `answers` unknown.
+        """Read the output of `to_dict`; `indexed` and `answers` stay unknown.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The data is not valid.
         """
         known = whole_of(data, cls.__name__)
         found = cls(value_of(list[dict[str, Any]], known.get("candidates"), cls.__name__))
@@ -248,20 +247,19 @@ class RecallResult(list[dict[str, Any]]):
         return found
 
     def to_json(self) -> str:
-        """`to_dict` as JSON text."""
+        """Return `to_dict` as JSON text."""
         return json_bytes(self.to_dict()).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "RecallResult":
-        """What `to_json` told.
+        """Read the output of `to_json`.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The text is not valid.
         """
         return cls.from_dict(read_json(text, cls.__name__))
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
         facts = [("candidates", self.sized or len(self)), ("in scope", self.in_scope), ("notes", "; ".join(self.notes))]
         found = [Candidate.from_metadata(each) for each in self]
         return page_html(facts_html("recall", facts), candidates_html(found))
@@ -269,10 +267,10 @@ class RecallResult(list[dict[str, Any]]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool as a model that takes tools is told of it.
+    """A tool as it is described to a model with native tool calling.
 
     Attributes:
-        name: Letters, digits, `_` and `-`, 64 of them at most.
+        name: At most 64 letters, digits, `_` and `-`.
         description: What it does.
         schema: The JSON Schema of its arguments, an object at its root.
     """
@@ -284,11 +282,11 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeCall:
-    """A call in a provider's own form, as the model wrote it: nothing of it is checked yet.
+    """A tool call as the model wrote it in the provider's own form, unchecked.
 
     Attributes:
-        id: What its result names it by.
-        name: The tool, by the name that was offered; a model may write any other.
+        id: The id that its result refers to.
+        name: The tool's offered name; a model may write any other.
         arguments: An object, or the JSON text that the model wrote.
     """
 
@@ -302,9 +300,9 @@ class Message:
     """One message to a chat model.
 
     Attributes:
-        role: Who says it; `tool` is the result of a call, and only for a model that takes tools.
+        role: The author; `tool` is the result of a call, only for a model that takes tools.
         content: The text.
-        tool_calls: What the assistant called in it.
+        tool_calls: The assistant's calls in it.
         call_id: Of role `tool`, the id of the call.
         tool: Of role `tool`, the name that was called.
         origin: Of the assistant, `Reply.origin` of the reply that it repeats.
@@ -320,23 +318,23 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a chat model answered."""
+    """A chat model's answer."""
 
     text: str
     usage: Usage | None = None
     model: str = ""
     finish_reason: str = ""
-    """Why it ended: `stop`, `length`, `content_filter`, or what else the provider says; empty where it says nothing."""
+    """Why it ended: `stop`, `length`, `content_filter`, or another word of the provider; empty if unknown."""
     tool_calls: tuple[NativeCall, ...] = ()
-    """What it calls, in order; only of a model that was given tools."""
+    """Its tool calls, in order; only of a model that was given tools."""
     notes: tuple[str, ...] = ()
     """What was degraded on the way, one sentence each."""
     origin: Any = field(default=None, compare=False, repr=False)
-    """The reply as its adapter keeps it, with opaque parts that a provider wants back; None where there are none."""
+    """The adapter's form of the reply, with opaque parts that the provider wants back; None if there are none."""
 
     @property
     def truncated(self) -> bool:
-        """Whether the text was cut off by a limit on its length."""
+        """Whether a length limit cut the text off."""
         return self.finish_reason == "length"
 
 
@@ -351,60 +349,59 @@ class Latency:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(JsonData):
-    """What was decided, why, and everything that led there.
+    """What was decided, why, and on what grounds.
 
-    The first twelve fields are published in this order by `jazz-select select --json`.
+    `jazz-select select --json` publishes the first twelve fields in this order.
     """
 
     tier: Tier
     reason: Reason
     chosen_ids: tuple[str, ...] = ()
     raw_reply: str | None = None
-    """The model's reply, byte for byte; None where no model answered."""
+    """The model's reply, byte for byte; None if no model answered."""
     parsed_ids: tuple[str, ...] = ()
-    """The ids read from the reply, before they were checked against the offered set."""
+    """The ids in the reply, before they were checked against the offered set."""
     confidence: float | None = None
     """P(the top candidate is the right one), where known."""
     model: str = ""
     error: str = ""
-    """What the model call failed with, for `fallback_error`."""
+    """The model call's error, for `fallback_error`."""
     sized: str = ""
-    """How many candidates there are and why, where their number was left to recall (`top_k="auto"`)."""
+    """The number of candidates and why, if recall chose it (`top_k="auto"`)."""
     notes: tuple[str, ...] = ()
     """What was degraded, dropped or cut on the way, one sentence each."""
     latency: Latency = Latency()
     usage: Usage | None = None
     called_off: tuple[str, ...] = ()
-    """The ids of flows of the conversation that the user calls off, where the choice was told of a conversation."""
+    """The ids of the conversation's flows that the user calls off, if the choice saw a conversation."""
     confirmed: Literal["", "yes", "no"] = ""
-    """The user's answer to the question that waited for a yes or a no, where the conversation has one."""
+    """The user's answer to the conversation's pending yes-or-no question."""
     in_scope: float | None = None
     """P(some flow of the catalogue is right), where known."""
     recalled_by: str = ""
-    """Which embedder of a cascade found the candidates, and why that one; empty where there is one alone."""
+    """The embedder of a cascade that found the candidates, and why; empty without a cascade."""
     attempts: int = 0
-    """Calls to the model that got an answer, with those that were made again before it."""
+    """The number of model calls, repeated ones included, up to the one that was answered."""
     stages: tuple[StageRecord, ...] = ()
-    """What each stage of a cascade made of it, in the order in which they were asked; empty without a cascade."""
+    """The result of each stage of a cascade, in order; empty without a cascade."""
     question: UserQuestion | None = None
-    """What the user is to be asked, where the reason is `ask`."""
+    """The question for the user, if the reason is `ask`."""
     quote: str = ""
-    """The sentence by which the user gave it, as the model says."""
+    """The sentence in which the user answered the pending question, according to the model."""
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """What the message gives for the inputs of flows, by flow id, as the model says; None for what is taken back."""
+    """The values that the message gives for inputs, by flow id, according to the model; None for one taken back."""
     unclear: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """Likewise, several values for one input, of which nothing tells which is meant."""
+    """Likewise, several values for one input if it is unclear which is meant."""
     answer: str = ""
-    """What to tell the user, where the message of a conversation is for no flow and the model that read it knows."""
+    """A reply to the user, if the message is for no flow and the model that read it can answer."""
     candidates: tuple[Candidate, ...] = ()
     """All that was offered, best first."""
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
         return page_html(self.facts_html(), candidates_html(self.candidates, self.chosen_ids))
 
     def facts_html(self, chosen: str = "") -> NotebookRepr:
-        """How it came out and what it took, as HTML, with what was chosen, where that is known by name."""
+        """Return the outcome and its cost as HTML, with the names of the chosen flows if given."""
         took, usage = self.latency, self.usage
         facts = [
             ("chosen", chosen),
@@ -428,7 +425,7 @@ class Decision(JsonData):
 
 
 def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str] = ()) -> NotebookRepr:
-    """Candidates, best first, with their ranks and scores, as HTML."""
+    """Return candidates with their ranks and scores as HTML."""
     names = ("", "", "flow", "description", "score", "confidence", "ranks")
     rows = [
         (
@@ -446,7 +443,7 @@ def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str]
 
 
 _NUMBERS = (int, float)
-"""A tuple is looked through in half the time in which a union is made."""
+"""`isinstance` with a tuple takes half the time of building a union."""
 
 
 def _text(value: object) -> str:
@@ -469,7 +466,7 @@ def _number(value: object) -> float:
 
 
 def chance_in(value: object) -> float | None:
-    """A probability that anyone may have sent; None where it is none: what is not known is never sure enough."""
+    """Return a probability from untrusted data; None if it is not one, since an unknown is never confident enough."""
     if not isinstance(value, _NUMBERS):
         return None
     number = float(value)
@@ -488,12 +485,11 @@ def _numbers(value: object) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What is known of a call that somebody has claimed before.
+    """What is known of a call that was claimed before.
 
     Attributes:
-        fingerprint: Of the tool and its arguments, as it was claimed.
-        outcome: What became of it, as it was settled; None where nobody has told: it is under way, or its process is
-            gone, and it may have had its effect.
+        fingerprint: Of the tool and its arguments.
+        outcome: The settled outcome. None if it is still running or its process is gone; it may have had its effect.
     """
 
     fingerprint: str

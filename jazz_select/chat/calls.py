@@ -1,4 +1,4 @@
-"""Calls of one model whose faults stay bounded: retries, a deadline, a breaker, so many at a time."""
+"""Calls of one model with retries, a deadline, a circuit breaker and a concurrency limit."""
 
 import asyncio
 import logging
@@ -15,20 +15,20 @@ from jazz_select.errors import ModelError, ModelTimeoutError, ModelUnavailableEr
 from jazz_select.threads import Deadline, TimeBudget, current_budget
 
 FAILURES = 3
-"""Requests in a row that may fail before the model is left alone; one is enough where it cost a whole deadline."""
+"""Failed requests in a row that open the breaker; one is enough if it used up a whole deadline."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
-"""How long it is left alone: twice as long after each probe that fails."""
+"""How long the breaker stays open; doubled after each failed probe."""
 
 
 class Breaker:
-    """Counts requests that failed for the provider's sake, and stops asking for a while.
+    """A circuit breaker for failures of the provider.
 
-    After the pause one request goes through as a probe; the others are still refused until it has an answer.
-    Used from one thread; a selector on several event loops may let one more request through, no harm done.
+    After the pause one request goes through as a probe; others are refused until it is answered. Use it from one
+    thread. A selector on several event loops may let one more request through, which is harmless.
     """
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """Start closed; `clock` gives seconds."""
+        """Start closed; `clock` returns seconds."""
         self._clock = clock
         self._failures = 0
         self._pause_s = 0.0
@@ -36,24 +36,24 @@ class Breaker:
         self._probing = False
 
     def check(self, model: str) -> None:
-        """Refuse a request that would be refused anyway, before it waits for its turn."""
+        """Raise at once if the breaker is open, before the request queues."""
         wait = self._closed_until - self._clock()
         if self._pause_s and (wait > 0 or self._probing):
             raise ModelUnavailableError(model, failures=self._failures, wait_s=max(wait, 0.0))
 
     def admit(self, model: str) -> None:
-        """Let a request through, as a probe where the pause has just ended; or refuse it."""
+        """Let a request through, as a probe if the pause has just ended, or raise."""
         self.check(model)
         self._probing = bool(self._pause_s)
 
     def succeeded(self) -> None:
-        """An answer came, whatever it said."""
+        """Record an answer of any content."""
         self._failures = 0
         self._pause_s = 0.0
         self._probing = False
 
     def failed(self, *, lost_deadline: bool) -> None:
-        """No answer came, and the provider is to blame: after all retries, or after the whole time there was."""
+        """Record a failure of the provider, after all retries or after the whole deadline."""
         self._failures += 1
         was_probe, self._probing = self._probing, False
         if was_probe or lost_deadline or self._failures >= FAILURES:
@@ -61,31 +61,30 @@ class Breaker:
             self._closed_until = self._clock() + self._pause_s
 
     def gave_up(self) -> None:
-        """The request ended without telling anything of the provider: cancelled, or refused for what it asked."""
+        """Record an end that says nothing about the provider: a cancellation, or a refusal of this request."""
         self._probing = False
 
 
 _log = logging.getLogger(__name__)
 _PASSING = (asyncio.CancelledError, KeyboardInterrupt, SystemExit)
-"""What is no failure of a model, whoever raises it: somebody wants a task, or the program, to end."""
+"""Requests to end a task or the program: not failures of a model, whoever raises them."""
 _WHOLE = 0.9
-"""Which share of the time that it would have had at most a model is blamed for."""
+"""The share of its full time that a model must have had to be blamed for a timeout."""
 _BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
-"""Full jitter, a random time up to .2, .4, .8 … seconds: those who failed together do not come back together."""
+"""Full jitter, up to .2, .4, .8 … seconds, so that calls that failed together do not retry together."""
 T = TypeVar("T")
 
 
 class Limiter:
-    """Lets so many through at a time, on each event loop; the others wait in order of arrival."""
+    """A limit on concurrent calls per event loop; others wait in order of arrival."""
 
     def __init__(self, limit: int) -> None:
-        """Open for `limit` calls."""
         self._limit = limit
         self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     @asynccontextmanager
     async def entered(self) -> AsyncGenerator[None]:
-        """Wait for a place, and leave it at the end, however that comes."""
+        """Wait for a slot, and release it at the end."""
         loop = asyncio.get_running_loop()
         places = self._loops.get(loop)
         if places is None:
@@ -95,32 +94,32 @@ class Limiter:
 
 
 class BoundedCalls(Generic[T]):
-    """The calls of one model for those who share it: its breaker and its places are theirs together.
+    """The calls of one model, shared by all its callers, with one breaker and one limit on concurrent calls.
 
-    Each call has a task of its own, so that a caller leaves in time even where the model's code ignores being
-    cancelled; the call's place is free again when it has really ended.
+    Each call runs in its own task, so a caller leaves in time even if the model ignores cancellation. The call's slot
+    is free only when it has really ended.
     """
 
     def __init__(self, name: str, *, max_retries: int, max_concurrency: int) -> None:
-        """Set the bounds."""
+        """Create it with these limits."""
         self.name = name
         self._max_retries = max_retries
         self._limiter = Limiter(max_concurrency)
         self._breaker = Breaker()
 
     async def run(self, once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
-        """What one call gives within the deadline, queueing and retries included, and how many calls it took.
+        """Return the result of a call within the deadline, queueing and retries included, and the number of calls.
 
         Args:
-            once: Makes one call; called when its turn comes, and again where it failed for a passing reason.
-            deadline: When the answer has to be there.
+            once: Makes one call. It is called when its turn comes, and again after a transient failure.
+            deadline: When the answer is due.
 
         Raises:
             ModelTimeoutError: The deadline passed.
-            ModelUnavailableError: The model failed lately, and is left alone for a while.
+            ModelUnavailableError: The breaker is open after recent failures.
 
-        Whatever else a call raises passes as it is, once retries are used up or make no sense; what is no `Exception`
-        comes as a ModelError, but for what has to end a task, a program or a process.
+        Other errors pass unchanged once retries are used up or would not help. A `BaseException` becomes a ModelError
+        unless it has to end a task, a program or a process.
         """
         async with self.within(deadline) as call:
             task = asyncio.ensure_future(self._admitted_and_retried(call, once, deadline))
@@ -133,7 +132,7 @@ class BoundedCalls(Generic[T]):
 
     @asynccontextmanager
     async def within(self, deadline: Deadline) -> AsyncGenerator["Call"]:
-        """Until the deadline, or until a turn has no time left; the breaker hears of one that the model let pass."""
+        """Limit a call by the deadline and the turn's time budget; the breaker records a timeout of the model."""
         call = Call()
         budget = current_budget()
         if budget is not None and budget.is_spent:
@@ -159,7 +158,7 @@ class BoundedCalls(Generic[T]):
 
     @asynccontextmanager
     async def admitted(self, call: "Call") -> AsyncGenerator[None]:
-        """At a place of its own and past the breaker, which hears what becomes of the call."""
+        """Hold a slot and pass the breaker, which records the outcome."""
         self._breaker.check(self.name)
         async with self._limiter.entered():
             self._breaker.admit(self.name)
@@ -201,14 +200,14 @@ class BoundedCalls(Generic[T]):
 
 
 async def _ended(call: Awaitable[T], model: str) -> T:
-    """What a call gives. What it raises that is no `Exception` is the model's failure like any other."""
+    """Await a call. A `BaseException` that it raises is a failure of the model."""
     own = asyncio.current_task()
     try:
         return await call
     except (Exception, *_PASSING):
         raise
     except BaseException as error:
-        # This coroutine itself is being closed, or somebody's wish to end all is among others.
+        # This coroutine is being closed, or a group contains a request to end the task or program.
         if _task() is not own or _has_to_pass(error):
             raise
         raise ModelError(model, f"it raised {type(error).__name__}, which is no Exception", retryable=False) from error
@@ -229,37 +228,37 @@ def _task() -> "asyncio.Task[Any] | None":
 
 @dataclass(slots=True)
 class Call:
-    """One call, as those who wait for it and those who make it see it."""
+    """The state of a call, shared by its caller and its task."""
 
     made: bool = False
-    """Whether it got a place: only then is a lost deadline the model's."""
+    """Whether it got a slot: only then is a timeout the model's fault."""
     left: bool = False
-    """Whether nobody waits for it any more."""
+    """Whether its caller has left."""
 
 
 def _had_its_time(left_s: float | None, deadline: Deadline, budget: TimeBudget | None) -> bool:
-    """Whether a call that ended with a turn had about all of what it may have at most: its limit, or the whole turn."""
+    """Whether a call that ended with its turn had nearly all the time possible: its limit, or the whole turn."""
     limits = [deadline.limit_s, None if budget is None else budget.deadline.limit_s]
     most_s = min((each for each in limits if each is not None), default=0.0)
     return left_s is not None and left_s >= _WHOLE * most_s
 
 
 def _is_passing(error: BaseException) -> bool:
-    """Whether the same call may go through later. Only what is known to pass is: most errors of code do not."""
+    """Whether an error is known to be transient; most errors of code are not."""
     if isinstance(error, ModelError):
         return error.retryable
     return isinstance(error, TimeoutError | ConnectionError)
 
 
 def _wait(state: RetryCallState) -> float:
-    """What the provider asks for, else a random time that grows."""
+    """Return the provider's requested wait, else a growing random time."""
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, ModelError) else None
     return _BACKOFF(state) if asked is None else max(asked, 0.0)
 
 
 def _too_late(deadline: Deadline) -> Any:
-    """Stop where the next attempt would begin after the deadline: waiting for it would help no one."""
+    """Stop if the next attempt would begin after the deadline."""
 
     def stop(state: RetryCallState) -> bool:
         budget = current_budget()

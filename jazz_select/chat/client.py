@@ -1,4 +1,4 @@
-"""Asking a chat model, and asking it again where its reply is no use; `calls` holds the bounds of each call."""
+"""A client that asks a chat model, and asks again if the reply cannot be used; `calls` limits each call."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ _REPLY_LIMIT: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What a model is asked."""
+    """A request to a model."""
 
     messages: tuple[Message, ...]
     schema: Mapping[str, Any] | None = None
@@ -31,23 +31,23 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatReply:
-    """What a model answered; `text` is None where it was no text."""
+    """A model's answer; `text` is None if it was not text."""
 
     text: str | None = None
     usage: Usage | None = None
     model: str = ""
     truncated: bool = False
     attempts: int = 0
-    """Calls that it took."""
+    """The number of calls."""
     notes: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
-    """Those of the notes that the model itself gave."""
+    """The model's own notes."""
     tool_calls: tuple[NativeCall, ...] = ()
     origin: Any = field(default=None, compare=False, repr=False)
 
 
 def chat_reply_of(reply: object) -> ChatReply:
-    """A model of somebody's own may answer anything; what is no text is not an error, but unreadable."""
+    """Read the answer of any model; an answer that is not text is unreadable, but not an error."""
     if isinstance(reply, Reply) and isinstance(reply.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         notes = ("the model's reply was cut off by a limit on its length",) if reply.truncated else ()
         return ChatReply(
@@ -72,7 +72,7 @@ def _native_calls(given: object) -> tuple[NativeCall, ...]:
 
 
 def total_usage(one: Usage | None, other: Usage | None) -> Usage | None:
-    """The tokens of two calls; None where neither was counted."""
+    """Add the tokens of two calls; None if neither was counted."""
     if one is None or other is None:
         return one or other
     return Usage(
@@ -83,13 +83,13 @@ def total_usage(one: Usage | None, other: Usage | None) -> Usage | None:
 
 
 def why_unusable(answer: ChatReply, ids: Sequence[str], offered: Collection[str], *, what: str = "ids") -> str:
-    """Why a reply could not be used, as its writer is told.
+    """Explain to the model why its reply could not be used.
 
     Args:
         answer: The reply.
-        ids: What was read from it.
-        offered: What might have been.
-        what: What was to be found in it.
+        ids: The ids read from it.
+        offered: The valid ids.
+        what: The noun for an id.
     """
     if answer.text is None:
         return "it was no text"
@@ -104,7 +104,7 @@ def why_unusable(answer: ChatReply, ids: Sequence[str], offered: Collection[str]
 
 
 def asked_again(question: Inquiry, reply: str | None, problem: str) -> Inquiry:
-    """The same question once more, with the reply that could not be used, why, and what is wanted instead."""
+    """Repeat the question with the unusable reply, its problem, and what is wanted instead."""
     said = (reply or "").strip()[:_REPLY_LIMIT] or "(no text)"
     correction = f"That could not be used: {in_one_line(problem)}. Answer again, with nothing but {question.wanted}."
     more = (Message(role="assistant", content=said), Message(role="user", content=correction))
@@ -116,10 +116,10 @@ T = TypeVar("T")
 
 
 class ChatClient:
-    """Asks one model for those who share it: its breaker and its places are theirs together.
+    """A client of one model, shared by all its callers, with one breaker and one limit on concurrent calls.
 
-    Each call has a task of its own, so that a caller leaves in time even where the model's code ignores being
-    cancelled; the call's place is free again when it has really ended.
+    Each call runs in its own task, so a caller leaves in time even if the model ignores cancellation. The call's slot
+    is free only when it has really ended.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class ChatClient:
         max_concurrency: int = 64,
         owned: bool = False,
     ) -> None:
-        """Set the bounds."""
+        """Create a client with these limits."""
         self.name = str(getattr(model, "name", "") or type(model).__name__)
         self._model = model
         self._calls: BoundedCalls[ChatReply] = BoundedCalls(
@@ -140,32 +140,32 @@ class ChatClient:
 
     @property
     def takes_schema(self) -> bool:
-        """Whether replies are held to a schema, or by the prompt alone."""
+        """Whether the model accepts schemas."""
         return takes_schema(self._model)
 
     @property
     def takes_tools(self) -> bool:
-        """Whether tools are called in the provider's own form, or by text alone."""
+        """Whether the model has native tool calling."""
         return takes_tools(self._model)
 
     @property
     def streams(self) -> bool:
-        """Whether a reply can be had while it is written."""
+        """Whether the model can stream."""
         return streams(self._model)
 
     async def ask(self, question: Callable[[], Inquiry], deadline: Deadline) -> ChatReply:
-        """What the model answers, within the deadline, queueing and retries included.
+        """Ask the model within the deadline, queueing and retries included.
 
         Args:
-            question: What to ask. It is made when its turn comes: a thousand requests at once must not make a
-                thousand prompts at once, while those who have been asked wait for the loop to hear their answers.
-            deadline: When the answer has to be there.
+            question: Builds the request. It is called when its turn comes, so that a thousand waiting requests do not
+                build a thousand prompts at once and block the loop.
+            deadline: When the answer is due.
 
         Raises:
             ModelTimeoutError: The deadline passed.
-            ModelUnavailableError: The model failed lately, and is left alone for a while.
+            ModelUnavailableError: The breaker is open after recent failures.
 
-        Whatever else a model raises passes as it is, once retries are used up or make no sense.
+        Other errors of the model pass unchanged once retries are used up or would not help.
         """
         asked = cache(question)
         answer, attempts = await self._calls.run(lambda: self._once(asked()), deadline)
@@ -180,11 +180,11 @@ class ChatClient:
         problem: Callable[[ChatReply, T], str],
         max_reasks: int,
     ) -> tuple[ChatReply, T]:
-        """Ask, read, and ask again while what was read is no use and there is time.
+        """Ask until the reply can be read, as long as there is time.
 
         Returns:
-            The last reply, with the tokens, calls and notes of all of them, and what was read from it. Where the
-            model fails on being asked again, that is a note, and what was there before stands.
+            The last reply, with the tokens, calls and notes of all, and what was read from it. If the model fails when
+            asked again, that is a note, and the earlier reply stands.
 
         Raises what `ask` does at the first question.
         """
@@ -214,15 +214,15 @@ class ChatClient:
     async def stream(
         self, question: Inquiry, deadline: Deadline, on_text: Callable[[str], Awaitable[object]]
     ) -> ChatReply:
-        """What the model answers, each piece of it told while it writes.
+        """Stream the answer, passing each piece to `on_text`.
 
-        One call, since no piece can be taken back. Where it fails before the first, the model is asked as `ask` does,
-        and its text told as one piece. What `on_text` raises ends the call.
+        No retries after the first piece, since no piece can be taken back. If the call fails before, fall back to `ask`
+        and pass its text as one piece. Errors of `on_text` end the call.
 
         Raises:
-            ConfigError: The model cannot be read while it writes.
+            ConfigError: The model cannot stream.
             ModelTimeoutError: The deadline passed.
-            ModelUnavailableError: The model failed lately, and is left alone for a while.
+            ModelUnavailableError: The breaker is open after recent failures.
         """
         model = self._model
         if not streams(model):
@@ -276,18 +276,17 @@ class ChatClient:
         return chat_reply_of(reply)
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was made for this client alone; any other stays as it is."""
+        """Close the model's connections if the model was made for this client."""
         close = getattr(self._model, "aclose", None)
         if self._owned and close is not None:
             await close()
 
     def _beside(self, question: Inquiry) -> dict[str, Any]:
-        """What goes along with the messages: tools and a schema, each where there is one and the model takes it."""
+        """Return the tools and the schema as arguments, if given and accepted."""
         tools = {"tools": question.tools} if question.tools and self.takes_tools else {}
         return {**tools, "schema": question.schema} if question.schema is not None and self.takes_schema else tools
 
     async def _once(self, question: Inquiry) -> ChatReply:
-        """One call."""
         messages = question.messages
         with span(self.name, "chat") as chat:
             reply = await self._model.complete(messages, **self._beside(question))
@@ -302,7 +301,7 @@ def client_for(
     max_concurrency: int = 64,
     missing: str = "there is no model to ask: it is None",
 ) -> ChatClient:
-    """A client for whatever a caller has as a model; one that is a client already is itself, with its own bounds."""
+    """Return a client for a model; a client is returned as it is, with its own limits."""
     if isinstance(model, ChatClient):
         return model
     adapted = as_chat_model(model, argument="model")
@@ -317,7 +316,7 @@ def client_for(
 
 
 def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None:
-    """What was asked and answered; a model may answer with anything."""
+    """Record the prompt and the answer in the span."""
     if chat is None:
         return
     chat.hold({"messages": [{"role": each.role, "content": each.content, **_called(each)} for each in messages]})

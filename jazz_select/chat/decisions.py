@@ -1,4 +1,4 @@
-"""Asking a decision model within bounds; reading what it answers as what anyone may have sent, where it is sure."""
+"""Clients that ask a decision model within limits, validate its distributions, and apply a threshold."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -17,22 +17,22 @@ from jazz_select.threads import Deadline
 from jazz_select.values import Usage
 
 LONGEST_STATE: Final = 100_000
-"""Characters of a text to judge, where nothing else is said."""
+"""The default limit of the text to judge, in characters."""
 _FEWEST: Final = 2
 _ROUNDING: Final = 0.005
-"""By how much one probability may be off that was rounded to two decimals."""
+"""The rounding error of one probability with two decimals."""
 _MOST_ROUNDING: Final = 0.5
-"""Of many, by how much they may be off together: what is left says something all the same."""
+"""The most that rounding errors may add up to; beyond it the sum says nothing."""
 _FLOAT: Final = 1e-6
 _NAMED: Final = 3
 _MOST_TOKENS: Final = 10**12
 
 
 class DecisionClient:
-    """Asks one decision model for those who share it: what `ChatClient` is for a chat model.
+    """A client of one decision model, shared by all its callers: what `ChatClient` is for a chat model.
 
-    A reply is read as what anyone may have sent. Only one that gives each question and each of its options a
-    probability comes back; whether the model is right, and as sure as it says, nobody can tell from one reply.
+    A reply is untrusted data. Only one with a probability for each option of each question is returned. Whether the
+    model is right and calibrated cannot be seen in one reply.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class DecisionClient:
         longest_state: int = LONGEST_STATE,
         owned: bool = False,
     ) -> None:
-        """Set the bounds.
+        """Create a client with these limits.
 
         Args:
-            model: Whom to ask.
-            max_retries: How often a call that failed for a passing reason is made again.
-            max_concurrency: How many calls may be in flight at once; more wait in order of arrival.
-            longest_state: How many characters the text to judge may have.
-            owned: Whether nobody else has the model, so that `aclose` closes it.
+            model: The decision model.
+            max_retries: How often to repeat a call after a transient failure.
+            max_concurrency: The most calls in flight; more wait in order of arrival.
+            longest_state: The most characters of the text to judge.
+            owned: Whether the model was made for this client, so that `aclose` closes it.
         """
         self.name = str(getattr(model, "name", "") or type(model).__name__)
         self.max_concurrency = max_concurrency
@@ -64,27 +64,27 @@ class DecisionClient:
 
     @property
     def most_options(self) -> int | None:
-        """How many options a question may have; None where there is no limit, or none is known."""
+        """The most options of a question; None if unlimited or unknown."""
         most: object = self._model.most_options
         return most if isinstance(most, int) and not isinstance(most, bool) else None
 
     @property
     def most_questions(self) -> int | None:
-        """How many questions one call may ask; None where there is no limit, or none is known."""
+        """The most questions of a call; None if unlimited or unknown."""
         most: object = getattr(self._model, "most_questions", None)
         return most if isinstance(most, int) and not isinstance(most, bool) and most > 0 else None
 
     async def ask(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> DecisionReply:
-        """What the model answers about `state`, within the deadline, queueing and retries included.
+        """Ask the model about `state` within the deadline, queueing and retries included.
 
         Raises:
-            DecisionAskError: It cannot be asked this: too many options, or fewer than two; too long a text, or none;
-                no question. Nothing was sent.
-            DecisionReplyError: Its answer is none to these questions, or gives no probabilities.
+            DecisionAskError: No questions, too many or fewer than two options, or an empty or too long text. Nothing
+                was sent.
+            DecisionReplyError: The answer does not fit the questions, or gives no probabilities.
             ModelTimeoutError: The deadline passed.
-            ModelUnavailableError: The model failed lately, and is left alone for a while.
+            ModelUnavailableError: The breaker is open after recent failures.
 
-        Whatever else a model raises passes as it is, once retries are used up or make no sense.
+        Other errors of the model pass unchanged once retries are used up or would not help.
         """
         if problem := self._why_not(state, questions):
             raise DecisionAskError(self.name, problem)
@@ -93,7 +93,7 @@ class DecisionClient:
         return reply
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was made for this client alone; any other stays as it is."""
+        """Close the model's connections if the model was made for this client."""
         close = getattr(self._model, "aclose", None)
         if self._owned and close is not None:
             await close()
@@ -113,7 +113,7 @@ class DecisionClient:
         return reply
 
     def _why_not(self, state: str, questions: Mapping[str, Question]) -> str:
-        """Why these questions cannot be asked; empty where they can."""
+        """Return why these questions cannot be asked, or ""."""
         if not questions:
             return "there is no question"
         if not state.strip():
@@ -133,7 +133,7 @@ class DecisionClient:
         return ""
 
     def _checked(self, reply: object, questions: Mapping[str, Question]) -> DecisionReply:
-        """The reply as plain values, where it answers all that was asked."""
+        """Validate the reply and copy it to plain values."""
         if not isinstance(reply, DecisionReply) or not isinstance(reply.probabilities, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a model of somebody's own may answer anything
             problem = f"it is {type(reply).__name__}, where decide() has to return a DecisionReply of a mapping"
             raise DecisionReplyError(self.name, problem)
@@ -148,7 +148,7 @@ class DecisionClient:
             if problem := why_no_distribution(given[name], labels, even=not isinstance(question, ChoiceQuestion)):
                 raise DecisionReplyError(self.name, problem, question=name)
             read[name] = {label: float(given[name][label]) for label in labels}
-            # A mapping of somebody's own may say something else each time: what is kept is what was checked.
+            # A custom mapping may change between reads, so copy first and check the copy.
             if problem := why_no_distribution(read[name], labels, even=True):
                 raise DecisionReplyError(self.name, problem, question=name)
         usage = reply.usage if isinstance(reply.usage, Usage) and _is_counted(reply.usage) else None
@@ -156,13 +156,13 @@ class DecisionClient:
 
 
 DeciderLike: TypeAlias = DecisionModelLike | DecisionClient
-"""Whatever decides, or a client of it with its own bounds."""
+"""A decision model, or a client of one with its own limits."""
 
 
 def decision_client_for(
     decider: DeciderLike | None, *, argument: str = "decider", max_retries: int = 2, max_concurrency: int = 64
 ) -> DecisionClient | None:
-    """A client for whatever a caller has as a decision model, with these bounds; one that is a client keeps its own."""
+    """Return a client for a decision model, with these limits; a client keeps its own."""
     if isinstance(decider, DecisionClient):
         return decider
     model = as_decision_model(decider, argument=argument)
@@ -173,12 +173,12 @@ def decision_client_for(
 
 
 def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = False) -> str:
-    """Why what a model gave is no distribution over these options, and what it should be; empty where it is one.
+    """Return why a value is not a distribution over these options, and what it should be; "" if it is one.
 
     Args:
-        given: What it gave: probabilities by option, if it is what it should be.
+        given: The value: probabilities by option, if valid.
         labels: The options.
-        even: Whether all of them may be equally likely: that is an answer to a yes/no, and none to a choice.
+        even: Whether all may be equally likely: that is an answer to a yes/no, but not to a choice.
     """
     if not isinstance(given, Mapping):
         return f"it is {type(given).__name__}, where a probability for each option is wanted"
@@ -198,7 +198,7 @@ def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = 
 
 
 def _is_counted(usage: Usage) -> bool:
-    """Whether these are counts of tokens: others are summed up with them."""
+    """Whether these are valid token counts, safe to add up."""
     told = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
     return all(type(each) is int and 0 <= each <= _MOST_TOKENS for each in told)
 
@@ -216,7 +216,7 @@ def _why_no_sum(values: Sequence[float]) -> str:
     if all(value == 1 for value in values):
         return "each option has probability 1; together they have to be 1"
     total = sum(values)
-    # What is rounded to nothing may have been half a unit; only what is not nothing can have been rounded up.
+    # A zero may have been rounded down by half a unit; only a nonzero can have been rounded up.
     least = 1 - _FLOAT - min(_ROUNDING * len(values), _MOST_ROUNDING)
     most = 1 + _FLOAT + min(_ROUNDING * sum(value > 0 for value in values), _MOST_ROUNDING)
     return "" if least <= total <= most else f"the probabilities sum to {total:.3f}, and have to sum to 1"
@@ -232,7 +232,7 @@ def _shown(name: object) -> str:
 
 
 SURE: Final = 0.95
-"""How likely an answer has to be, where nothing else is said."""
+"""The default threshold of an answer's probability."""
 _ABOVE: Final = Annotated[float, Constraint("a probability above .5, up to 1", gt=0.5, le=1)]
 _NAME: Final = "question"
 _log = logging.getLogger(__name__)
@@ -240,12 +240,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """What a decision model made of a question.
+    """A decision model's answer to a question.
 
     Attributes:
-        label: The option that it is sure of; empty where it is of none, or could not be asked.
-        probability: How likely its likeliest option is; None where it could not be asked.
-        note: Why its answer does not count; empty where it does.
+        label: The option above the threshold; empty if there is none or the call failed.
+        probability: Of the likeliest option; None if the call failed.
+        note: Why the answer does not count; empty if it does.
     """
 
     label: str = ""
@@ -254,18 +254,18 @@ class Decided:
 
 
 class Decider:
-    """A decision model, and how sure it has to be. What it fails with is a note, since somebody else can be asked.
+    """A decision model with a threshold. Its errors become notes, because the caller can ask another model.
 
     Attributes:
-        name: What the model is called.
-        above: The least probability that counts.
+        name: The model's name.
+        above: The threshold.
     """
 
     def __init__(self, client: DecisionClient, *, above: float = SURE, timeout_s: float | None = 5.0) -> None:
-        """Take whom to ask, how sure it has to be, and how many seconds one answer may take, retries included.
+        """Create a decider; `timeout_s` limits one answer, retries included.
 
         Raises:
-            ConfigError: `above` is no probability beyond even odds.
+            ConfigError: `above` is not a probability above one half.
         """
         check_argument("decider_above", above, _ABOVE)
         self.name = client.name
@@ -274,14 +274,14 @@ class Decider:
         self._timeout_s = timeout_s
 
     async def decide(self, state: str, question: Question) -> Decided:
-        """What the model is sure of about `state`; what goes wrong is noted, and never raised."""
+        """Return the model's answer about `state`; errors become notes."""
         (decided,) = await self._asked(state, {_NAME: question}, Deadline.after(self._timeout_s))
         return decided
 
     async def decide_each(self, state: str, questions: Sequence[Question]) -> list[Decided]:
-        """What it is sure of to each of several questions, in order: in one call, or as few as its provider takes.
+        """Answer several questions in order, in as few calls as the provider allows.
 
-        Where a call fails, or its answer to one of its questions cannot be used, none of these questions is answered.
+        If a call fails, or one of its answers cannot be used, none of its questions is answered.
         """
         if len(questions) < 2:  # noqa: PLR2004 - one, or none
             return [await self.decide(state, each) for each in questions]
@@ -306,15 +306,15 @@ class Decider:
         return Decided(label=label, probability=probability)
 
     async def aclose(self) -> None:
-        """Close the connections of a model that was made for this decider alone."""
+        """Close the model's connections if the model was made for this decider."""
         await self._client.aclose()
 
 
 def decider_of(decider: DeciderLike | Decider | None, *, above: float = SURE) -> Decider | None:
-    """A decider of whatever a caller has as one; one that is a `Decider` already is itself.
+    """Return a decider for a decision model or client; a `Decider` is returned as it is.
 
     Raises:
-        ConfigError: It is no decision model, or `above` no probability.
+        ConfigError: It is not a decision model, or `above` is not a probability.
     """
     if isinstance(decider, Decider):
         return decider

@@ -1,7 +1,6 @@
 """Chat models of every provider that pydantic-ai knows: two translators and one thin call of its `direct` API.
 
-pydantic-ai takes about a second to import, so it is imported when a model is made,
-never with this module.
+pydantic-ai takes about a second to import, so it is imported when a model is made.
 """
 
 import asyncio
@@ -23,35 +22,32 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 _PLAIN: Final = ("type", "description")
-"""What every provider takes in the schema of an input."""
+"""The schema keywords of an input that every provider accepts."""
 DECISION_PROVIDERS: Final = frozenset({"google-decisions", "openai-decisions", "system-one", "typesafe"})
-"""The providers of pydantic-ai that serve decision models alone."""
+"""The providers of pydantic-ai that serve only decision models."""
 _CANNOT_STREAM: Final = (NotImplementedError, AssertionError)
-"""What is raised where a model of one's own gives whole replies alone: in general, and of a `FunctionModel`."""
+"""What a custom model that cannot stream raises: in general, and in a `FunctionModel`."""
 _PLAINER = "the provider refuses the schema of a tool, so tools are told plainer"
 _UNSTREAMED_TOKENS = 16_384
-"""What pydantic-ai asks for where it does not know a model's limit; it lowers this to the limit of those it knows."""
+"""The limit that pydantic-ai sends if it does not know a model's; it lowers this to the known limits."""
 
 
 class PydanticAIModel:
-    """A `ChatModel` on a model string such as `"openai:gpt-5-mini"`, or on a ready pydantic-ai `Model`.
+    """A `ChatModel` for a model string such as `"openai:gpt-5-mini"` or a pydantic-ai `Model`.
 
-    What cannot work is told at construction: a missing package, an unknown provider,
-    a key that is not set. What fails later is a `ModelError` with the vendor's own
-    error as its cause; a refused key (401) shows only then, since only the provider knows.
+    The constructor reports a missing package, an unknown provider or a missing key. Later failures are `ModelError`s
+    with the vendor's error as their cause; among them a refused key (401), which only the provider knows.
 
-    One `complete` is one request: the vendor's client repeats nothing by itself unless
-    `max_retries` says so, because its waits would hide in the caller's timeout. This
-    holds with providers whose client has such a switch (OpenAI and all that speak its
-    protocol, Anthropic, Groq), for model strings and for ready models alike.
+    One `complete` is one request. The vendor's client retries only with `max_retries`, because its waits would count
+    against the caller's timeout. This holds for providers whose client has such a switch (OpenAI and compatible ones,
+    Anthropic, Groq), for model strings and ready models alike.
 
-    Where the provider can hold a reply to a JSON schema, `takes_schema` is True. A provider
-    that was thought to and refuses the schema is asked without one from then on; the refused
-    call is an error worth repeating. Tools whose schemas a provider refuses are sent at once again with plainer ones,
-    and so from then on.
+    `takes_schema` is True if the provider can hold a reply to a JSON schema. If it refuses a schema, that call is a
+    retryable error, and later ones are sent without. If it refuses a tool's schema, the call is sent again at once with
+    simpler schemas, and so are later ones.
 
-    A model string may be used on several event loops, one after the other or in threads;
-    each gets its own connections. A ready `Model` is as good at that as its client.
+    A model string has connections per event loop, so it may be used on several. A ready `Model` is as good at that as
+    its client.
     """
 
     def __init__(
@@ -62,16 +58,16 @@ class PydanticAIModel:
         max_retries: int = 0,
         timeout_s: float | None = None,
     ) -> None:
-        """Find the provider and make its client; nothing is sent.
+        """Find the provider and make its client; send nothing.
 
-        A provider that is unknown, or lacks its key or package, is a `ConfigError` that holds the fix.
+        An unknown provider, or one without its key or package, is a `ConfigError` that holds the fix.
 
         Args:
             model: `"provider:model"`, as pydantic-ai names them, or a `Model`.
-            settings: What pydantic-ai may pass on: `{"temperature": 0.0, "max_tokens": 500}`.
+            settings: Passed to pydantic-ai: `{"temperature": 0.0, "max_tokens": 500}`.
             max_retries: How often the vendor's client may repeat a failed request.
-            timeout_s: How long a call may take in all. (`settings["timeout"]` is what a client gives each read,
-                which a provider that trickles never exceeds.)
+            timeout_s: The limit of a whole call. (`settings["timeout"]` limits each read, which a provider that
+                trickles never exceeds.)
 
         Raises:
             MissingExtraError: pydantic-ai is not installed.
@@ -97,7 +93,7 @@ class PydanticAIModel:
 
     @property
     def takes_tools(self) -> bool:
-        """Whether this provider calls tools in a form of its own."""
+        """Whether this provider has native tool calling."""
         return self._takes_tools
 
     async def complete(
@@ -107,10 +103,10 @@ class PydanticAIModel:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[OfferedTool] = (),
     ) -> Reply:
-        """Ask the model, once; `schema` holds its reply where `takes_schema` is True, and is left out elsewhere.
+        """Ask the model once; `schema` constrains its reply if `takes_schema`, and is left out otherwise.
 
-        `tools` are what it may call. What fails is a `ModelError`, and a `ConfigError` where pydantic-ai says that it
-        cannot work as configured.
+        `tools` are what it may call. Failures are `ModelError`s; a `ConfigError` if pydantic-ai rejects the
+        configuration.
         """
         theirs = to_model_messages(messages)
         sent = self._sent(schema, tools)
@@ -125,7 +121,7 @@ class PydanticAIModel:
         return self._noted(to_reply(response, model=self.name), tools)
 
     def _sent(self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]) -> Mapping[str, Any] | None:
-        """The schema, where the provider takes one, and beside tools at that."""
+        """Return the schema if the provider takes one, and takes one beside tools."""
         return schema if self._takes_schema and (self._takes_both or not tools) else None
 
     def _noted(self, reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
@@ -138,9 +134,9 @@ class PydanticAIModel:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[OfferedTool] = (),
     ) -> AsyncGenerator[str | Reply]:
-        """The text of the reply while it is written, and then the whole; where that cannot be had, the whole at once.
+        """Yield the text as it is written, and then the whole reply; only the reply if the model cannot stream.
 
-        The time limit is one for each piece. What fails is as for `complete`.
+        The time limit applies to each piece. Errors are as for `complete`.
         """
         from pydantic_ai.direct import model_request_stream
 
@@ -166,7 +162,7 @@ class PydanticAIModel:
         except TimeoutError as error:
             raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
         except Exception as error:
-            # A model of one's own may give whole replies alone; whether the tools were refused, `complete` finds out.
+            # A custom model may be unable to stream. Whether the tools were refused, `complete` finds out.
             if not isinstance(error, _CANNOT_STREAM) and not (tools and is_refused(error)):
                 raise self._failed(error, sent) from error
             reply = await self.complete(messages, schema=schema, tools=tools)
@@ -174,7 +170,7 @@ class PydanticAIModel:
         yield reply
 
     def _failed(self, error: Exception, schema: Mapping[str, Any] | None) -> Exception:
-        """What a call failed with, as an error of ours; a schema that was refused is sent no more."""
+        """Translate an error to ours, and stop sending schemas if one was refused."""
         from pydantic_ai.exceptions import UserError
 
         refused = schema is not None and refuses_schema(error)
@@ -186,9 +182,9 @@ class PydanticAIModel:
     async def _requested(
         self, messages: "list[ModelMessage]", schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]
     ) -> "ModelResponse":
-        """One request; where one with tools is refused, it is made once more with plainer schemas of theirs.
+        """Send one request; if one with tools is refused, send it once more with simpler tool schemas.
 
-        Vendors have no code for a schema that they do not take: whether it was that shows by what comes of the second.
+        Vendors have no code for an unsupported schema: only the second request shows whether that was the reason.
         """
         from pydantic_ai.direct import model_request
 
@@ -215,20 +211,20 @@ class PydanticAIModel:
             return response
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, where the client is ours; a later call opens new ones."""
+        """Close this event loop's connections if the client is ours; a later call opens new ones."""
         await self._homes.aclose()
 
 
 class ModelHomes:
-    """A model for each event loop, since connections live and die with the loop that opened them; a ready one is one.
+    """One model per event loop, since connections belong to a loop; a ready model is shared.
 
     Attributes:
-        name: The model string, or what a ready model is called.
-        first: The model as it was made first, to ask it what it can do.
+        name: The model string, or the name of a ready model.
+        first: The first model made, to ask what it can do.
     """
 
     def __init__(self, source: "str | Model", max_retries: int = 0) -> None:
-        """Find the provider and make its client; nothing is sent."""
+        """Find the provider and make its client; send nothing."""
         if isinstance(source, str) and ":" not in source and source != "test":  # pydantic-ai's own double
             raise ConfigError(f"the model {source!r} cannot be used: it names no provider ({FORM})")
         if find_spec("pydantic_ai") is None:
@@ -241,7 +237,7 @@ class ModelHomes:
         self._models: dict[asyncio.AbstractEventLoop, Model] = {}
 
     def here(self) -> "Model":
-        """The model for the loop that runs."""
+        """Return the model for the running loop."""
         if not isinstance(self._source, str):
             return self._source
         loop = asyncio.get_running_loop()
@@ -254,7 +250,7 @@ class ModelHomes:
         return model
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, where the client is ours; a later call opens new ones."""
+        """Close this event loop's connections if the client is ours."""
         if isinstance(self._source, str):
             model = self._models.pop(asyncio.get_running_loop(), None)
             if model is not None:
@@ -263,13 +259,13 @@ class ModelHomes:
 
 
 def is_pydantic_ai_model(value: object) -> "TypeGuard[Model]":
-    """Whether this is a pydantic-ai `Model`, without importing pydantic-ai: whoever made one has done so."""
+    """Whether this is a pydantic-ai `Model`; does not import pydantic-ai, which its maker has imported."""
     models = sys.modules.get("pydantic_ai.models")
     return models is not None and isinstance(value, models.Model)
 
 
 def decision_model_in(model: object) -> "TheirDecisionModel[Any] | None":
-    """The pydantic-ai decision model that this is, or that it wraps; None where there is none."""
+    """Return the pydantic-ai decision model that this is or wraps, or None."""
     decisions = sys.modules.get("pydantic_ai.models.decision")  # as above: whoever made one has imported it
     if decisions is None or not is_pydantic_ai_model(model):
         return None
@@ -280,12 +276,12 @@ def decision_model_in(model: object) -> "TheirDecisionModel[Any] | None":
 
 
 def names_decision_model(model: str) -> bool:
-    """Whether a model string names a decision model, as far as its provider tells; no key and no package is needed."""
+    """Whether a model string names a decision model, judged by its provider alone; needs no key and no package."""
     return model.removeprefix("gateway/").partition(":")[0] in DECISION_PROVIDERS
 
 
 def refuse_decision_model(model: object, *, argument: str) -> None:
-    """Refuse what answers typed questions, where a model is wanted that writes."""
+    """Raise if a decision model is given where a chat model is needed."""
     among: Sequence[object] = (model, *getattr(model, "models", ())) if is_pydantic_ai_model(model) else ()
     named = isinstance(model, str) and names_decision_model(model)
     found = [each for each in among if decision_model_in(each) is not None]
@@ -295,7 +291,7 @@ def refuse_decision_model(model: object, *, argument: str) -> None:
 
 
 def not_for_chat(model: str, argument: str) -> str:
-    """What is said of a decision model that was given as `argument`, which takes a chat model."""
+    """Return the message for a decision model given as `argument`, which takes a chat model."""
     return (
         f"{argument} cannot be {model:.80}: it is a decision model, which answers typed questions and writes no text. "
         f"Give it as decider=, and as {argument} a chat model."
@@ -303,7 +299,7 @@ def not_for_chat(model: str, argument: str) -> str:
 
 
 def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
-    """Ours to theirs: what is said between two answers is one request. Pure."""
+    """Translate our messages to theirs; the messages between two answers form one request."""
     from pydantic_ai.messages import ModelRequest, SystemPromptPart, ToolReturnPart, UserPromptPart
 
     theirs: list[ModelMessage] = []
@@ -322,7 +318,7 @@ def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
 
 
 def _to_response(said: Message) -> "ModelResponse":
-    """What an assistant said: as the provider gave it, where that is known, with what it wants to have back."""
+    """Return the assistant's message as the provider gave it if known, else rebuild it."""
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
     if isinstance(said.origin, ModelResponse):
@@ -338,12 +334,12 @@ def _to_response(said: Message) -> "ModelResponse":
 def to_parameters(
     schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool] = (), *, plain: bool = False
 ) -> "ModelRequestParameters | None":
-    """Ours to theirs: a JSON schema as the output format of the provider's own API, and tools in its own form. Pure.
+    """Translate a JSON schema to the provider's output format, and tools to its native form.
 
     Args:
-        schema: What the text of the reply is to be.
-        tools: What may be called, in this order.
-        plain: Whether their schemas are cut down to what every provider takes.
+        schema: The schema of the reply.
+        tools: The tools, in order.
+        plain: Whether to reduce their schemas to what every provider accepts.
     """
     if schema is None and not tools:
         return None
@@ -367,7 +363,7 @@ def to_parameters(
 
 
 def _plainer(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema of which only names, types and descriptions of the top level are left."""
+    """Keep only names, types and descriptions of a schema's top level."""
     given: Any = schema.get("properties")
     inputs: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
     plain = {name: _plain_input(part) for name, part in inputs.items()}
@@ -382,7 +378,7 @@ def _plain_input(part: Any) -> dict[str, Any]:
 
 
 def to_reply(response: "ModelResponse", *, model: str) -> Reply:
-    """Theirs to ours; a provider that counts no tokens leaves no usage. Pure."""
+    """Translate their response to ours; without token counts there is no usage."""
     theirs = response.usage
     counted = Usage(
         input_tokens=theirs.input_tokens, output_tokens=theirs.output_tokens, cached_tokens=theirs.cache_read_tokens
@@ -401,7 +397,7 @@ def to_reply(response: "ModelResponse", *, model: str) -> Reply:
 
 
 def _text_of(event: object) -> str:
-    """The text that an event of a stream brings, if it brings any."""
+    """Return the text in a stream event, if any."""
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):
@@ -412,7 +408,7 @@ def _text_of(event: object) -> str:
 
 
 def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:
-    """What a profile says of this, or `otherwise` where it says nothing."""
+    """Return what a model's profile says of a feature, or `otherwise`."""
     try:
         profile: Mapping[str, Any] = model.profile
     except NotImplementedError:  # a router has none; it may hand a call to any of its models
@@ -422,15 +418,15 @@ def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:
 
 
 def plain_settings(model: "Model", given: Mapping[str, Any], max_retries: int) -> "ModelSettings":
-    """The settings that make one call one plain request, where nothing is given that says otherwise."""
+    """Return settings for one plain request without retries, unless `given` says otherwise."""
     ours: ModelSettings = {}
-    # The client of a ready model is its owner's, so it is told anew with each call.
+    # The owner's client of a ready model stays unchanged, so each call carries this.
     if (
         getattr(getattr(model, "client", None), "max_retries", max_retries) != max_retries
         and "max_retries" not in given
     ):
         ours["max_retries"] = max_retries
-    # pydantic-ai streams a plain call to Anthropic where the longest possible reply is long.
+    # pydantic-ai streams a plain call to Anthropic if the maximum reply is long.
     if model.system == "anthropic" and not any(name == "max_tokens" or "thinking" in name for name in given):
         ours["max_tokens"] = _UNSTREAMED_TOKENS
     return ours

@@ -1,8 +1,4 @@
-"""`BaseFlow`, what an author writes, and `FlowRegistry`, which holds the flows that there are.
-
-A flow knows its registry and a registry holds flows, so they live together. A flow is declared
-as a class, or built from data with `Flow(...)`.
-"""
+"""`BaseFlow`, what an author writes, and `FlowRegistry`, which holds flows. Each refers to the other."""
 
 import sys
 from collections.abc import (
@@ -35,18 +31,18 @@ from jazz_select.text import did_you_mean, titled
 from jazz_select.values import FlowCard, flow_id
 
 DEEPEST, MOST_PARTS = 24, 500
-"""Levels of parts within parts, and parts in all: a prompt shows each of them, as often as it stands there."""
+"""The most levels of nested parts, and the most parts in all. A prompt shows a part wherever it occurs."""
 _scope: ContextVar["FlowRegistry | None"] = ContextVar("jazz_select_scope", default=None)
 
 
 class FlowRegistry(Mapping[str, "BaseFlow"]):
     """A mapping of flow id to live flow, one per scope (an agent, a test); readable like a dict.
 
-    A leaf flow needs a description, a condition, one desired effect and `min_examples` different examples; a
-    composite needs a description, one part and as many examples. With `min_examples=0`, for catalogues of bare
-    tools that nobody wrote requests for, a name is enough and examples may repeat; types are still checked.
+    A leaf flow needs a description, a condition, one desired effect and `min_examples` different examples; a composite
+    needs a description, one part and as many examples. With `min_examples=0`, for catalogues of bare tools without
+    written requests, a name is enough and examples may repeat; types are still checked.
 
-    Registering and unregistering are safe from several threads. Iterating sees the flows of the moment it began.
+    Thread-safe. Iteration uses a snapshot.
     """
 
     @checked
@@ -58,23 +54,23 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
 
     @property
     def version(self) -> int:
-        """Grows with each change, so that what was derived from the registry can be kept until then."""
+        """A counter that every change raises. Use it as the key of what is derived from the registry."""
         return self._version
 
     def register(self, flow: "BaseFlow", *, replace: bool = False) -> None:
-        """Add a flow.
+        """Add a flow. If this raises, the registry is unchanged.
 
-        The same definition again (the class of the same module and qualified name, or equal content) takes the
-        place of the earlier one. When this raises, the registry is as it was.
+        The same definition again (a class of the same module and qualified name, or equal content) replaces the earlier
+        one.
 
         Args:
-            flow: The flow; a class registers its own instance when it is defined.
-            replace: Take the place of a different flow of the same name.
+            flow: The flow. A class registers its own instance when it is defined.
+            replace: Replace a different flow of the same name.
 
         Raises:
             FlowValidationError: A field is missing or wrong.
-            DuplicateFlowError: A different flow of this name is here already.
-            TypeError: `flow` is a class, or no flow at all.
+            DuplicateFlowError: A different flow of this name is registered already.
+            TypeError: `flow` is not a flow instance.
         """
         if isinstance(flow, type) or not hasattr(flow, "compute_checksum"):
             raise TypeError(f"register takes an instance of BaseFlow, not {flow!r}")
@@ -95,19 +91,19 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
         """Remove a flow, given itself or its id.
 
         Raises:
-            KeyError: There is no such flow here.
+            KeyError: It is not registered here.
         """
         with self._lock:
             del self._flows[flow if isinstance(flow, str) else flow.id]
             self._version += 1
 
     def by_name(self, name: str) -> "BaseFlow | None":
-        """The flow of this name, or None."""
+        """Return the flow of this name, or None."""
         return self._flows.get(flow_id(name))
 
     @contextmanager
     def scope(self) -> Generator["FlowRegistry", None, None]:
-        """Flows and classes that are defined inside, and name no registry themselves, register here."""
+        """Register here the flows and classes that the block defines without a registry of their own."""
         token = _scope.set(self)
         try:
             yield self
@@ -116,7 +112,7 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
 
     @contextmanager
     def atomic(self) -> Generator[None, None, None]:
-        """All changes made inside stay, or none if an exception leaves the block. Other threads wait."""
+        """Undo all changes of the block if an exception leaves it. Other threads wait."""
         with self._lock:
             before = dict(self._flows)
             try:
@@ -133,11 +129,11 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
         return iter(tuple(self._flows))
 
     def values(self) -> ValuesView["BaseFlow"]:
-        """The flows as they are now; changes made meanwhile do not disturb who goes through them."""
+        """Return a snapshot of the flows."""
         return dict(self._flows).values()
 
     def items(self) -> ItemsView[str, "BaseFlow"]:
-        """Ids and flows as they are now."""
+        """Return a snapshot of ids and flows."""
         return dict(self._flows).items()
 
     def __len__(self) -> int:
@@ -148,7 +144,7 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
 
 
 def current_scope() -> FlowRegistry | None:
-    """The registry whose `scope()` this code runs in, if any."""
+    """Return the registry whose `scope()` this code runs in, if any."""
     return _scope.get()
 
 
@@ -156,14 +152,13 @@ def _same_definition(earlier: "BaseFlow", later: "BaseFlow") -> bool:
     if earlier is later:
         return True
     first, second = type(earlier), type(later)
-    # Two class objects of one qualified name: the module was reloaded, or the cell run again.
+    # Two classes of one qualified name: the module was reloaded, or the notebook cell run again.
     if first is not second and first.__qualname__ == second.__qualname__:
         if first.__module__ == second.__module__:
             return True
         if earlier.origin.file and earlier.origin.file == later.origin.file:
             return True
-    # A guard is no part of the content, and must not get lost on the way: neither a class's, nor one that was set on
-    # the flow itself, nor that of a part.
+    # Guards are not part of the outline. Compare those of the class, of the flow itself and of its parts.
     return (
         first.available is second.available
         and vars(earlier).get("available") is vars(later).get("available")
@@ -173,7 +168,7 @@ def _same_definition(earlier: "BaseFlow", later: "BaseFlow") -> bool:
 
 
 class FlowFields(TypedDict, total=False):
-    """The fields of a flow, as `Flow(…)` takes them; `BaseFlow` says what each means."""
+    """The fields of a flow, as `Flow(…)` takes them; see `BaseFlow`."""
 
     name: str | None
     description: str | None
@@ -197,11 +192,11 @@ class FlowFields(TypedDict, total=False):
 
 
 FlowPart: TypeAlias = "BaseFlow | type[BaseFlow] | str"
-"""A part of a composite: a flow, the class that declares one, or the name of one in the same registry."""
+"""A part of a composite: a flow, the class that declares one, or the name of a flow in the same registry."""
 
 
 class BaseFlow:
-    """A procedure an agent can follow, with what it takes to find it.
+    """A procedure an agent can follow, and how to find it.
 
     Declared as a class, it registers one instance of itself:
 
@@ -214,25 +209,24 @@ class BaseFlow:
         examples = ["I want my money back", "refund my order", ...]  # at least five, different
     ```
 
-    A class without a `name` of its own is a base for others and is not registered; so is a class with an
-    `__init__` of its own, whose instances register themselves when it calls `super().__init__(name=..., ...)`.
-    `class X(BaseFlow, registry=registry)` registers elsewhere, and so do the classes derived from it.
-    Without a `description`, the class's docstring is taken.
+    A class without its own `name` is a base class and is not registered. A class with its own `__init__` is not
+    registered either; its instances are, when it calls `super().__init__(name=..., ...)`. `class X(BaseFlow,
+    registry=registry)` registers itself and its subclasses there. The class's docstring is the default `description`.
     """
 
     registry: ClassVar[FlowRegistry] = FlowRegistry()
-    """The default scope; on a class declared with `registry=…`, that one."""
+    """The default scope, or the one of `class X(BaseFlow, registry=…)`."""
     composite: ClassVar[bool] = False
-    """True where a flow is made of others."""
+    """Whether the flow is made of other flows."""
     type: str = "flow"
     """`flow`, `sequential`, `parallel` or `conditional`."""
 
     name: str = ""
-    """Unique in its registry; the id follows from it."""
+    """Unique in its registry; the id is derived from it."""
     description: str = ""
     """What the flow does."""
     condition: str = ""
-    """When it is the right one."""
+    """When it is the right flow."""
     desired_effects: Sequence[str] = ()
     """What is true once it has run."""
     examples: Sequence[str] = ()
@@ -240,32 +234,32 @@ class BaseFlow:
     tools: Sequence[str] = ()
     """Names of the tools that its steps may call."""
     steps: Sequence[str] = ()
-    """The procedure itself, in order: what the agent does."""
+    """The procedure, in order: what the agent does."""
     priority: tuple[int, int] = (0, 0)
     """Higher wins ties."""
     aliases: Sequence[str] = ()
-    """Other names under which it may be asked for."""
+    """Other names for it."""
     chain: Sequence[Any] = ()
-    """The order in which its tools run, for an executor: see `jazz_select.routing.executor`."""
+    """The order in which an executor runs its tools: see `jazz_select.routing.executor`."""
     reply: str = ""
-    """What the user is told when the chain is done, with facts in braces."""
+    """The reply to the user when the chain is done, with facts in braces."""
     title: str = ""
-    """What it is called before users, such as "Refund of an order"; by default its name in words."""
+    """Its name for users, such as "Refund of an order"; by default `name` in words."""
     optional_tools: Sequence[str] = ()
-    """Those of its tools that it can do without: an agent that lacks another of them is not made."""
+    """The tools it works without. If another of its tools is missing, the agent cannot be made."""
     manual: bool = False
-    """Whether it is a person's to do: no tool of it has to be connected, and its chain is not run."""
+    """Whether a person carries it out: its tools need not be connected, and its chain does not run."""
     inputs: Sequence[Input] = ()
-    """What it takes from the user: how each is asked for, what it may be, in this order."""
+    """What it needs from the user, in the order in which to ask."""
     ask: Literal["one", "together"] = "one"
-    """Whether what is missing of its `inputs` is asked for one at a time, or all at once."""
+    """Whether to ask for missing `inputs` one at a time or all at once."""
     calls: Sequence[str] = ()
-    """Names of flows that are run before it, once a conversation, such as one that logs in."""
+    """Names of flows to run before it, once a conversation, such as a login."""
     handover: bool = False
-    """Whether it hands over to a person: a turn in which it is done ends as `handed_over`."""
+    """Whether it hands over to a person: a turn that completes it ends as `handed_over`."""
     max_error: float | None = None
-    """The share of answers with this flow that may be wrong where a stage before the chat model gives them, in place of
-    the selector's own: see `FlowSelector`."""
+    """The allowed share of wrong answers with this flow from the stages before the chat model. Overrides the
+    selector's: see `FlowSelector`."""
 
     _takes: ClassVar[Sequence[str]] = tuple(FlowFields.__annotations__)
     _origin: Origin = Origin()
@@ -286,12 +280,12 @@ class BaseFlow:
     def __init__(
         self, *, registry: FlowRegistry | None = None, replace: bool = False, **fields: Unpack[FlowFields]
     ) -> None:
-        """Build the flow and register it; a field that is not given, or None, keeps the class's value.
+        """Build and register the flow. A field that is missing or None keeps the class's value.
 
         Raises:
             FlowValidationError: A field is missing or wrong.
             DuplicateFlowError: A different flow of this name is in the registry, and `replace` is false.
-            TypeError: There is no field of such a name.
+            TypeError: There is no such field.
         """
         for field, value in fields.items():
             if field not in self._takes:
@@ -310,12 +304,12 @@ class BaseFlow:
 
     @classmethod
     def declared(cls) -> "BaseFlow | None":
-        """The flow that the class declares; None of a base for others, and of a class whose instances are made."""
+        """Return the flow that the class declares; None for a base class and for a class with its own `__init__`."""
         return cls._declared
 
     @property
     def home(self) -> FlowRegistry:
-        """Where the flow registers: the registry it was given, else the scope it is asked in, else the default."""
+        """The registry it belongs to: its own, else the current scope, else the default."""
         for registry in (self._pinned, current_scope()):
             if registry is not None:
                 return registry
@@ -340,21 +334,21 @@ class BaseFlow:
 
     @property
     def label(self) -> str:
-        """The name, or something that stands for it where it is missing or no text."""
+        """The name, or a placeholder if it is missing or not a string."""
         return self.name if isinstance(self.name, str) and self.name else f"<unnamed {type(self).__qualname__}>"  # pyright: ignore[reportUnnecessaryIsInstance]
 
     @property
     def display_name(self) -> str:
-        """What users are told that it is called: its title, else its name in words."""
+        """Its name for users: the title, else the name in words."""
         return self.title or titled(self.name)
 
     @property
     def own_tools(self) -> Sequence[str]:
-        """The tools that it names itself; those of a composite's parts are in its `tools` beside them."""
+        """The tools it names itself, without those of its parts."""
         return self.tools
 
     def all_inputs(self) -> dict[str, Input]:
-        """The inputs that it and its parts declare, by name; the first one that says something of a name counts."""
+        """Return the inputs that it and its parts declare, by name; the first declaration of a name wins."""
         found: dict[str, Input] = {}
         for each in (*self.inputs, *(each for part in self._parts_there() for each in part.all_inputs().values())):
             found.setdefault(each.name, each)
@@ -368,30 +362,30 @@ class BaseFlow:
 
     @property
     def asks_one(self) -> bool:
-        """Whether what is missing is asked for one at a time."""
+        """Whether to ask for missing inputs one at a time."""
         return self.ask == "one" and bool(self.all_inputs())
 
     def lacks(self, connected: Container[str]) -> tuple[str, ...]:
-        """The tools that it cannot do without and that are not among these; none where it is `manual`."""
+        """Return its required tools that are not connected; none if it is `manual`."""
         if self.manual:
             return ()
         return tuple(name for name in self.own_tools if name not in connected and name not in self.optional_tools)
 
     @property
     def has_guard(self) -> bool:
-        """True where `available` may say no, and so has to be asked."""
+        """Whether `available` may return False, and so has to be called."""
         return type(self).available is not BaseFlow.available or "available" in self.__dict__
 
     def available(self, context: Mapping[str, Any]) -> bool:  # noqa: ARG002 - for authors to override
-        """Whether the flow may be offered in this context; asked before retrieval and again after the choice."""
+        """Whether the flow may be offered in this context. Called before retrieval and again after the choice."""
         return True
 
     def links(self) -> Sequence[tuple[str | None, FlowPart]]:
-        """The parts as written, each with the text that says when it is taken; None: by its own condition."""
+        """The parts as written, each with the text that says when to take it; None: its own condition says so."""
         return ()
 
     def check_parts(self, subject: Subject) -> None:
-        """Composites refuse parts that cannot work.
+        """Check the parts of a composite.
 
         Raises:
             FlowValidationError: A part is of the wrong kind, or there is none.
@@ -399,7 +393,7 @@ class BaseFlow:
 
     @property
     def subflows(self) -> tuple["BaseFlow", ...]:
-        """The parts, with names looked up now.
+        """Return the parts; names are looked up now.
 
         Raises:
             FlowValidationError: A part cannot be found.
@@ -407,7 +401,7 @@ class BaseFlow:
         return tuple(self.resolve(part) for _, part in self.links())
 
     def resolve(self, part: FlowPart) -> "BaseFlow":
-        """The flow that a part of this one stands for.
+        """Return the flow that a part stands for.
 
         Raises:
             FlowValidationError: There is none.
@@ -427,15 +421,15 @@ class BaseFlow:
         raise FlowValidationError(self.label, "flows", problem, place=self.place)
 
     def definition(self) -> Definition:
-        """All that the flow says, with its parts looked up.
+        """Return the content of the flow and its parts.
 
         Raises:
-            FlowValidationError: A part cannot be found, or contains this flow in turn; or there are too many.
+            FlowValidationError: A part cannot be found or contains this flow, or there are too many.
         """
         return self._define((), count())
 
     def outline(self) -> Definition:
-        """Like `definition`, but parts given by name are left at that, since they may not be there yet."""
+        """Return the definition with named parts left as names, since they may not be registered yet."""
         counted = count(1)
         parts = tuple(
             SubflowDefinition(name=part, when=when or "")
@@ -446,7 +440,7 @@ class BaseFlow:
         return self._with_parts(parts)
 
     def build_prompt(self, verbose: bool = True) -> str:  # noqa: FBT001, FBT002 - the published signature
-        """The flow as XML for an agent's prompt; `verbose` adds comments for developers, and nothing else."""
+        """Return the flow as XML for an agent's prompt; `verbose` adds comments for developers."""
         definition = self.definition()
         if not verbose:
             return render(definition)
@@ -455,15 +449,15 @@ class BaseFlow:
         return render(definition, notes=[origin])
 
     def build_embedding_text(self) -> str:
-        """All of it as one text: name (also split into words), description, condition, effects, aliases, examples."""
+        """Return one text of name (also split into words), description, condition, effects, aliases and examples."""
         return self.outline().embedding_text()
 
     def compute_checksum(self) -> str:
-        """Changes when the definition, or that of a subflow, changes."""
+        """Return a digest of the definition, subflows included."""
         return self.definition().checksum()
 
     def card(self) -> FlowCard:
-        """The definition as memory needs it."""
+        """Return the definition as memory needs it."""
         own = self.definition()
         return FlowCard(
             id=self.id,
@@ -481,11 +475,11 @@ class BaseFlow:
         )
 
     def fields(self) -> dict[str, object]:
-        """The fields as the author wrote them."""
+        """Return the fields as the author wrote them."""
         return {each: self.own_tools if each == "tools" else getattr(self, each) for each in (*FIELDS, *TOLD, "type")}
 
     def joined(self, registry: FlowRegistry) -> None:
-        """Called by a registry that took this flow in: part names are looked up there from now on."""
+        """Look up part names in this registry from now on."""
         others = (home for home in self._homes if home() is not registry and home() is not None)
         self._homes = (*others, ref(registry))
 
@@ -540,7 +534,7 @@ class Flow(BaseFlow):
 
 
 def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
-    """Refuse a flow that calls one which is not there, or which calls it in turn."""
+    """Refuse a flow whose `calls` name an unknown flow or form a cycle."""
     if flow.name in path:
         circle = " → ".join((*path[path.index(flow.name) :], flow.name))
         problem = f"{circle} is a circle; take one of the calls out"
@@ -555,26 +549,26 @@ def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
 
 
 def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> None:
-    """Refuse flows that name a tool which is not there, but for `optional_tools`, and for flows that are `manual`."""
+    """Refuse flows whose required tools are not connected."""
     lacking = {flow.name: names for flow in flows if (names := flow.lacks(connected))}
     if lacking:
         raise UnconnectedToolsError(lacking, connected=connected)
 
 
 def flows_digest(flows: Iterable[BaseFlow]) -> str:
-    """Of all that a catalogue says, whatever the order of flows and files: equal where nothing that counts changed."""
+    """Return a digest of a catalogue's content, independent of the order of flows and files."""
     told = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in flows)
     return sha256("\n".join(told).encode(errors="surrogatepass")).hexdigest()
 
 
 _KEPT = "__jazz_select_flows__"
-"""Where a module keeps its flows: they live as long as it does, and go with it though they refer to it."""
+"""The module attribute that holds its flows, so that they live exactly as long as the module."""
 
 
 def _remember(flow: BaseFlow) -> None:
-    """Note that the module being executed defined `flow`. A later flow of the same name takes its place."""
+    """Record that the module being executed defined `flow`. A later flow of the same name replaces it."""
     name = flow.origin.module
-    # Everything a script does happens while `__main__` is executed, and nobody loads it.
+    # A script runs as `__main__`, which nobody loads.
     if name and name != "__main__":
         flows = vars(sys.modules[name]).setdefault(_KEPT, [])
         flows[:] = [each for each in flows if each.name != flow.name or each.home is not flow.home]
@@ -582,5 +576,5 @@ def _remember(flow: BaseFlow) -> None:
 
 
 def defined_in(module: ModuleType) -> list[BaseFlow]:
-    """The flows that executing `module` defined, in order."""
+    """Return the flows that executing `module` defined, in order."""
     return list(vars(module).get(_KEPT, ()))

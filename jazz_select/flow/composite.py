@@ -1,4 +1,4 @@
-"""Flows made of flows: one after the other, side by side, or one of several; and any flow as data that travels."""
+"""Flows made of flows (sequential, parallel, conditional), and any flow as portable data."""
 
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -19,10 +19,9 @@ _OWN = "_own_tools"
 
 
 class _ToolsOfAll:
-    """The field `tools` of a composite: what it names itself, kept apart, and after it what its parts name.
+    """The field `tools` of a composite: its own tools, followed by those of its parts.
 
-    Authors write `tools = [...]` in a class or give it when they build one, as with any flow; parts that are given by
-    name can be looked up only later.
+    Authors set its own tools as in any flow. Parts given by name can be looked up only later, so the rest is computed.
     """
 
     def __get__(self, flow: "CompositeFlow | None", kind: "type[CompositeFlow]") -> Sequence[str]:
@@ -42,7 +41,7 @@ def _named(definition: Definition) -> Iterator[str]:
 
 
 class CompositeFields(FlowFields, total=False):
-    """The fields of a composite: those of any flow, and its parts."""
+    """The fields of a composite."""
 
     flows: Sequence[FlowPart] | None
 
@@ -55,15 +54,15 @@ class ConditionalFields(CompositeFields, total=False):
 
 
 class CompositeFlow(BaseFlow):
-    """What the three composites share: parts in `flows`, and a guard that asks the parts' guards."""
+    """The base of the three composites: parts in `flows`, and a guard that calls the parts' guards."""
 
     composite: ClassVar[bool] = True
     flows: Sequence[FlowPart] = ()
     """The parts: flows, the classes that declare them, or names in the same registry, looked up when used."""
     tools: Sequence[str] = cast("Any", _ToolsOfAll())
-    """What it names itself and what its parts name, in this order and each once.
+    """Its own tools and those of its parts, in this order, each once.
 
-    Raises `FlowValidationError` where a part cannot be found.
+    Raises `FlowValidationError` if a part cannot be found.
     """
     _own_tools: Sequence[str] = ()
     _takes = tuple(CompositeFields.__annotations__)
@@ -83,13 +82,13 @@ class CompositeFlow(BaseFlow):
 
     @property
     def own_tools(self) -> Sequence[str]:
-        """The tools that it names itself, without those of its parts."""
+        """The tools it names itself, without those of its parts."""
         return self._own_tools
 
     def lacks(self, connected: Container[str]) -> tuple[str, ...]:
-        """The tools that it or a part of it cannot do without and that are not among these; none where it is `manual`.
+        """Return the required tools, of it or a part, that are not connected; none if it is `manual`.
 
-        A part that cannot be found names no tools; whoever loads flows is told of it.
+        A part that cannot be found names no tools; loading reports it.
         """
         own = super().lacks(connected)
         if self.manual:
@@ -102,7 +101,7 @@ class CompositeFlow(BaseFlow):
 
     @property
     def has_guard(self) -> bool:
-        """True where this flow or a part of it has a guard, or a part cannot be found."""
+        """Whether this flow or a part has a guard, or a part cannot be found."""
         if type(self).available is not CompositeFlow.available or "available" in self.__dict__:
             return True
         try:
@@ -112,43 +111,43 @@ class CompositeFlow(BaseFlow):
             return True
 
     def available(self, context: Mapping[str, Any]) -> bool:
-        """Whether every part is available: a composite is no way around the guard of a part.
+        """Whether every part is available: a composite must not bypass the guard of a part.
 
-        That holds for a conditional too, since its prompt shows the procedure of each branch. Override it to decide
+        This includes conditionals, since their prompt shows the procedure of each branch. Override it to decide
         otherwise.
 
         Raises:
-            FlowValidationError: A part cannot be found, or the parts form a circle.
+            FlowValidationError: A part cannot be found, or the parts form a cycle.
         """
         self.definition()
         return all(part.available(context) for part in self.subflows)
 
     def links(self) -> Sequence[tuple[str | None, FlowPart]]:
-        """The parts in order; `when` is empty."""
+        """Return the parts in order; `when` is empty."""
         return [("", part) for part in self.flows]
 
     def check_parts(self, subject: Subject) -> None:
-        """Refuse a composite without parts, or with a part that is no flow, class of flow or name."""
+        """Refuse a composite without parts, or with a part that is not a flow, class of flow or name."""
         _check_parts(subject, self.flows)
         if not self.flows:
             raise subject.error("flows", "is empty; a composite needs at least one sub flow")
         self._check_classes()
 
     def _check_classes(self) -> None:
-        # Names may be defined later; a class that declares no flow never will.
+        # Names may be defined later. A class that declares no flow never will.
         for _, part in self.links():
             if not isinstance(part, str):
                 self.resolve(part)
 
 
 class SequentialFlow(CompositeFlow):
-    """A composite that runs its parts one after the other."""
+    """A composite that runs its parts in sequence."""
 
     type: str = "sequential"
 
 
 class ParallelFlow(CompositeFlow):
-    """A composite that runs its parts side by side; none needs the result of another."""
+    """A composite that runs its parts in parallel; none needs the result of another."""
 
     type: str = "parallel"
 
@@ -156,14 +155,14 @@ class ParallelFlow(CompositeFlow):
 class ConditionalFlow(CompositeFlow):
     """A composite that runs one branch: the first whose condition holds, else `otherwise`.
 
-    `flows=[…]` is short for branches that are taken when the part's own condition holds.
+    `flows=[…]` is short for branches with the parts' own conditions.
     """
 
     type: str = "conditional"
     branches: Sequence[tuple[str, FlowPart]] = ()
-    """Pairs of "when" and the flow to run then."""
+    """Pairs of a condition and the flow to run if it holds."""
     otherwise: "FlowPart | None" = None
-    """What to run where no branch fits."""
+    """The flow to run if no branch fits."""
     _takes = tuple(ConditionalFields.__annotations__)
 
     if TYPE_CHECKING:
@@ -173,13 +172,13 @@ class ConditionalFlow(CompositeFlow):
         ) -> None: ...
 
     def links(self) -> Sequence[tuple[str | None, FlowPart]]:
-        """Branches, then `flows`, each under its own condition, then `otherwise` with an empty text."""
+        """Return the branches, then `flows` under their own conditions, then `otherwise` with an empty text."""
         links: list[tuple[str | None, FlowPart]] = [(when, part) for when, part in self.branches]
         links += [(None, part) for part in self.flows]
         return links if self.otherwise is None else [*links, ("", self.otherwise)]
 
     def check_parts(self, subject: Subject) -> None:
-        """Refuse a conditional without branches, or with one that is no text with a flow, class of flow or name."""
+        """Refuse a conditional without branches, or with a branch that is not a pair of a text and a flow."""
         _check_list(subject, "branches", self.branches)
         if not self.branches and not self.flows:
             raise subject.error("branches", 'is empty; a conditional needs at least one, such as ("when …", flow)')
@@ -223,7 +222,7 @@ _FLOW: Final = "flow"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Told:
-    """What a flow says to whoever runs it and to users, beside its definition."""
+    """The fields of a flow that are not part of its definition."""
 
     title: str = ""
     optional_tools: tuple[str, ...] = ()
@@ -232,7 +231,7 @@ class _Told:
 
 
 def flow_data(flow: BaseFlow) -> dict[str, Any]:
-    """All that a flow says, its parts included, and the checksum of it; `plain` makes JSON of it."""
+    """Return all fields of a flow, its parts included, and its checksum; `plain` makes JSON of it."""
     try:
         own = flow.definition()
     except FlowValidationError:  # a part has left the registry since
@@ -242,7 +241,7 @@ def flow_data(flow: BaseFlow) -> dict[str, Any]:
 
 
 def flow_of(data: object) -> BaseFlow:
-    """A flow of what `flow_data` told, in a registry of its own; it is registered nowhere else."""
+    """Build a flow from `flow_data`, registered only in a registry of its own."""
     known = value_of(dict[str, Any], data, _FLOW)
     own, told = value_of(Definition, known), value_of(_Told, known)
     try:
@@ -256,12 +255,11 @@ def flow_of(data: object) -> BaseFlow:
 
 
 def live_flows(wanted: Iterable[tuple[str, tuple[str, str]]]) -> dict[str, BaseFlow]:
-    """Those flows of this process that are wanted, by id.
+    """Return the flows of this process that are wanted, by id.
 
     Args:
-        wanted: The name of each, and the module and qualified name of its class. A class that this process has, and
-            that declares such a flow, comes before the registry of the current scope, and that before the default one;
-            nothing is imported.
+        wanted: The name of each, and the module and qualified name of its class. A class of this process that declares
+            such a flow has precedence, then the current scope, then the default registry. Nothing is imported.
     """
     found: dict[str, BaseFlow] = {}
     for name, (module, qualname) in wanted:
@@ -294,7 +292,7 @@ def _made(own: Definition, registry: FlowRegistry, counted: Iterator[int], told:
     elif own.type == "conditional":
         taken = [(when, part) for when, part in parts if when.strip()]
         rest = [part for when, part in parts if not when.strip()]
-        # The last one without a "when" is what is left; one alone, beside nothing, is a part that says nothing of when.
+        # The last branch without a condition is `otherwise`; the only part without one is a part.
         last = rest.pop() if taken and rest else None
         flow = ConditionalFlow(**known, branches=taken, flows=rest, otherwise=last)
     else:

@@ -65,7 +65,7 @@ class InputData(_Strict):
 
 _NAME, _POINT = "<name>", "<point>"
 _CHOOSE = "CHOOSE"
-"""The step that is left open on purpose, where no tool has this name."""
+"""The step for an open choice, unless a tool has this name."""
 
 
 def _kind_of_step(step: object) -> str:
@@ -79,7 +79,7 @@ _Step = Annotated[
 
 
 class FlowData(_Strict):
-    """One flow of a data file; the fields of `Flow` and of the composites, whose parts are given by name."""
+    """One flow of a data file: the fields of `Flow` and of the composites, with parts by name."""
 
     name: str
     type: Literal["flow", "sequential", "parallel", "conditional"] = "flow"
@@ -110,7 +110,7 @@ def read_flows(file: Path) -> Iterator[BaseFlow]:
     """Build the flows of a data file, one at a time; each registers itself in the current scope.
 
     Raises:
-        FlowLoadError: The file cannot be read, or holds something else than flows.
+        FlowLoadError: The file cannot be read, or holds something other than flows.
         FlowValidationError: A field of one of its flows is missing or wrong.
     """
     for flow in read_each(file):
@@ -120,10 +120,10 @@ def read_flows(file: Path) -> Iterator[BaseFlow]:
 
 
 def read_each(file: Path) -> Iterator[BaseFlow | FlowError]:
-    """Each flow of a data file as by `read_flows`, or what is wrong with it; those after it are read all the same.
+    """Yield each flow of a data file, or its error; an error does not stop the rest.
 
     Raises:
-        FlowLoadError: The file cannot be read, or holds something else than flows.
+        FlowLoadError: The file cannot be read, or holds something other than flows.
     """
     entries = list(_entries(file))
     if not entries:
@@ -152,7 +152,7 @@ def _read(file: Path, number: int, entry: object) -> BaseFlow:
 
 
 def _chain(data: FlowData, subject: Subject) -> tuple[str | dict[str, Any], ...]:
-    """The steps as an executor reads them."""
+    """Return the steps as an executor reads them."""
     tools = set(data.tools)
     for number, step in enumerate(data.chain):
         where = f"chain[{number}]"
@@ -220,7 +220,7 @@ def _entries(file: Path) -> Iterator[object]:
 
 
 def _are_described(tools: object) -> bool:
-    """Whether these are tools with all that is said of them; a flow has their names."""
+    """Whether these are full tool descriptions, where a flow takes names."""
     return isinstance(tools, list) and any(isinstance(each, dict) for each in cast("list[object]", tools))
 
 
@@ -243,7 +243,7 @@ def _validated(file: Path, number: int, entry: object) -> FlowData:
 
 
 def _first(errors: list[ErrorDetails]) -> ErrorDetails:
-    """The one to tell: where a field is missing and another stands in its place, that is mostly a misspelt one."""
+    """Return the error to report: an unknown field beside a missing one is usually its misspelling."""
     first = errors[0]
     beside = (
         each for each in errors if each["type"] == "extra_forbidden" and len(first["loc"]) == len(each["loc"]) > 1

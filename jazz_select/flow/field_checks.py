@@ -1,4 +1,4 @@
-"""What a flow's fields have to be: types, bars, and the spelling of attributes that were meant to be fields."""
+"""Checks of a flow's fields: types, minimum content, and misspelt field names."""
 
 import re
 import reprlib
@@ -20,20 +20,19 @@ _INPUT_TEXTS: Final = ("name", "question", "example", "problem")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One input of a flow, by the name that its tools have for it.
+    """One input of a flow, by the name of the tool argument.
 
     Attributes:
-        name: The name of the argument. One that no tool takes is known to the flow's `reply`, and to a model that goes
-            on with the flow.
-        question: How it is asked for, such as "What is the email address of your account?".
-        choices: The values that it may have; they are shown with the question.
-        example: A value that it may have, shown with the question.
-        check: Whether a value is right, asked as soon as it is said: a function of the value, `async` or not, or the
-            name of a connected tool that only reads and takes the value alone. True or None takes the value. False
-            refuses it in the words of `problem`, a text in its own; so does a `WrongValue` that it raises.
-        problem: What the user is told of a value that is refused without words; `{value}` stands for the value.
-        required: Whether it is asked for where a tool could do without it; of a flow without a chain, before a model
-            goes on.
+        name: The argument. If no tool takes it, the flow's `reply` and a model that continues the flow still get it.
+        question: The question to the user, such as "What is the email address of your account?".
+        choices: The allowed values, shown with the question.
+        example: An allowed value, shown with the question.
+        check: Called as soon as a value is given: a function of the value, `async` or not, or the name of a connected
+            read-only tool that takes just the value. True or None accepts the value. False refuses it with `problem`; a
+            returned text or a raised `WrongValue` refuses it in its own words.
+        problem: The message for a value refused without one; `{value}` stands for the value.
+        required: Whether to ask even if the tool could do without it; in a flow without a chain, before a model
+            continues.
     """
 
     name: str
@@ -89,24 +88,24 @@ _BREAKS = {"Cc", "Zl", "Zp"}
 _FORMAT_OF_A_TEXT = re.compile(r"(.?[<>^])?0?\d{0,3}(\.\d{1,3})?s?", re.DOTALL)
 _SHOWN, _MOST_NAMED = 80, 10
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""They turn the direction of what stands after them, in whatever the name is written into."""
+"""Characters that change the text direction of what follows them."""
 _UNSEEN = {"Cf", "Mn", "Me", "Zs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Which flow is being checked, as error messages name it."""
+    """The flow being checked, for error messages."""
 
     name: str
     place: str
 
     def error(self, field: str, problem: str) -> FlowValidationError:
-        """The error to raise about this flow."""
+        """Return the error to raise about this flow."""
         return FlowValidationError(self.name, field, problem, place=self.place)
 
 
 def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
-    """Refuse a field of the wrong type, whatever the registry asks for."""
+    """Refuse fields of a wrong type, whatever the registry's minimum."""
     for field in ("name", "type", "description", "condition"):
         check_text(subject, field, fields[field])
     name = cast("str", fields["name"])
@@ -154,7 +153,7 @@ def _check_share(subject: Subject, field: str, value: object) -> None:
 
 
 def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:
-    """Refuse a flow that says too little to be found and chosen. Call after `check_fields`."""
+    """Refuse a flow with too little content to be found and chosen. Call after `check_fields`."""
     if not min_examples:
         return
     required = ("description",) if composite else ("description", "condition")
@@ -190,7 +189,7 @@ def _check_examples(subject: Subject, examples: Sequence[str], least: int) -> No
 
 
 def check_text(subject: Subject, field: str, value: object) -> None:
-    """Refuse what is no text, or one that cannot be written down."""
+    """Refuse a value that is not text, or text that cannot be encoded."""
     if not isinstance(value, str):
         raise subject.error(field, f"has to be a text, not {describe_value(value)}")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
@@ -226,7 +225,7 @@ def _check_priority(subject: Subject, value: object) -> None:
 
 
 def fault_in_reply(reply: str) -> str:
-    """Why no facts, which are texts by their names, can ever fill this template; empty where some can."""
+    """Return why no facts (texts by name) can fill this template, or ""."""
     try:
         parts = list(Formatter().parse(reply))
     except ValueError as error:
@@ -244,20 +243,20 @@ def fault_in_reply(reply: str) -> str:
 
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
-"""What every flow says of itself."""
+"""The content of a flow."""
 TOLD = ("title", "optional_tools", "manual", "max_error", "inputs", "ask", "calls", "handover")
-"""What a flow says to whoever runs it and to users. Like `_RUNNING` it is no part of what is embedded or of the
-checksum: a new title would else have every flow embedded anew, and nothing that is found or shown to models changes."""
+"""Fields for whoever runs the flow and for users. Like `_RUNNING` they are not embedded and not in the checksum: a new
+title would otherwise re-embed every flow, though neither recall nor prompts change."""
 _RUNNING = ("chain", "reply")
-"""What whoever runs a flow reads: it says nothing about when the flow is the right one, so it is no part of it."""
+"""Fields for whoever runs the flow: they say nothing about when the flow is the right one."""
 _PARTS = ("flows", "branches", "otherwise")
 _NEAR = 0.8
 
 
 def check_spelling(kind: type) -> None:
-    """Refuse a plain, public attribute that is new in `kind` and spelt almost like a field which it does not set.
+    """Refuse a plain public attribute, new in `kind`, that looks like a misspelt field it does not set.
 
-    Whatever is annotated, or no plain text, list or tuple, is the author's own.
+    Annotated attributes, and values other than text, list or tuple, are the author's own.
     """
     own = vars(kind)
     for name, value in own.items():

@@ -1,4 +1,4 @@
-"""Loading flows of a package, a folder or a file: all of it or nothing, or all that can be read, with its faults."""
+"""Load flows of a package, a folder or a file: all or nothing, or all that can be read with the errors."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -18,17 +18,17 @@ from jazz_select.text import beginning
 
 R = TypeVar("R")
 _MOST_FOLDERS = 1_000
-"""A folder may hold a link to anywhere, the root of all files included."""
+"""The most folders to scan; a folder may link to anywhere, the root of the file system included."""
 _LONGEST = 200
 
 
 def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list[BaseFlow]:
     """Load flows and register them.
 
-    A package, or a folder with an `__init__.py`, is imported under its own name, all its modules; the .py files of
-    another folder are each run as a module of their own. YAML and JSON files are read wherever they lie in it.
-    Modules that were imported before are not run again, and their flows are registered all the same. Loading the
-    same file again replaces the flows it defined. Parts that composites name have to be there once all is loaded.
+    A package, or a folder with an `__init__.py`, is imported with all its modules under its own name. In any other
+    folder each .py file runs as its own module. YAML and JSON files are read wherever they lie in it. Modules imported
+    before are not run again, but their flows are registered. Loading a file again replaces its flows. Parts that
+    composites name must exist once all is loaded.
 
     Args:
         source: The name of an importable package or module, a folder, or one file.
@@ -38,7 +38,7 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
         The flows in the order of their definition, file by file in alphabetical order.
 
     Raises:
-        FlowLoadError: The source is missing, holds no flow, or a file of it cannot be read or run.
+        FlowLoadError: The source is missing or has no flows, or a file cannot be read or run.
         FlowValidationError: A field of a flow is missing or wrong.
         DuplicateFlowError: Two different flows have one name; the message names both places.
     """
@@ -69,7 +69,7 @@ def _found(source: str | Path) -> Iterator[BaseFlow]:
 
 
 def _place(source: str | Path) -> Path | str:
-    """The file or folder that is meant, else the name of a module."""
+    """Return the file or folder, else the name of a module."""
     if not str(source).strip():
         raise FlowLoadError(repr(source), "the source is empty; name a package, a folder or a file")
     try:
@@ -87,9 +87,9 @@ def _place(source: str | Path) -> Path | str:
 
 
 def _files(top: Path, *, whole: bool = False) -> Iterator[Path | FlowLoadError]:
-    """The files that flows are read from, by folder and name, and what is wrong with folders.
+    """Yield the files with flows, by folder and name, and errors of folders.
 
-    Of a package what is imported with it, or the package itself where it is to be read as a `whole`.
+    Of a package yield the files that its import skips, and with `whole` the package itself.
     """
     waiting, seen = [top], set[Path]()
     while waiting:
@@ -111,7 +111,7 @@ def _files(top: Path, *, whole: bool = False) -> Iterator[Path | FlowLoadError]:
         except OSError as error:
             yield FlowLoadError(short_path(str(place)), error.strerror or str(error))
             continue
-        # A folder in a package without `__init__.py` holds data at most, and `__main__` is a program.
+        # In a package, a folder without `__init__.py` has only data, and `__main__` is a program.
         runs = is_package(place) or not is_package(place.parent) or place == top
         suffixes = {".py", *SUFFIXES} if runs else {*SUFFIXES}
         passed = {"__pycache__", "__main__.py"} if is_package(place) else {"__pycache__"}
@@ -143,7 +143,7 @@ def _in_modules(names: list[str]) -> Iterator[BaseFlow]:
 
 
 def _send_home(others: Iterable[BaseFlow]) -> None:
-    # A module that the source imported from elsewhere is loaded for good, so its flows go where an import puts them.
+    # A module that the source imports from elsewhere stays loaded, so its flows go where an import puts them.
     for flow in others:
         if not flow.origin.entry and flow.origin.module in sys.modules:
             flow.home.register(flow)
@@ -168,11 +168,11 @@ def _settle(found: list[BaseFlow], registry: FlowRegistry | None) -> list[BaseFl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """What there is of a source.
+    """What could be loaded of a source, and what could not.
 
     Attributes:
-        registry: The flows that could be built, those among them that say too little to be found included.
-        faults: Everything that `load_flows` would refuse, in the order in which it was met.
+        registry: The flows that could be built, including those with too little content to be found.
+        faults: Every error that `load_flows` would raise, in order.
     """
 
     registry: FlowRegistry
@@ -180,9 +180,9 @@ class Survey:
 
 
 def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
-    """Load what can be loaded: a broken entry, class or file never hides the others.
+    """Load what can be loaded: a broken entry, class or file does not hide the others.
 
-    A Python file whose code raises is one fault; the flows that it defined before that are there.
+    A Python file that raises is one fault; the flows it defined before are kept.
 
     Raises:
         FlowLoadError: There is no such source.
@@ -210,7 +210,7 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
 
 
 class _Lenient(FlowRegistry):
-    """Notes what is wrong with a flow instead of raising it, so that the module which defines it runs on."""
+    """A registry that records a flow's error instead of raising it, so that the module continues."""
 
     def __init__(self, bar: int) -> None:
         super().__init__(min_examples=0)
@@ -218,7 +218,7 @@ class _Lenient(FlowRegistry):
         self.faults: list[FlowError] = []
 
     def register(self, flow: BaseFlow, *, replace: bool = False) -> None:
-        """Take the flow in where that is possible at all."""
+        """Register the flow if at all possible."""
         try:
             super().register(flow, replace=replace)
             subject = Subject(name=flow.label, place=flow.place)
@@ -228,7 +228,7 @@ class _Lenient(FlowRegistry):
 
 
 def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
-    """By its files, so that one which cannot be imported hides no other."""
+    """Load a package file by file, so that one that cannot be imported does not hide the others."""
     try:
         spec = find_spec(name)
     except (ImportError, ValueError):

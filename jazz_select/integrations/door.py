@@ -1,7 +1,7 @@
-"""What each framework's adapter stands on: a selection, the tools that go with it, calls by the rules of the house.
+"""What the framework adapters share: selecting flows and their tools, and calling tools under an agent's rules.
 
-A call is checked against the tool's schema, approved, kept to a time limit, claimed and traced like one of an agent's
-own. Where somebody has to say yes first, the framework's own way of asking is used, and its answer is told here.
+A call is validated, approved, limited in time, claimed and traced like an agent's own. Approval is requested in the
+framework's own way.
 """
 
 import json
@@ -46,19 +46,19 @@ from jazz_select.values import Decision, Reason
 
 _MOST_SUMMARIES: Final = 3
 _MOST_KNOWN: Final = 1_000
-"""Calls that somebody was asked about, of which is known what was asked."""
+"""The most pending approvals to remember."""
 _LONGEST: Final = 1_000
 OPEN: Final = "flow_question"
-"""By which name an adapter keeps the question that is open, wherever its framework keeps things."""
+"""The key under which an adapter stores the open question in its framework's state."""
 RUN: Final = "flow_run"
-"""By which name it keeps there what tells a run, or the conversation it is of, from others."""
+"""The key of the id of the run or conversation."""
 ASKED: Final = "flow_asked"
-"""By which name it keeps there what somebody is asked about, by call."""
+"""The key of the pending approvals, by call id."""
 _BEGUN: Final = "{} was not run: a call with this id was begun before, and this one may have been done"
 _PICKED: Final = "picked"
-"""Under which, in what is kept, the flow stands that the answer named."""
+"""The key, in the stored question, of the flow that the answer picked."""
 _SURE: Final = frozenset({Reason.SINGLE, Reason.CONFIDENT, Reason.DECIDER, Reason.LLM})
-"""Whatever else a value alone or thanks lead to, they name no other flow than the one that the user picked."""
+"""The reasons that may replace a picked flow by another, even after a message that is only a value or thanks."""
 _log = logging.getLogger(__name__)
 _PAIR: Final = 2
 _ASK: Final = "Only the user can say which of these is meant. Ask this, and do nothing before the answer:"
@@ -69,11 +69,10 @@ class Shown:
     """What a model is shown for a request.
 
     Attributes:
-        result: What was selected.
-        tools: The tools that go with it, by the names that models are shown.
-        kept: What to keep until the user says more, and to give to `select` then, as plain JSON values: the question
-            that is open, or the flow that its answer named, which helps to find what is meant next until another one
-            is found. None where there is neither.
+        result: The selection.
+        tools: The tools to offer, by their names for models.
+        kept: What to store until the next request and pass to `select` then, as plain JSON values: the open question,
+            or the flow that its answer picked, which helps to find the next one. None if there is neither.
     """
 
     result: FlowSelectionResult
@@ -82,21 +81,18 @@ class Shown:
 
     @property
     def prompt(self) -> str:
-        """The selected flows, for the model's instructions; or what the user is to be asked, where nobody else decides.
-
-        Empty where nothing fits.
-        """
+        """The selected flows for the model's instructions, or the question for the user. Empty if nothing fits."""
         question = self.result.decision.question
         return self.result.combined_prompt or (f"{_ASK}\n{question.text}" if question else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCall:
-    """A call as somebody may be asked about it.
+    """A call that may need approval.
 
     Attributes:
-        call: The call, with its identity: what a yes is for.
-        verdict: Whether somebody has to be asked first.
+        call: The call, with the identity that an approval is for.
+        verdict: Whether it needs approval.
     """
 
     call: ToolCall
@@ -104,18 +100,17 @@ class AskedCall:
 
     @property
     def about(self) -> dict[str, str]:
-        """What to keep of it and to show: its title, the question to ask, the reason, and what a yes is for."""
+        """What to store and show: title, question, reason, and the identity that an approval is for."""
         return approval_request(self.call, self.verdict.reason if isinstance(self.verdict, Ask) else "")
 
 
 class FlowDoor:
-    """Flows and their tools, for a loop that is not ours. Many may use it.
+    """Flows and their tools for another framework's loop. Safe for concurrent use.
 
-    It keeps nothing of what was said: a question that is open, and what was picked, are the caller's to keep
-    (`Shown.kept`).
+    It stores no conversation: the caller keeps `Shown.kept`.
 
     Attributes:
-        tools: Everything that is connected, by the names that models are shown, the same for each selection.
+        tools: Everything that is connected, by its name for models, the same for each selection.
     """
 
     def __init__(  # noqa: PLR0913 - options with a name
@@ -129,22 +124,22 @@ class FlowDoor:
         open_tools: OpenTools = "read",
         timeout_s: float | None = 30.0,
     ) -> None:
-        """Put it together; the options are an `Agent`'s.
+        """Create a door; the options are those of `Agent`.
 
         Args:
             selector: Finds flows.
-            tools: What is connected: every tool that a flow cannot do without has to be among them.
-            approval: Which calls somebody is asked about, where there is no `approve`: of tools that destroy
-                something, "always", or "never".
-            approve: Asked before each call, whatever the policy: `Allow()`, `Deny(reason)`, or `Ask(reason)`.
-            claims: Where calls that destroy something are claimed before they are made, so that one that comes again
-                by its id is told what became of it. By default the last thousand are known, in this object alone.
-            open_tools: Which tools there are where no flow fits.
-            timeout_s: The most that one call of a tool may take; None for no limit.
+            tools: The connected tools. Every required tool of a flow must be among them.
+            approval: Which calls need approval if there is no `approve`: those of destructive tools, "always", or
+                "never".
+            approve: Called before each call, whatever the policy: `Allow()`, `Deny(reason)`, or `Ask(reason)`.
+            claims: Records destructive calls before they are made, so that a repeated call id returns the first
+                outcome. The default keeps the last thousand in this object.
+            open_tools: The tools to offer where no flow fits.
+            timeout_s: The time limit of one tool call; None for no limit.
 
         Raises:
             ConfigError: An argument cannot work.
-            UnconnectedToolsError: A flow names a tool that is not connected, and cannot do without it.
+            UnconnectedToolsError: A required tool of a flow is not connected.
             DuplicateToolError: Two tools have one name.
         """
         if not isinstance(selector, FlowSelector):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
@@ -172,20 +167,19 @@ class FlowDoor:
         *,
         asked: Mapping[str, Any] | Decision | UserQuestion | None = None,
     ) -> Shown:
-        """Find the flows for what the user said last, and the tools that go with them.
+        """Find the flows for the user's last message, and their tools.
 
         Args:
-            said: The request; or all that the user said, the request last, of which the three before it count.
+            said: The request, or all messages of the user with the request last; the three before it count.
             context: What guards look at.
-            asked: Where the selector asks the user, what was kept (`Shown.kept`) since the request before: whoever kept
-                it need not know whether it is answered now. Once it is, the title of the flow that was picked helps to
-                find the next, and a value alone or thanks leave it at that flow. Or the decision with the question,
-                which then is answered.
+            asked: `Shown.kept` of the request before, whether or not this one answers it; or the decision with the
+                question, which this request then answers. After an answer, the title of the picked flow helps to find
+                the next, and a message that is only a value or thanks stays with that flow.
 
         Raises:
             ConfigError: An argument is of the wrong kind.
             StoreError: The memory failed.
-            EmbeddingError: Likewise.
+            EmbeddingError: The embedder failed.
         """
         every = [said] if isinstance(said, str) else said
         if not isinstance(every, Sequence) or isinstance(every, bytes | bytearray):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
@@ -206,27 +200,27 @@ class FlowDoor:
         return Shown(result=result, tools=shown, kept=keeps)
 
     async def waiting(self, calls: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Tool]:
-        """The tools of those calls that somebody has to be asked about: they were shown when they were called.
+        """Return the tools of those calls that need approval, so that the model is still shown them.
 
-        Others are not among them: what a history claims to have been called is no reason to show it.
+        Other calls that a history claims are ignored.
 
         Raises:
-            ConfigError: A call is no pair of a name and its arguments.
+            ConfigError: A call is not a pair of name and arguments.
         """
         known = [(name, self.tools[name], arguments) for name, arguments in map(_as_call, calls) if name in self.tools]
         return {name: tool for name, tool, given in known if isinstance(await self.verdict(tool, given), Ask)}
 
     def may_ask(self, tool: Tool) -> bool:
-        """Whether somebody may have to be asked before a call of this tool.
+        """Whether a call of this tool may need approval.
 
         Raises:
-            ConfigError: It is no tool.
+            ConfigError: It is not a tool.
         """
         self._check_tool(tool)
         return self._approve is not None or needs_yes(self._policy, destructive=tool.destructive)
 
     async def verdict(self, tool: Tool, arguments: Mapping[str, Any], call_id: str = "") -> Verdict:
-        """Whether a call may be made, and whether somebody is to be asked first.
+        """Return whether a call is allowed, denied or needs approval.
 
         Raises:
             ConfigError: An argument is of the wrong kind.
@@ -240,9 +234,9 @@ class FlowDoor:
     async def asked(
         self, tool: Tool, arguments: Mapping[str, Any], call_id: str = "", *, keeps: object = None
     ) -> AskedCall:
-        """A call as somebody may be asked about it: whether that has to be, in which words, and what a yes is for.
+        """Return a call with its verdict and the identity that an approval is for.
 
-        A mapping `keeps` the last by the call's id, for whoever goes on in another process.
+        The mapping `keeps`, if given, stores the identity by call id for another process.
         """
         call = await call_of(tool, arguments, door="framework", call_id=call_id)
         if call_id not in self._shown:  # one that was asked about before stays what it was
@@ -254,13 +248,13 @@ class FlowDoor:
         return asked
 
     def is_agreed(self, call_id: str, call: ToolCall, *, agreed: bool, identity: str = "") -> bool:
-        """Whether a yes is one to this very call, as far as is known what was asked by this id.
+        """Whether an approval is for this very call, as far as the identity under this id is known.
 
         Args:
-            call_id: What the framework knows the call by.
+            call_id: The framework's id of the call.
             call: The call as it would be made now.
-            agreed: Whether the framework says that somebody agreed.
-            identity: What was agreed to, where the framework has kept it.
+            agreed: Whether the framework reports an approval.
+            identity: The approved identity, if the framework stored it.
         """
         asked_for = {self._shown.get(call_id, call.identity), identity or call.identity}
         if call_id:
@@ -279,20 +273,19 @@ class FlowDoor:
         identity: str = "",
         keeps: object = None,
     ) -> CallOutcome:
-        """Call a tool, if that may be. One with the status `asked` was not called: somebody has to say yes first.
+        """Call a tool if it is allowed. The status `asked` means that it was not called and needs approval.
 
         Args:
-            tool: What to call.
-            arguments: By name; or the JSON text that a model wrote, and where that is no object nothing is called.
-            call_id: What the call is known by, the same wherever the same call may be made again: one that destroys
-                something is made once by it.
-            agreed: Whether somebody was asked about this very call, and said yes.
-            identity: What was agreed to (`asked`), where the framework has kept it: another call is asked about anew.
-            keeps: Where `asked` has had it kept, instead.
+            tool: The tool.
+            arguments: By name, or the JSON text a model wrote; text that is not an object fails the call.
+            call_id: The id of the call, the same if it is repeated: a destructive call runs once per id.
+            agreed: Whether this very call was approved.
+            identity: The approved identity (`asked`), if the framework stored it; another call needs a new approval.
+            keeps: The mapping in which `asked` stored the identity, instead.
 
         Raises:
-            ConfigError: Tool, id or `agreed` is of the wrong kind. What a model may have written as arguments is no
-                error: then the outcome is `failed`.
+            ConfigError: Tool, id or `agreed` is of the wrong kind. Bad arguments from a model are no error: the outcome
+                is `failed`.
         """
         self._check_tool(tool, call_id)
         if not isinstance(agreed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - "no" must not be a yes
@@ -323,13 +316,13 @@ class FlowDoor:
     async def once(
         self, tool: Tool, arguments: Mapping[str, Any], call_id: str, make: Callable[[], Awaitable[Any]]
     ) -> CallOutcome:
-        """A call that others make: made, unless it destroys something and was made before, by this id.
+        """Make a call that the framework carries out, unless it is destructive and was made before under this id.
 
         Args:
-            tool: What is called.
+            tool: The tool.
             arguments: By name.
-            call_id: What the call is known by.
-            make: Makes it. What it returns is the output, as it is; what it raises is raised.
+            call_id: The id of the call.
+            make: Makes the call; its result is the output, and its exceptions pass.
         """
         call = await call_of(tool, arguments, door="framework", call_id=call_id)
         return await made_once(tool, call, make, self._claims)
@@ -345,15 +338,15 @@ class FlowDoor:
 
 
 def approval_request(call: ToolCall, reason: str) -> dict[str, str]:
-    """What to keep of a call that has to be approved, and to show: in the words of every other door."""
+    """What to store and show of a call that needs approval, worded as for an agent."""
     asked = question(call.display_name, call.words, call.arguments)
     return {"title": call.title, "question": asked, "reason": reason, "identity": call.identity}
 
 
 def _answered(kept: Mapping[str, Any], request: str) -> UserQuestion | None:
-    """The question that a request answers; None where it is what was asked about, or another one was the answer.
+    """Return the question that a request answers, or None.
 
-    A run may be gone on with, and then selects for the same request once more.
+    A resumed run selects again for the request that was asked about: that is no answer. One answer counts once.
     """
     own = mark_of(request.strip())
     if not request.strip() or own == kept.get("after") or kept.get("by", own) != own:
@@ -362,7 +355,7 @@ def _answered(kept: Mapping[str, Any], request: str) -> UserQuestion | None:
 
 
 def _picked(kept: Mapping[str, Any], flows: Mapping[str, BaseFlow]) -> tuple[BaseFlow, str, UserQuestion] | None:
-    """The flow that an earlier answer named, the number that it had, and the question; None where none was, or is."""
+    """Return the flow picked by an earlier answer, its number, and the question; or None."""
     named, question = kept.get(_PICKED), _question_in(kept) if kept.get(_PICKED) else None
     if question is None:
         return None
@@ -375,14 +368,14 @@ def _picked(kept: Mapping[str, Any], flows: Mapping[str, BaseFlow]) -> tuple[Bas
 def _to_keep(
     result: FlowSelectionResult, kept: Mapping[str, Any], request: str, *, answer: bool, before: BaseFlow | None
 ) -> dict[str, Any] | None:
-    """What to keep after a request.
+    """Return what to store after a request.
 
     Args:
-        result: What it led to: a question is kept.
-        kept: What was kept before.
+        result: The selection; its question is stored.
+        kept: What was stored before.
         request: What the user said.
-        answer: Whether it answers the question that was kept, which then is marked as answered by it.
-        before: The flow that an earlier answer named: it is kept until another one is found.
+        answer: Whether it answers the stored question, which is then marked as answered by it.
+        before: The flow picked by an earlier answer, stored until another one is found.
     """
     if result.decision.question is not None:
         return {"question": plain(result.decision.question), "after": mark_of(request.strip())}
@@ -406,7 +399,6 @@ def _question_in(kept: Mapping[str, Any]) -> UserQuestion | None:
 
 
 def _as_call(given: object) -> tuple[str, Mapping[str, Any]]:
-    """A call as a pair."""
     pair = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
     if len(pair) != _PAIR or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
         raise ConfigError(f"calls are pairs of a tool's name and its arguments by name, not {given!r:.80}")
@@ -414,7 +406,7 @@ def _as_call(given: object) -> tuple[str, Mapping[str, Any]]:
 
 
 def _object_in(arguments: object) -> dict[str, Any] | None:
-    """What a model wrote as arguments; None where it is no JSON object."""
+    """Return the arguments a model wrote; None if they are not a JSON object."""
     try:
         found: object = json.loads((arguments or "{}") if isinstance(arguments, str) else "null")
     except (ValueError, RecursionError):
@@ -423,13 +415,13 @@ def _object_in(arguments: object) -> dict[str, Any] | None:
 
 
 def check_door(given: object) -> None:
-    """Refuse what is no door, for the parts that stand on one."""
+    """Raise unless the argument is a door."""
     if not isinstance(given, FlowDoor):
         raise ConfigError(f"door is a FlowDoor(selector, tools) from jazz_select.integrations.door, not {given!r:.80}")
 
 
 def kept_in(*places: object) -> Mapping[str, Any] | None:
-    """What the last of these keeps that keeps anything: a mapping by its name, else as its attribute."""
+    """Return what the last of these places stores, as a mapping's key or as an attribute."""
     for each in reversed(places):
         found = getattr(each, OPEN, None)
         if isinstance(each, Mapping):
@@ -440,7 +432,7 @@ def kept_in(*places: object) -> Mapping[str, Any] | None:
 
 
 def keep_in(place: object, kept: Mapping[str, Any] | None) -> None:
-    """Have it keep the question that is open, or that none is."""
+    """Store the open question, or that there is none."""
     if isinstance(place, MutableMapping):
         if kept or OPEN in place:
             cast("MutableMapping[str, object]", place)[OPEN] = kept
@@ -451,7 +443,7 @@ def keep_in(place: object, kept: Mapping[str, Any] | None) -> None:
 
 
 def run_in(place: object, *, begins: bool = False) -> str:
-    """What tells a run from others, where this keeps it: made in one that begins. Empty where nothing is kept."""
+    """Return the stored id of the run, making one if it begins; empty if nothing can be stored."""
     own: Any = place
     keeps = cast("MutableMapping[str, object]", place) if isinstance(place, MutableMapping) else None
     found = getattr(own, RUN, None) if keeps is None else keeps.get(RUN)
@@ -472,19 +464,19 @@ def run_in(place: object, *, begins: bool = False) -> str:
 
 
 def _identities(place: object) -> dict[str, str]:
-    """What somebody was asked about, by the id of the call, where a mapping keeps it."""
+    """Return the identities of pending approvals by call id, if this is a mapping that stores them."""
     found: object = cast("Mapping[str, object]", place).get(ASKED) if isinstance(place, Mapping) else None
     known: Mapping[object, object] = cast("Mapping[object, object]", found) if isinstance(found, Mapping) else {}
     return {name: each for name, each in known.items() if isinstance(name, str) and isinstance(each, str)}
 
 
 def mark_of(*texts: str) -> str:
-    """What texts are told from others by, without being kept."""
+    """Return a digest of texts, to compare them without storing them."""
     return sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 
 def text_in(content: object) -> str:
-    """What a message says: a text, or the texts among its parts, whatever they are in."""
+    """Return the text of a message, or of its text parts."""
     parts = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]
     said = (_said_by(each) for each in parts)
     return "\n".join(text for text in said if isinstance(text, str))
@@ -497,9 +489,9 @@ def _said_by(part: object) -> object:
 
 
 def outcome_text(outcome: CallOutcome, *, own: bool = True) -> str:
-    """What became of a call, as a model is told: what the tool gave as JSON, or why there is nothing.
+    """Return the outcome of a call as text for a model: its output as JSON, or why there is none.
 
-    Where a call that was made before may be another's (`own` is false), nothing of what it came to is said.
+    With `own` false, the call may have been another caller's, and its output is left out.
     """
     if outcome.replayed and not own:
         return as_text(beginning(_BEGUN.format(outcome.call.tool), _LONGEST))

@@ -1,6 +1,6 @@
-"""What every adapter to a port must do, as functions for the adapter's own tests.
+"""The contracts of the ports, as functions for an adapter's own tests.
 
-Each raises `AssertionError` with a sentence that says what is wrong.
+Each raises an `AssertionError` that says what is wrong.
 
 ```python
 async def test_my_model_keeps_the_contract() -> None:
@@ -10,7 +10,6 @@ async def test_my_model_keeps_the_contract() -> None:
 def test_my_embedder_keeps_the_contract() -> None:
     check_embedder(MyEmbedder(...))
 ```
-
 """
 
 import asyncio
@@ -80,7 +79,7 @@ _UNIT_TOLERANCE = 1e-3
 
 
 def require(holds: bool, problem: str) -> None:  # noqa: FBT001  (reads as a sentence)
-    """Say what is wrong, unless it holds.
+    """Raise with `problem` unless `holds`.
 
     Raises:
         AssertionError: It does not.
@@ -90,10 +89,10 @@ def require(holds: bool, problem: str) -> None:  # noqa: FBT001  (reads as a sen
 
 
 def require_kind(value: object, kind: type[T], problem: str) -> T:
-    """The value, which has to be of that kind.
+    """Return the value if it is of that kind.
 
     Raises:
-        AssertionError: It is of another one.
+        AssertionError: It is of another kind.
     """
     if not isinstance(value, kind):
         msg = f"{problem}, not {type(value).__name__}"
@@ -102,20 +101,20 @@ def require_kind(value: object, kind: type[T], problem: str) -> T:
 
 
 async def awaited(pending: object, name: str) -> object:
-    """What comes of a call of an async function.
+    """Await the result of a call.
 
     Raises:
-        AssertionError: It is none.
+        AssertionError: It is not awaitable.
     """
     require(inspect.isawaitable(pending), f"{name}() must be async; it returned {type(pending).__name__}")
     return await cast("Awaitable[object]", pending)
 
 
 def require_usage(value: object, what: str) -> None:
-    """See that tokens are counted as they can be, if they are.
+    """Check token counts, if there are any.
 
     Raises:
-        AssertionError: They are not.
+        AssertionError: They are not valid.
     """
     if value is not None:
         usage = require_kind(value, Usage, f"{what} must be a Usage or None")
@@ -127,7 +126,7 @@ def require_usage(value: object, what: str) -> None:
 
 
 def as_reply(value: object) -> Reply:
-    """The value, which has to be a `Reply` whose fields are what they say.
+    """Return the value if it is a `Reply` with fields of the right types.
 
     Raises:
         AssertionError: It is not.
@@ -147,15 +146,15 @@ def as_reply(value: object) -> Reply:
 async def check_cancellation(
     call: Callable[[], Coroutine[Any, Any, object]], name: str, check: Callable[[object], object]
 ) -> None:
-    """See that a call which is cancelled ends so, or with an answer where it was done before.
+    """Check that a cancelled call is cancelled, or returns its answer if it was done before.
 
     Args:
-        call: Makes it.
+        call: Makes the call.
         name: What is called.
-        check: Takes its answer, and raises where that is none.
+        check: Checks the answer.
 
     Raises:
-        AssertionError: It raises something else, or `check` does.
+        AssertionError: The call raises something else, or `check` does.
     """
     task = asyncio.ensure_future(call())
     await asyncio.sleep(0)  # lets the call start; one that ends at once has nothing to cancel
@@ -167,13 +166,12 @@ async def check_cancellation(
 
 
 async def check_chat_model(model: ChatModel) -> None:
-    """Check a chat model that works; it is called five to thirteen times, so a scripted one needs `repeat=True`.
+    """Check a chat model. It is called five to thirteen times, so a scripted one needs `repeat=True`.
 
-    It answers a conversation with a `Reply`, leaves the messages alone, can be called
-    concurrently, and lets `asyncio.CancelledError` through. Where it `takes_schema`, it
-    answers with and without one, and leaves the schema alone. Where it `takes_tools`, it answers
-    with and without them, and hears of calls and their results. Where it streams, it gives pieces of
-    text, and at most one `Reply`, last. What it says does not matter.
+    It answers a conversation with a `Reply`, leaves the messages unchanged, can be called concurrently, and lets
+    `asyncio.CancelledError` through. If it `takes_schema`, it answers with and without one, and leaves the schema
+    unchanged. If it `takes_tools`, it answers with and without them, and accepts calls and their results. If it
+    streams, it yields pieces of text, and at most one `Reply`, last. The content does not matter.
     """
     messages = list(_CONVERSATION)
     as_reply(await _complete(model, messages))
@@ -193,7 +191,7 @@ async def check_chat_model(model: ChatModel) -> None:
 
 
 def check_embedder(embedder: Embedder) -> None:
-    """Check an embedder: its shapes and types, unit rows, that it repeats itself, and a minimum of sense."""
+    """Check an embedder: shapes, types, unit rows, determinism, and a minimum of sense."""
     identity, dim = embedder.identity, embedder.dim
     require(
         isinstance(cast("object", identity), str) and bool(identity), f"identity must name the model, not {identity!r}"
@@ -222,10 +220,10 @@ def check_embedder(embedder: Embedder) -> None:
 
 
 async def check_claim_store(store: ClaimStore) -> None:
-    """Check that a store of claims, with nothing in it, lets one of all who claim a call have it, and forgets nothing.
+    """Check that an empty claim store grants each call to one claimant, and forgets nothing.
 
     Raises:
-        AssertionError: It does not keep the contract.
+        AssertionError: It violates the contract.
     """
     found = await asyncio.gather(*(store.claim("a", str(number)) for number in range(20)))
     first = [number for number, each in enumerate(found) if each is None]
@@ -285,6 +283,6 @@ def _check_rows(rows: Vectors, shape: tuple[int, int], call: str) -> None:
 
 
 def _near(these: Vectors, those: Vectors) -> bool:
-    """Whether each row points where its counterpart does; padding and batching move some models by a hair."""
+    """Whether rows point the same way, within the noise that padding and batching cause in some models."""
     zero = ~these.any(axis=1) & ~those.any(axis=1)
     return bool((zero | (np.sum(these * those, axis=1) > _CLOSE)).all())

@@ -1,4 +1,4 @@
-"""Doubles for tests: models and memories that do what they are told."""
+"""Test doubles: scripted models, recorded models and memories."""
 
 import asyncio
 import json
@@ -17,17 +17,16 @@ from jazz_select.values import Claim, Message, OfferedTool, RecallResult, Reply
 _SHOWN: Final = 200
 _DIFF_LINES: Final = 40
 _LONG: Final = 4_000
-"""Characters of a text from which on it is packed in a cassette: lists of tools, which nobody reads there."""
+"""Texts of a cassette from this length on are compressed: they are lists of tools, which nobody reads there."""
 
 ScriptedReply = str | Reply | BaseException | Callable[[Sequence[Message]], str | Reply]
 
 
 class ScriptedModel:
-    """A `ChatModel` that gives these replies, one per call, and records what it was asked.
+    """A `ChatModel` that gives these replies, one per call, and records its calls.
 
-    Each reply is a text, a `Reply`, an exception to raise, or a function of the
-    messages. `calls` holds the messages of each call, also of those that failed,
-    `schemas` the JSON schema that came with it, or None, and `tools` the tools.
+    Each reply is a text, a `Reply`, an exception to raise, or a function of the messages. `calls` holds the messages of
+    each call, failed ones included, `schemas` its JSON schema or None, and `tools` its tools.
 
     ```python
     model = ScriptedModel(ModelError("m", "busy", retryable=True), '["refund_order"]')
@@ -42,14 +41,14 @@ class ScriptedModel:
         takes_schema: bool = False,
         takes_tools: bool = False,
     ) -> None:
-        """Write the script.
+        """Create the model.
 
         Args:
-            replies: What to answer, in order.
-            repeat: Give the last reply again when the script has ended, instead of failing.
-            delay_s: How long each call takes, in seconds, for tests of timeouts and cancellation.
-            takes_schema: Be a model that wants to be sent schemas; the replies are those of the script all the same.
-            takes_tools: Be a model that calls tools in its own form: `Reply(text="", tool_calls=(NativeCall(…),))`.
+            replies: The replies, in order.
+            repeat: Repeat the last reply at the end of the script, instead of failing.
+            delay_s: Seconds that each call takes, for tests of timeouts and cancellation.
+            takes_schema: Whether to accept schemas; they do not change the replies.
+            takes_tools: Whether to accept tools and call them natively: `Reply(text="", tool_calls=(NativeCall(…),))`.
 
         Raises:
             TypeError: A reply is of another kind.
@@ -75,7 +74,7 @@ class ScriptedModel:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[OfferedTool] = (),
     ) -> Reply:
-        """Give the next reply.
+        """Return the next reply.
 
         Raises:
             AssertionError: The script has ended.
@@ -98,7 +97,7 @@ class ScriptedModel:
 
 
 def _check(number: int, reply: object) -> None:
-    """A script that cannot be played is told where it is written, rather than by whoever asks."""
+    """Raise at construction for a script that cannot be played."""
     if isinstance(reply, type):
         msg = f"reply {number} is the class {reply.__qualname__}; make it an instance, {reply.__qualname__}(…)"
         raise TypeError(msg)
@@ -110,15 +109,15 @@ def _check(number: int, reply: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """A prompt, and what was answered to it.
+    """A prompt and its recorded reply.
 
     Attributes:
         messages: The prompt.
-        reply: The answer.
-        schema: The JSON schema that came with the prompt, if one did.
-        turn: In which turn of a conversation it was asked, where somebody counts them.
-        kind: What was asked for, such as "choose", where somebody says so.
-        known_by: What of it a reply is for, as text; None for all of it.
+        reply: The reply.
+        schema: The prompt's JSON schema, if any.
+        turn: The turn of the conversation, if turns are counted.
+        kind: The kind of prompt, such as "choose", if known.
+        known_by: The part of the prompt that the reply depends on, as text; None for all of it.
     """
 
     messages: tuple[Message, ...]
@@ -130,7 +129,7 @@ class Recorded:
 
     @property
     def digest(self) -> str:
-        """What the prompt is known by: any change of what a reply is for is another digest."""
+        """The digest of the part of the prompt that the reply depends on."""
         if self.known_by is not None:
             return sha256(self.known_by(self).encode()).hexdigest()[:16]
         asked: list[Any] = [[each.role, each.content] for each in self.messages]
@@ -138,12 +137,12 @@ class Recorded:
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the prompt takes."""
+        """The estimated tokens of the prompt."""
         return sum(estimate_tokens(each.content) for each in self.messages)
 
     @property
     def text(self) -> str:
-        """The prompt for people."""
+        """The prompt as readable text."""
         schema = [] if self.schema is None else ["[schema]", json.dumps(self.schema, indent=1, sort_keys=True)]
         return "\n".join([*(f"[{each.role}]\n{each.content}" for each in self.messages), *schema])
 
@@ -154,7 +153,7 @@ class Recorded:
         return f"{turn}{self.kind or 'prompt'}, about {self.tokens} tokens, digest {self.digest}"
 
     def changes(self, now: "Recorded", lines: int = _DIFF_LINES) -> str:
-        """How the prompt of `now` differs from this one, as a unified diff of at most so many lines."""
+        """Return the difference of prompt `now` from this one, as a unified diff of at most `lines` lines."""
         was, is_now = (
             (each.text if self.known_by is None else self.known_by(each)).splitlines() for each in (self, now)
         )
@@ -164,22 +163,22 @@ class Recorded:
 
 
 class Cassette:
-    """A `ChatModel` that replays what was recorded: the reply to each prompt, found by the digest of the prompt.
+    """A `ChatModel` that replays recorded replies, found by the digest of the prompt.
 
-    A prompt that is asked twice has two records, given in order. Where there is none, `model` is asked and its reply
-    is recorded; without a model that is an `AssertionError`, which tells how the prompt differs from the record in
-    whose place it stands. `save` writes the file.
+    A prompt that occurs twice has two records, given in order. Without a record, `model` is asked and its reply
+    recorded; without a model, an `AssertionError` shows how the prompt differs from the stale record. `save` writes the
+    file.
 
     ```python
     model = Cassette("refund.json", model="openai:gpt-5-mini")  # once; then Cassette("refund.json")
     ```
 
     Attributes:
-        asked: What was asked and answered so far.
-        left: The records that nobody has asked for yet.
-        missing: The prompts that there was no record of, also where an agent made do without an answer.
-        turn: In which turn of a conversation what is asked next stands; count it up where you have turns.
-        takes_schema: Whether it wants to be sent schemas: as the model, or as it is told.
+        asked: The prompts and replies so far.
+        left: The unused records.
+        missing: The prompts without a record, also where an agent carried on without a reply.
+        turn: The turn of the next prompt; count it up where you have turns.
+        takes_schema: Whether it accepts schemas: as given, else as the model does.
     """
 
     def __init__(
@@ -191,15 +190,15 @@ class Cassette:
         takes_schema: bool | None = None,
         known_by: Callable[[Recorded], str] | None = None,
     ) -> None:
-        """Open a cassette; one that is not there yet is empty.
+        """Open a cassette; a missing file is an empty one.
 
         Args:
             path: The file.
-            model: Whom to ask where there is no record, as `FlowSelector` takes it.
-            kind: What to call a prompt, for people who read the file.
-            takes_schema: Be a model that wants to be sent schemas, or not, whatever `model` is.
-            known_by: What of a prompt its reply is for, as text, such as what is offered and what was said: a prompt
-                that differs in nothing else gets the same reply. By default all of it.
+            model: The model for prompts without a record, as `FlowSelector` takes it.
+            kind: The kind to record for a prompt, for people who read the file.
+            takes_schema: Whether to accept schemas, whatever `model` does.
+            known_by: Returns the part of a prompt that its reply depends on, as text, such as the offer and the
+                message. Prompts equal in that part get the same reply. By default all of it.
         """
         self.path = Path(path)
         self.asked: list[Recorded] = []
@@ -217,7 +216,7 @@ class Cassette:
         self._kind = kind
 
     async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
-        """Give the recorded reply.
+        """Return the recorded reply.
 
         Raises:
             AssertionError: There is none, and no model to ask.
@@ -235,12 +234,12 @@ class Cassette:
         return Reply(text=reply, model="cassette")
 
     def reply_to(self, question: Recorded, known: Recorded) -> str:
-        """What a record's reply is for this prompt: override it where one says by number what is put otherwise now."""
+        """Return a record's reply for this prompt. Override it to renumber a reply whose offer is in another order."""
         del question
         return known.reply
 
     async def unrecorded(self, question: Recorded) -> Reply:
-        """What becomes of a prompt without a record: override it to do something else.
+        """Handle a prompt without a record. Override it to do something else.
 
         Raises:
             AssertionError: There is no model to ask.
@@ -253,19 +252,19 @@ class Cassette:
         return reply
 
     def keep(self, question: Recorded, reply: str) -> None:
-        """Record a reply, instead of the one to the prompt that stood in its place."""
+        """Record a reply, replacing the stale record."""
         stale = self.stale(question)
         if stale is not None:
             self.left.remove(stale)
         self.asked.append(replace(question, reply=reply))
 
     def stale(self, question: Recorded) -> Recorded | None:
-        """The record in whose place a prompt stands: the next one of the same turn and kind."""
+        """Return the stale record of a prompt: the next one of the same turn and kind."""
         place = (question.turn, question.kind)
         return next((each for each in self.left if (each.turn, each.kind) == place), None)
 
     def describe_missing(self, question: Recorded) -> str:
-        """What is to be known of a prompt without a record: which one is stale and how, or the prompt itself."""
+        """Return the stale record and how it differs, or the prompt itself."""
         number, stale = len(self.asked) + 1, self.stale(question)
         if stale is None:
             return f"{self.path.name} has no record for prompt {number} ({question.title}):\n{question.text}"
@@ -273,7 +272,7 @@ class Cassette:
         return f"{self.path.name}: record {number} ({question.title}) is stale, its prompt has changed:\n{changes}"
 
     def save(self) -> None:
-        """Write what was asked, and after it what nobody has asked for; each text once, by lines or packed."""
+        """Write the used records, then the unused ones; each text once, by lines or compressed."""
         texts: dict[str, list[str] | str] = {}
 
         def kept(text: str) -> str:
@@ -300,7 +299,7 @@ class Cassette:
 
 
 def _read(path: Path) -> list[Recorded]:
-    """The records of a file. What they are known by is counted anew, so that one edited by hand is not believed."""
+    """Read the records. Compute their digests anew, so that hand-edited records are not trusted."""
     given = json.loads(path.read_text("utf-8"))
     texts = {
         name: decompress(b64decode(kept)).decode() if isinstance(kept, str) else "\n".join(kept)
@@ -320,7 +319,7 @@ def _read(path: Path) -> list[Recorded]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallCall:
-    """What a memory was asked."""
+    """One call of `ListMemory.recall`."""
 
     query: str
     agent_id: str
@@ -330,7 +329,7 @@ class RecallCall:
 
 
 class ListMemory:
-    """A `FlowMemory` of these candidates, in this order, whatever the request; `calls` records each recall."""
+    """A `FlowMemory` that returns these candidates for any request; `calls` records each recall."""
 
     def __init__(
         self,
@@ -339,11 +338,11 @@ class ListMemory:
         notes: tuple[str, ...] = (),
         error: Exception | None = None,
     ) -> None:
-        """Fill the memory.
+        """Create the memory.
 
         Args:
             candidates: Metadata dicts with the keys flow_id, flow_name, …; best first.
-            notes: What each recall says was degraded on the way.
+            notes: The notes of each recall.
             error: Raised by each recall, instead of an answer.
         """
         self.candidates = [dict(candidate) for candidate in candidates]
@@ -354,7 +353,7 @@ class ListMemory:
     async def recall(
         self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10, *, exclude: Collection[str] = ()
     ) -> RecallResult:
-        """The first `top_k` candidates that are not excluded."""
+        """Return the first `top_k` candidates that are not excluded."""
         call = RecallCall(query=query, agent_id=agent_id, top_k=top_k, rrf_k=rrf_k, exclude=frozenset(exclude))
         self.calls.append(call)
         if self._error is not None:
@@ -364,24 +363,24 @@ class ListMemory:
 
 
 class MemoryClaims:
-    """A `ClaimStore` for the tests of one process. Its claims go with it, so it protects nothing in production.
+    """A `ClaimStore` for tests of one process. Its claims end with it, so do not use it in production.
 
     Attributes:
-        claims: What was claimed, by the id of the call.
+        claims: The claims by call id.
     """
 
     def __init__(self) -> None:
-        """Begin without claims."""
+        """Start without claims."""
         self.claims: dict[str, Claim] = {}
 
     async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
-        """None for the first who asks."""
+        """Return None for the first caller."""
         known = self.claims.get(call_id)
         self.claims.setdefault(call_id, Claim(fingerprint=fingerprint))
         return known
 
     async def settle(self, call_id: str, outcome: str) -> None:
-        """The first outcome stays."""
+        """Keep the first outcome."""
         known = self.claims.get(call_id)
         if known is not None and known.outcome is None:
             self.claims[call_id] = replace(known, outcome=outcome)
