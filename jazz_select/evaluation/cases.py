@@ -57,7 +57,15 @@ class Entries:
 
 def read_document(file: Path, what: str) -> Document:
     """Read a YAML file within the limits of files of flows; the value is None for an empty file."""
-    return _document(file, what) or Document(None)
+    try:
+        documents = documents_of(file, suffix=".yaml")
+    except DataFileError as error:
+        failure = f"{file} is no YAML" if error.is_syntax else f"cannot read the {what} in {file}"
+        raise ConfigError(f"{failure}: {error.problem}") from error
+    if len(documents) > 1:
+        msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
+        raise ConfigError(msg)
+    return documents[0] if documents else Document(None)
 
 
 def read_entries(file: Path, what: str) -> object:
@@ -103,27 +111,14 @@ def _list(file: Path, given: object) -> list[object]:
 # --- YAML -----------------------------------------------------------------------
 
 
-def _document(file: Path, what: str) -> Document | None:
-    try:
-        documents = documents_of(file, suffix=".yaml")
-    except DataFileError as error:
-        failure = f"{file} is no YAML" if error.is_syntax else f"cannot read the {what} in {file}"
-        raise ConfigError(f"{failure}: {error.problem}") from error
-    if len(documents) > 1:
-        msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
-        raise ConfigError(msg)
-    return documents[0] if documents else None
-
-
 def _nodes(file: Path) -> Entries:
     try:
-        document = _document(file, "requests")
+        given, node = read_document(file, "requests")
     except ConfigError as error:
         if "values" in str(error) or "MiB" in str(error):
             msg = f"{error}, or write it as .jsonl or .csv, which may hold {MOST_CASES:,} cases in {LARGEST >> 20} MiB"
             raise ConfigError(msg) from error
         raise
-    given, node = document or Document(None)
     nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
     lines = [each.start_mark.line + 1 for each in nodes]
     return Entries(entries=_numbered(zip(lines, _list(file, given), strict=True)))

@@ -146,12 +146,8 @@ class Neighbourhood:
     def __init__(self, registry: Mapping[str, BaseFlow], embedder: Embedder) -> None:
         self._embedder = embedder
         self._flows = [flow.name for flow in registry.values() for _ in flow.examples]
-        self._rows = self.vectors([text for flow in registry.values() for text in flow.examples])
+        self._rows = unit_vectors([text for flow in registry.values() for text in flow.examples], self._embedder)
         self._names = {flow.name: spoken_name(flow.name) for flow in registry.values()}
-
-    def vectors(self, texts: Sequence[str]) -> Vectors:
-        """Return a row for each text, embedding each text once."""
-        return unit_vectors(texts, self._embedder)
 
     def chosen(
         self,
@@ -168,7 +164,7 @@ class Neighbourhood:
         flow, with those `taken` before. Wrongly routed requests come first, then those with the lowest confidence. At
         most `most_confirmed` may lead to their flow already.
         """
-        rows = self.vectors([each.request for each in corrections])
+        rows = unit_vectors([each.request for each in corrections], self._embedder)
         doubted = self._doubted(corrections, rows, led)
         order = sorted(
             (place for place in range(len(corrections)) if place not in doubted),
@@ -196,7 +192,10 @@ class Neighbourhood:
 
     def blamed(self, lost: Sequence[tuple[str, str]], learned: Sequence[Correction]) -> tuple[int, ...]:
         """Return the positions of learned examples that took requests; a lost one has the flow that is now first."""
-        rows, asked = self.vectors([each.request for each in learned]), self.vectors([text for text, _ in lost])
+        rows, asked = (
+            unit_vectors([each.request for each in learned], self._embedder),
+            unit_vectors([text for text, _ in lost], self._embedder),
+        )
         blame: set[int] = set()
         for row, (_, flow) in zip(asked, lost, strict=True):
             own = [place for place, each in enumerate(learned) if each.flow == flow]
@@ -204,21 +203,19 @@ class Neighbourhood:
                 blame.add(own[int((rows[own] @ row).argmax())])
         return tuple(sorted(blame))
 
-    def doubted(self, corrections: Sequence[Correction], led: Sequence[Routed]) -> dict[int, str]:
-        """Return the positions of corrections that a person should check first, each with the reason.
+    def doubted(self, corrections: Sequence[Correction], led: Sequence[Routed]) -> set[int]:
+        """Return the positions of corrections that a person should check first.
 
         Each flow is represented by its name, its examples and the other corrections for it. A correction is doubted if
         another flow is far nearer, or if its text fits any flow. It is trusted if two log entries have it, or recall
         agrees.
         """
-        return dict.fromkeys(
-            sorted(self._doubted(corrections, self.vectors([each.request for each in corrections]), led)), DOUBT
-        )
+        return self._doubted(corrections, unit_vectors([each.request for each in corrections], self._embedder), led)
 
     def _doubted(self, corrections: Sequence[Correction], rows: Vectors, led: Sequence[Routed]) -> set[int]:
         names = {name: place for place, name in enumerate(self._names)}
         owners = [*self._names, *self._flows, *(each.flow for each in corrections)]
-        texts = np.concatenate([self.vectors(list(self._names.values())), self._rows, rows])
+        texts = np.concatenate([unit_vectors(list(self._names.values()), self._embedder), self._rows, rows])
         member = np.zeros((len(names), len(owners)), np.float32)
         member[[names[name] for name in owners], range(len(owners))] = 1
         sums, doubted = member @ texts, set[int]()

@@ -5,7 +5,7 @@ Requests without a fitting flow are clustered by meaning; they show what a catal
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 from statistics import fmean, stdev
@@ -277,7 +277,7 @@ async def drift(
         silent=silent,
         clusters=clusters,
         alarms=(*_shifts(*windows), *_of_flows(flows), *_of_clusters(clusters, *windows)),
-        notes=_notes(now, before, days),
+        notes=tuple(_notes(now, before, days)),
     )
 
 
@@ -319,8 +319,7 @@ def _lacks_a_flow(entry: Logged) -> bool:
     return (not entry.chosen and not _is_question(entry)) or (entry.in_scope is not None and entry.in_scope < _OUTSIDE)
 
 
-def _shifts(now: Window, before: Window) -> list[Alarm]:
-    alarms: list[Alarm] = []
+def _shifts(now: Window, before: Window) -> Iterator[Alarm]:
     for kind, words, new, old in (
         ("asked", "a model was asked", now.asked, before.asked),
         ("none", "nothing was chosen", now.none, before.none),
@@ -332,36 +331,31 @@ def _shifts(now: Window, before: Window) -> list[Alarm]:
         change = new.share - old.share
         if change > max(_LEAST_CHANGE, _ALARM * error):
             message = f"for {new.share:.0%} of {new.of} requests {words}, before for {old.share:.0%} of {old.of}"
-            alarms.append(Alarm(kind=kind, subject="", message=message))
+            yield Alarm(kind=kind, subject="", message=message)
     if _is_less(now.accuracy, before.accuracy):
-        alarms.append(Alarm(kind="accuracy", subject="", message=_less(now.accuracy, before.accuracy)))
-    return alarms
+        yield Alarm(kind="accuracy", subject="", message=_less(now.accuracy, before.accuracy))
 
 
-def _of_flows(flows: Sequence[FlowDrift]) -> list[Alarm]:
-    alarms: list[Alarm] = []
+def _of_flows(flows: Sequence[FlowDrift]) -> Iterator[Alarm]:
     for each in flows:
         if _is_less(each.now, each.before):
-            alarms.append(Alarm(kind="accuracy", subject=each.flow, message=_less(each.now, each.before)))
+            yield Alarm(kind="accuracy", subject=each.flow, message=_less(each.now, each.before))
         observed = each.now.observed
         if observed.high is not None and observed.of >= _LEAST_REPORTED and observed.high < (each.now.expected or 0.5):
             message = f"right in {observed.count} of the {observed.of} requests that people spoke of"
-            alarms.append(Alarm(kind="corrected", subject=each.flow, message=message))
+            yield Alarm(kind="corrected", subject=each.flow, message=message)
         if not each.now.requests and each.before.requests >= _LEAST_ASKED:
             message = f"came first for no request, before for {each.before.requests}"
-            alarms.append(Alarm(kind="silent", subject=each.flow, message=message))
-    return alarms
+            yield Alarm(kind="silent", subject=each.flow, message=message)
 
 
-def _of_clusters(clusters: Sequence[Cluster], now: Window, before: Window) -> list[Alarm]:
-    alarms: list[Alarm] = []
+def _of_clusters(clusters: Sequence[Cluster], now: Window, before: Window) -> Iterator[Alarm]:
     for each in clusters:
         usual = each.before / before.requests if before.requests else 0.0
         grown = each.size - usual * now.requests
         if each.size >= max(_NEW_SIZE, _NEW_SHARE * now.requests) and grown > _ALARM * sqrt(max(1.0, each.size)):
             message = f"{each.size} requests such as {each.texts[0]!r:.200} have no flow, before {each.before}"
-            alarms.append(Alarm(kind="unserved", subject=each.nearest, message=message))
-    return alarms
+            yield Alarm(kind="unserved", subject=each.nearest, message=message)
 
 
 def _is_less(now: Accuracy, before: Accuracy) -> bool:
@@ -379,12 +373,10 @@ def _less(now: Accuracy, before: Accuracy) -> str:
     )
 
 
-def _notes(now: Sequence[Logged], before: Sequence[Logged], days: float) -> tuple[str, ...]:
-    notes: list[str] = []
+def _notes(now: Sequence[Logged], before: Sequence[Logged], days: float) -> Iterator[str]:
     if not before:
-        notes.append(f"there is nothing from the {days:g} days before, so no change can be told")
+        yield f"there is nothing from the {days:g} days before, so no change can be told"
     if now and all(each.confidence is None for each in now):
-        notes.append("how sure recall was is not known: the catalogue is too small to tell, or the flows were given")
+        yield "how sure recall was is not known: the catalogue is too small to tell, or the flows were given"
     if now and not any(each.request for each in now):
-        notes.append("texts were not kept, so requests without a flow cannot be put into groups")
-    return tuple(notes)
+        yield "texts were not kept, so requests without a flow cannot be put into groups"

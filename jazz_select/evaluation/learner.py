@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.wording import Sames
-from jazz_select.evaluation.corrections import Correction, Neighbourhood, gathered, is_kept_apart
+from jazz_select.evaluation.corrections import DOUBT, Correction, Neighbourhood, gathered, is_kept_apart
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
 from jazz_select.evaluation.route import Policy, Query, Routed, led
 from jazz_select.evaluation.tables import Frame, Framed
@@ -251,7 +251,7 @@ class _Lesson:
         gate = self._gate(base.registry, self._cases(()), cases)
         before, led = await self._routes(gate, corrections=[one])
         near = await asyncio.to_thread(Neighbourhood, gate.spared, self._embedder)
-        doubt = near.doubted([one], led).get(0, "")
+        doubt = DOUBT if near.doubted([one], led) else ""
         if sum(bool(each.right) for each in gate.judged) < _LEAST_JUDGED:
             return Rehearsal(doubt=doubt)
         trial, lost = await self._tried_with(gate, before, [one])

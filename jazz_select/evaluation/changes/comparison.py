@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -81,16 +82,10 @@ async def diff(  # noqa: PLR0913 - options with a name
     policy = policy or Policy()
     kept, notes = await asyncio.to_thread(_cache_at, None if cache is None else place / cache)
     book = RouteBook(kept, policy=policy, embedder=embedder, language=language)
-    job = Job(
-        policy=policy,
-        embedder=embedder,
-        language=language,
-        cache=None if kept is None else str(kept),
-        agent_id=agent_id,
-        learned=_lesson(place, learned),
-    )
+    job = partial(Job, policy=policy, embedder=embedder, language=language, agent_id=agent_id, cache=kept)
+    job = partial(job, learned=_lesson(place, learned))
     async with AsyncExitStack() as stack:
-        runs = [SideRun(side, book, job, stack) for side in sides]
+        runs = [SideRun(job(side=side), book, stack) for side in sides]
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
         found = Difference.between(older, newer, asked, gates)
         if found.moved and all(run.side.index is None for run in runs):
@@ -189,9 +184,7 @@ async def _snapshots(
         raise ConfigError(f"there are no flows at {places}: name them with --flows")
     asked = questions(cases, logged, *(run.catalogue.flows for run in runs))
     counted = _counted(asked)
-    if (
-        runs[0].catalogue.digest and runs[0].catalogue.digest == runs[1].catalogue.digest
-    ):  # the same catalogue: once is enough
+    if (digest := runs[0].catalogue.digest) and digest == runs[1].catalogue.digest:
         older = await runs[0].asked(asked, counted)
         return older, replace(older, label=runs[1].side.label, notes=()), asked
     older, newer = await asyncio.gather(*(run.asked(asked, counted) for run in runs))

@@ -4,7 +4,7 @@ Gates are read from `[tool.jazz-select.gates]` in pyproject.toml.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -467,7 +467,7 @@ def _route(side: SideState, probe: Probe) -> Routed:
 
 def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
     probe, before, after, had, has = pair.probe, pair.before, pair.after, pair.had, pair.has
-    kinds = _kinds(before, after, flows)
+    kinds = tuple(_kinds(before, after, flows))
     gone = probe.source is Source.CASE and had and has is None
     if not kinds and not gone:
         return None
@@ -492,19 +492,17 @@ def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
     )
 
 
-def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> tuple[ChangeKind, ...]:
-    kinds: list[ChangeKind] = []
+def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> Iterator[ChangeKind]:
     if flows.now(before.first) != after.first:
-        kinds.append(ChangeKind.FIRST)
+        yield ChangeKind.FIRST
     if (flows.renamed or before.candidates != after.candidates) and any(_moved(before, after, flows)):
-        kinds.append(ChangeKind.CANDIDATES)
+        yield ChangeKind.CANDIDATES
     if before.outcome is not after.outcome:
-        kinds.append(ChangeKind.OUTCOME)
+        yield ChangeKind.OUTCOME
     old, new = before.confidence, after.confidence
     drifted = old is not None and new is not None and abs(old - new) < _DRIFT
     if not drifted and confidence_class(old) != confidence_class(new):
-        kinds.append(ChangeKind.CONFIDENCE)
-    return tuple(kinds)
+        yield ChangeKind.CONFIDENCE
 
 
 def _moved(before: Routed, after: Routed, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -548,22 +546,22 @@ def _effect(before: int | None, after: int | None) -> Effect:
     return Effect.FIXED if after > 1 else Effect.FOUND
 
 
-def _reasons(before: str, after: str, flows: FlowChanges, lost: Sequence[str]) -> list[str]:
+def _reasons(before: str, after: str, flows: FlowChanges, lost: Sequence[str]) -> Iterator[str]:
     """Return why a case lost its flow, and why another flow is first."""
-    reasons = [f"lost its flow: {', '.join(lost)} was removed"] if lost else []
+    if lost:
+        yield f"lost its flow: {', '.join(lost)} was removed"
     if flows.now(before) == after:
-        return reasons
+        return
     if before in flows.removed and before not in lost:
-        reasons.append(f"{before} was removed")
+        yield f"{before} was removed"
     elif before in flows.changed:
-        reasons.append(f"{before} changed ({', '.join(flows.changed[before])})")
+        yield f"{before} changed ({', '.join(flows.changed[before])})"
     if after in flows.added:
-        reasons.append(f"{after} is new")
+        yield f"{after} is new"
     elif after in flows.changed and after != before:
-        reasons.append(f"{after} changed ({', '.join(flows.changed[after])})")
+        yield f"{after} changed ({', '.join(flows.changed[after])})"
     elif after in flows.renamed.values():
-        reasons.append(f"{after} has a new name")
-    return reasons
+        yield f"{after} has a new name"
 
 
 _SOURCES = {source: place for place, source in enumerate(Source)}
@@ -640,20 +638,18 @@ def _totals(side: SideState, pairs: Sequence[_RoutePair], *, older: bool) -> Tot
 _SHOWN = 5
 
 
-def _stale(base: SideState, head: SideState, asked: Sequence[Probe], flows: FlowChanges) -> list[str]:
+def _stale(base: SideState, head: SideState, asked: Sequence[Probe], flows: FlowChanges) -> Iterator[str]:
     """Return notes about cases that name flows which the later version does not have."""
     gone, unknown = Counter[str](), Counter[str]()
     for each in asked:
         for name in (each.expect or ()) if each.source is Source.CASE else ():
             if name not in head.flows and flows.now(name) not in head.flows:
                 (gone if name in base.flows else unknown)[name] += 1
-    lines: list[str] = []
     for counts, what in ((gone, "the earlier version alone has"), (unknown, "nobody has")):
         if many := counts.total():
             which = f"{', '.join(sorted(counts)[:_SHOWN])}{' …' if len(counts) > _SHOWN else ''}"
             labels = f"{many} labels of cases name" if many > 1 else "a label of a case names"
-            lines.append(f"{labels} flows that {what}: {which}")
-    return lines
+            yield f"{labels} flows that {what}: {which}"
 
 
 _Count = Annotated[int, Constraint("a count, such as 0", ge=0)]

@@ -18,15 +18,17 @@ from typing import Any
 
 from jazz_select.errors import FlowError, FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
+from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, loads, prompt_tokens, snapshot_digest
 from jazz_select.evaluation.changes.undoing import undone
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
-from jazz_select.evaluation.route import Policy, Query, led, routes
+from jazz_select.evaluation.route import Query, led, routes
 from jazz_select.flow.base import Flow, FlowRegistry
 from jazz_select.flow.flow_loading import load_flows
 from jazz_select.flow.imports import NOT_THERE
 from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.travel import value_of
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
@@ -92,42 +94,41 @@ def answer_job() -> None:
         answers.flush()
 
     try:
-        message = loads(sys.stdin.buffer.readline())
-        job = Job(**message | {"policy": Policy(**message["policy"])})
-        os.chdir(job.root)
-        asyncio.run(_as_written(job, answer) if job.index is None else _deployed(job, job.index, answer))
+        job = value_of(Job, loads(sys.stdin.buffer.readline()))
+        os.chdir(job.side.root)
+        index = job.side.index
+        asyncio.run(_as_written(job, answer) if index is None else _deployed(job, index, answer))
     except JazzSelectError as error:
         answer({"error": str(error)})
 
 
 async def _as_written(job: Job, answer: _Answer) -> None:
-    root = Path(job.root)
+    root, flows = job.side.root, job.side.flows
     own = installed(sys.path)
-    sys.meta_path.insert(0, InstalledFirst(job.flows, sys.path))
-    sys.path[:] = [*own, job.root, *(each for each in sys.path if each not in own)]
+    sys.meta_path.insert(0, InstalledFirst(flows, sys.path))
+    sys.path[:] = [*own, str(root), *(each for each in sys.path if each not in own)]
     registry = FlowRegistry()
     try:
-        load_flows(job.flows, registry)
+        load_flows(flows, registry)
     except FlowLoadError as error:
-        is_name = all(part.isidentifier() for part in job.flows.split("."))
-        if (root / job.flows).exists() or (is_name and error.problem != NOT_THERE):
+        is_name = all(part.isidentifier() for part in flows.split("."))
+        if (root / flows).exists() or (is_name and error.problem != NOT_THERE):
             raise
-    _check_homes(job, registry)
+    _check_homes(job.side, registry)
     notes: tuple[str, ...] = ()
     if job.learned is not None:
         made = taught(registry, Version.model_validate(job.learned))
         registry, notes = made.registry, made.notes
     gc.freeze()  # these objects stay until the end
-    digest = snapshot_digest(registry, sources_digest(root, job.flows))
+    digest = snapshot_digest(registry, sources_digest(root, flows))
     answer({"flows": describe_flows(registry), "digest": digest, "notes": notes})
-    cache, beside = (None if each is None else Path(each) for each in (job.cache, job.beside))
-    how: dict[str, Any] = {"embedder": job.embedder, "language": job.language, "beside": beside}
+    how: dict[str, Any] = {"embedder": job.embedder, "language": job.language, "beside": job.beside}
     while line := sys.stdin.buffer.readline():
         wanted = loads(line)
         if "undone" in wanted:
             answer(await _without(job, registry, wanted, how))
             continue
-        async with indexed(registry, **how, cache=cache) as memory:
+        async with indexed(registry, **how, cache=job.cache) as memory:
             answer(await _routed(job, registry, memory, AGENT, wanted))
 
 
@@ -143,17 +144,17 @@ async def _without(
         return {"firsts": []}
 
 
-def _check_homes(job: Job, registry: FlowRegistry) -> None:
+def _check_homes(side: Side, registry: FlowRegistry) -> None:
     """Reject flows imported from elsewhere, since these would be the same in both versions."""
     for flow in registry.values():
         file = flow.origin.file
-        if job.apart and file and not Path(file).resolve().is_relative_to(Path(job.root).resolve()):
+        if side.commit is not None and file and not Path(file).resolve().is_relative_to(side.root.resolve()):
             problem = f"it was imported from {file}, which is not of this version; name the folder (--flows src/…)"
-            raise FlowLoadError(job.flows, problem)
+            raise FlowLoadError(side.flows, problem)
 
 
-async def _deployed(job: Job, index: str, answer: _Answer) -> None:
-    async with await ProceduralMemory.open(Path(index), embedder=job.embedder, language=job.language) as memory:
+async def _deployed(job: Job, index: Path, answer: _Answer) -> None:
+    async with await ProceduralMemory.open(index, embedder=job.embedder, language=job.language) as memory:
         registry = FlowRegistry(min_examples=0)
         for stored in await memory.list_flows(job.agent_id):
             Flow(

@@ -43,34 +43,29 @@ _LAST = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The job of a side's process. Paths are texts, because it is sent as JSON.
+    """The job of a side's process.
 
     Attributes:
-        flows: The flows, relative to `root`, or a package's name.
-        apart: Whether every flow must come from below `root`.
-        index: The folder of a deployed index to use instead of flows.
+        side: The side, with the folder of its files as `root`.
         beside: As for `indexed`; the starting process removes it.
         learned: A version of learned examples, as JSON; not used for an index.
     """
 
-    root: str = "."
-    flows: str = ""
-    apart: bool = False
-    index: str | None = None
+    side: Side
     agent_id: str = AGENT
     policy: Policy
     embedder: str = "auto"
     language: str = "english"
-    cache: str | None = None
-    beside: str | None = None
+    cache: Path | None = None
+    beside: Path | None = None
     learned: Mapping[str, Any] | None = None
 
 
 class SideRun:
     """One side of a comparison; its process ends with the given stack."""
 
-    def __init__(self, side: Side, book: RouteBook, job: Job, stack: AsyncExitStack) -> None:
-        self.side = side
+    def __init__(self, job: Job, book: RouteBook, stack: AsyncExitStack) -> None:
+        self.side = job.side
         self.catalogue = Catalogue(flows={}, digest="")
         self._book = book
         self._job = job
@@ -134,17 +129,10 @@ class SideRun:
         """Start the process, and return it with its description of the flows."""
         root = await self._stack.enter_async_context(self.side.files())
         beside = str(self._stack.enter_context(TemporaryFolder(shared_memory())))
-        job = replace(
-            self._job,
-            root=str(root),
-            flows=self.side.flows,
-            apart=self.side.commit is not None,
-            index=None if self.side.index is None else str(self.side.index),
-            beside=beside,
-        )
+        job = replace(self._job, side=replace(self.side, root=root), beside=Path(beside))
         self._process = process = await _Process.started(self.side.label, root)
         self._stack.push_async_callback(process.end)
-        return process, value_of(Catalogue, await process.asked(job))
+        return process, value_of(Catalogue, await process.asked(plain(job)))
 
 
 class _Process(asyncio.SubprocessProtocol):

@@ -79,32 +79,38 @@ def leaks(
     for case, at in cases:
         for name in dict.fromkeys(case.expect):
             if name not in known:
-                yield Finding(
-                    code="invalid-case",
-                    at=at,
-                    what=f"“{beginning(case.request, _SHOWN)}” expects {misspelt(name, sorted(known))}, and there is "
-                    "no such flow.",
-                    remedy="Correct the name, or load the flows that the cases are about.",
-                    evidence=(Evidence(text=case.request, other=name),),
-                )
-    yield from _contradicting(cases)
-    yield from _named_twice(cases)
+                what = f"{_quoted(case)} expects {misspelt(name, sorted(known))}, and there is no such flow."
+                remedy = "Correct the name, or load the flows that the cases are about."
+                evidence = (Evidence(text=case.request, other=name),)
+                yield Finding(code="invalid-case", at=at, what=what, remedy=remedy, evidence=evidence)
+    yield from _repeated(cases)
     yield from _leaked(cases, flows, places)
 
 
-def _named_twice(cases: Sequence[Placed]) -> Iterator[Finding]:
-    first: dict[str, Placed] = {}
+def _quoted(case: Case) -> str:
+    return f"“{beginning(case.request, _SHOWN)}”"
+
+
+def _repeated(cases: Sequence[Placed]) -> Iterator[Finding]:
+    """Yield cases with the request of an earlier one and other labels, or with its id."""
+    requests: dict[tuple[object, ...], Placed] = {}
+    ids: dict[str, Placed] = {}
     for case, at in cases:
-        earlier, there = first.setdefault(case.id, (case, at)) if case.id else (case, at)
+        earlier, there = requests.setdefault(what_is_asked(case), (case, at))
+        if set(earlier.expect) != set(case.expect):
+            here, before = (", ".join(each.expect) or "no flow" for each in (case, earlier))
+            place = f"in line {there.line} of {there.file}" if there.line else "earlier"
+            what = f"{_quoted(case)} expects {here} here, and {before} {place}."
+            remedy = "Decide which, or have the request say what decides."
+            flows, evidence = tuple(sorted({*earlier.expect, *case.expect})), (Evidence(text=case.request),)
+            yield Finding(code="contradicting-cases", flows=flows, at=at, what=what, remedy=remedy, evidence=evidence)
+        earlier, there = ids.setdefault(case.id, (case, at)) if case.id else (case, at)
         if earlier is not case:
-            yield Finding(
-                code="duplicate-id",
-                at=at,
-                what=f"Two cases have the id {beginning(case.id, _SHOWN)!r}: “{beginning(case.request, _SHOWN)}” and "
-                f"“{beginning(earlier.request, _SHOWN)}”{f' ({there})' if there.file else ''}.",
-                remedy="Give each an id of its own: reports and tests are known by it.",
-                evidence=(Evidence(text=case.request, beside=earlier.request),),
-            )
+            what = f"Two cases have the id {beginning(case.id, _SHOWN)!r}: {_quoted(case)} and {_quoted(earlier)}"
+            what += f" ({there})." if there.file else "."
+            remedy = "Give each an id of its own: reports and tests are known by it."
+            evidence = (Evidence(text=case.request, beside=earlier.request),)
+            yield Finding(code="duplicate-id", at=at, what=what, remedy=remedy, evidence=evidence)
 
 
 def _against_recall(cases: Sequence[Placed], flows: Sequence[BaseFlow], encoder: Encoder) -> Iterator[Finding]:
@@ -117,32 +123,11 @@ def _against_recall(cases: Sequence[Placed], flows: Sequence[BaseFlow], encoder:
     found = field.against([case.request for case, _ in asked], [case.expect for case, _ in asked])
     for place, first in found.items():
         case, at = asked[place]
-        yield Finding(
-            code="contradicted-label",
-            flows=tuple(sorted({*case.expect, first})),
-            at=at,
-            what=f"“{beginning(case.request, _SHOWN)}” expects {', '.join(case.expect)}, and recall has {first} "
-            "first by far.",
-            remedy="Correct the label, or give the flow that is right examples that say so.",
-            evidence=(Evidence(text=case.request, flow=case.expect[0], other=first),),
-        )
-
-
-def _contradicting(cases: Sequence[Placed]) -> Iterator[Finding]:
-    first: dict[tuple[object, ...], Placed] = {}
-    for case, at in cases:
-        earlier, there = first.setdefault(what_is_asked(case), (case, at))
-        if set(earlier.expect) != set(case.expect):
-            here, before = (", ".join(each.expect) or "no flow" for each in (case, earlier))
-            yield Finding(
-                code="contradicting-cases",
-                flows=tuple(sorted({*earlier.expect, *case.expect})),
-                at=at,
-                what=f"“{beginning(case.request, _SHOWN)}” expects {here} here, and {before} "
-                f"{f'in line {there.line} of {there.file}' if there.line else 'earlier'}.",
-                remedy="Decide which, or have the request say what decides.",
-                evidence=(Evidence(text=case.request),),
-            )
+        what = f"{_quoted(case)} expects {', '.join(case.expect)}, and recall has {first} first by far."
+        remedy = "Correct the label, or give the flow that is right examples that say so."
+        evidence = (Evidence(text=case.request, flow=case.expect[0], other=first),)
+        names = tuple(sorted({*case.expect, first}))
+        yield Finding(code="contradicted-label", flows=names, at=at, what=what, remedy=remedy, evidence=evidence)
 
 
 def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
@@ -154,15 +139,12 @@ def _leaked(cases: Sequence[Placed], flows: Sequence[BaseFlow], places: Places) 
         for spot in (examples.spots[at] for at in leaked or near):
             place, name = places.of(*spot), spot.flow.name
             relation = "is an example" if leaked else f"asks what {spot.quoted} does, an example"
-            yield Finding(
-                code="leaked-case" if leaked else "near-leak",
-                flows=(name,),
-                at=case_place if case_place.file else place,
-                what=f"“{beginning(case.request, _SHOWN)}” is asked as a case, and {relation} of {name}"
-                f"{f' ({place})' if place.line else ''}.",
-                remedy="Take it out of one of the two: what a catalogue was shown measures nothing.",
-                evidence=(Evidence(text=case.request, beside=spot.text, other=name),),
-            )
+            what = f"{_quoted(case)} is asked as a case, and {relation} of {name}"
+            what += f" ({place})." if place.line else "."
+            remedy = "Take it out of one of the two: what a catalogue was shown measures nothing."
+            code, at = "leaked-case" if leaked else "near-leak", case_place if case_place.file else place
+            evidence = (Evidence(text=case.request, beside=spot.text, other=name),)
+            yield Finding(code=code, flows=(name,), at=at, what=what, remedy=remedy, evidence=evidence)
 
 
 BY_MEANING = frozenset(

@@ -210,60 +210,58 @@ class Kind:
     about: str
 
 
-_E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
-KINDS: Mapping[str, Kind] = {
-    "unreadable-file": Kind(severity=_E, about="A file of flows or cases cannot be read, or its code fails."),
-    "invalid-flow": Kind(severity=_E, about="A field of a flow is missing or wrong, so that it does not load."),
-    "duplicate-name": Kind(severity=_E, about="Two different flows have one name."),
-    "missing-part": Kind(severity=_E, about="A composite names a part that is not there, or contains itself."),
-    "broken-chain": Kind(severity=_E, about="A chain has a step that is none, or a tool that is not the flow's."),
-    "unknown-tool": Kind(severity=_E, about="A flow cannot do without a tool that does not exist."),
-    "invalid-case": Kind(severity=_E, about="A labelled request is wrong, or expects a flow that does not exist."),
-    "contradicting-cases": Kind(severity=_E, about="One request stands twice among the cases, with other flows."),
-    "shared-example": Kind(severity=_E, about="The same request is an example of two flows, and leads to one at most."),
-    "prompt-injection": Kind(
-        severity=_E, about="A text tells a model what to do, or passes for the frame of a prompt."
-    ),
-    "contradicting-effect": Kind(severity=_E, about="A tool is declared read-only, and its name says that it acts."),
-    "broken-guard": Kind(severity=_E, about="A guard raises, so that its flow is withheld."),
-    "dead-guard": Kind(severity=_E, about="A guard never agrees, whatever the context says."),
-    "unfit-chain": Kind(severity=_E, about="A step of a chain gives what the next one cannot take."),
-    "near-copies": Kind(
-        severity=_W, about="Two flows have examples that ask the same in other words or another order."
-    ),
-    "personal-data": Kind(severity=_W, about="A text holds an address, a number or a date that belongs to a person."),
-    "hidden-characters": Kind(severity=_W, about="A text holds characters that nobody sees."),
-    "contradicting-text": Kind(
-        severity=_W, about="A description or condition says something else than the examples do."
-    ),
-    "greedy-flow": Kind(severity=_W, about="A flow comes first for examples of many others, and hardly for its own."),
-    "broad-example": Kind(severity=_W, about="An example would do for any flow, and leads to another one."),
-    "mixed-languages": Kind(severity=_W, about="A text is in another language than the catalogue."),
-    "long-text": Kind(severity=_W, about="A text is far longer than what it is for."),
-    "undeclared-effect": Kind(
-        severity=_W, about="A tool whose name says that it cannot be undone does not declare it."
-    ),
-    "misspelt-tool": Kind(severity=_W, about="A tool is named almost like another one."),
-    "unknown-fact": Kind(severity=_W, about="A reply asks for a fact that none of the flow's tools gives or takes."),
-    "ambiguous-name": Kind(severity=_W, about="A name or alias stands for two flows, so that it finds neither."),
-    "dead-branch": Kind(severity=_W, about="A branch can never be taken, since one before it holds in the same case."),
-    "leaked-case": Kind(severity=_W, about="A case stands among the examples, so that it measures nothing."),
-    "near-leak": Kind(severity=_W, about="A case asks what an example does, so that it measures next to nothing."),
-    "contradicted-label": Kind(severity=_W, about="A case expects a flow, and recall has another one first by far."),
-    "duplicate-id": Kind(severity=_W, about="Two cases have one id."),
-    "unreachable-flow": Kind(severity=_W, about="A flow is first for none of its own examples."),
-    "near-twins": Kind(severity=_W, about="Two flows lie nearer to each other than their examples allow."),
-    "misplaced-example": Kind(severity=_W, about="An example lies with another flow, and far from its own."),
-    "placeholder": Kind(severity=_W, about="A text was never written: TODO, lorem ipsum, three dots."),
-    "same-description": Kind(severity=_W, about="Two flows have one description, so that recall mixes them up."),
-    "same-condition": Kind(severity=_W, about="Two flows have one condition, so that nothing tells a model which."),
-    "vague-condition": Kind(severity=_W, about="A condition says no more than the name and the description do."),
-    "vague-description": Kind(severity=_W, about="A description would do for any flow."),
-    "thin-examples": Kind(severity=_W, about="A flow has too few different examples, or all are of one wording."),
-    "copied-examples": Kind(severity=_W, about="Two examples of a flow are the same but for case, marks or a word."),
-    "repeated-effects": Kind(severity=_N, about="The desired effects repeat the description."),
-    "unused-ignore": Kind(severity=_N, about="A finding is accepted that is no longer there."),
+_ABOUT: Mapping[Severity, Mapping[str, str]] = {
+    Severity.ERROR: {
+        "unreadable-file": "A file of flows or cases cannot be read, or its code fails.",
+        "invalid-flow": "A field of a flow is missing or wrong, so that it does not load.",
+        "duplicate-name": "Two different flows have one name.",
+        "missing-part": "A composite names a part that is not there, or contains itself.",
+        "broken-chain": "A chain has a step that is none, or a tool that is not the flow's.",
+        "unknown-tool": "A flow cannot do without a tool that does not exist.",
+        "invalid-case": "A labelled request is wrong, or expects a flow that does not exist.",
+        "contradicting-cases": "One request stands twice among the cases, with other flows.",
+        "shared-example": "The same request is an example of two flows, and leads to one at most.",
+        "prompt-injection": "A text tells a model what to do, or passes for the frame of a prompt.",
+        "contradicting-effect": "A tool is declared read-only, and its name says that it acts.",
+        "broken-guard": "A guard raises, so that its flow is withheld.",
+        "dead-guard": "A guard never agrees, whatever the context says.",
+        "unfit-chain": "A step of a chain gives what the next one cannot take.",
+    },
+    Severity.WARNING: {
+        "near-copies": "Two flows have examples that ask the same in other words or another order.",
+        "personal-data": "A text holds an address, a number or a date that belongs to a person.",
+        "hidden-characters": "A text holds characters that nobody sees.",
+        "contradicting-text": "A description or condition says something else than the examples do.",
+        "greedy-flow": "A flow comes first for examples of many others, and hardly for its own.",
+        "broad-example": "An example would do for any flow, and leads to another one.",
+        "mixed-languages": "A text is in another language than the catalogue.",
+        "long-text": "A text is far longer than what it is for.",
+        "undeclared-effect": "A tool whose name says that it cannot be undone does not declare it.",
+        "misspelt-tool": "A tool is named almost like another one.",
+        "unknown-fact": "A reply asks for a fact that none of the flow's tools gives or takes.",
+        "ambiguous-name": "A name or alias stands for two flows, so that it finds neither.",
+        "dead-branch": "A branch can never be taken, since one before it holds in the same case.",
+        "leaked-case": "A case stands among the examples, so that it measures nothing.",
+        "near-leak": "A case asks what an example does, so that it measures next to nothing.",
+        "contradicted-label": "A case expects a flow, and recall has another one first by far.",
+        "duplicate-id": "Two cases have one id.",
+        "unreachable-flow": "A flow is first for none of its own examples.",
+        "near-twins": "Two flows lie nearer to each other than their examples allow.",
+        "misplaced-example": "An example lies with another flow, and far from its own.",
+        "placeholder": "A text was never written: TODO, lorem ipsum, three dots.",
+        "same-description": "Two flows have one description, so that recall mixes them up.",
+        "same-condition": "Two flows have one condition, so that nothing tells a model which.",
+        "vague-condition": "A condition says no more than the name and the description do.",
+        "vague-description": "A description would do for any flow.",
+        "thin-examples": "A flow has too few different examples, or all are of one wording.",
+        "copied-examples": "Two examples of a flow are the same but for case, marks or a word.",
+    },
+    Severity.NOTE: {
+        "repeated-effects": "The desired effects repeat the description.",
+        "unused-ignore": "A finding is accepted that is no longer there.",
+    },
 }
+KINDS = {code: Kind(severity=each, about=about) for each, kinds in _ABOUT.items() for code, about in kinds.items()}
 """Every kind by its code, in order of harm. Codes are never renamed without a major version."""
 _ORDER = {code: place for place, code in enumerate(KINDS)}
 _LONGEST = 300
