@@ -113,7 +113,7 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
 
 
 def _unlearned(settings: "Settings") -> tuple[str, ...]:
-    """What a sync that is told of no file of learned examples leaves out, where there is one in its usual place."""
+    """Return a note if a file of learned examples exists that this sync leaves out."""
     if settings.learned is not None or not LEARNED.is_file():
         return ()
     from jazz_select.evaluation.overlay import load_overlay

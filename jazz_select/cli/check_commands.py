@@ -63,7 +63,7 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
 
 
 def _tools_of(flows: str, named: str | None) -> "ToolsLike | str | None":
-    """The tools that are named, else those beside the flows; None where there are none, or the flows cannot be read."""
+    """Return the named tools, else those beside the flows; None if there are none or the flows are unreadable."""
     if named is not None:
         return named
     try:
@@ -73,7 +73,7 @@ def _tools_of(flows: str, named: str | None) -> "ToolsLike | str | None":
 
 
 def _codes(given: Sequence[str]) -> tuple[str, ...]:
-    """Codes, of which one option may hold several; a code with flows has commas of its own."""
+    """Split options that hold several codes; the commas within a code with flows stay."""
     return tuple(
         each.strip()
         for one in given
@@ -167,7 +167,7 @@ def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
 
 
 def _labelled(cases: Sequence[Case]) -> list[Labelled]:
-    """Those that are asked for one flow, and say by themselves which."""
+    """Return the cases with one expected flow and no earlier turns."""
     return [
         Labelled(request=case.request, flow=case.expect[0])
         for case in cases

@@ -66,7 +66,7 @@ async def _played(settings: "Settings", given: "ConverseCommand") -> "Conversati
 
 
 def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[..., Toolbox]:
-    """What gives tools anew, each time it is asked; those of the flows where none are named, if there are any."""
+    """Return a function that makes the tools anew for each conversation: the named ones, else those of the flows."""
     if named is not None:
         return partial(load_tools, named)
     if not load_tools(flows, may_be_none=True) and not quiet:
@@ -75,7 +75,7 @@ def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[..., To
 
 
 def _of_tools(tools: Callable[..., Toolbox], source: str) -> AgentFactory:
-    """Agents of tools that are loaded for each alone."""
+    """Return a maker of agents, each with its own tools."""
 
     def make(selector: FlowSelector, model: "ChatModel | None", state: Mapping[str, Any] | None = None) -> Agent:
         own = tools(state=state)
@@ -88,7 +88,7 @@ def _of_tools(tools: Callable[..., Toolbox], source: str) -> AgentFactory:
 async def _made_of(
     settings: "Settings", registry: "FlowRegistry", factory: AgentFactory, tools: Callable[[], Toolbox] | None = None
 ) -> AsyncGenerator["MakeAgent"]:
-    """Agents over one index of the flows, each made anew by a factory."""
+    """Return a maker of agents over one index, each made by the factory."""
     async with indexed(registry, embedder=settings.embedder, language=settings.language, cache=CACHE) as memory:
 
         def make(model: "ChatModel | None", **state: Any) -> Any:

@@ -108,7 +108,7 @@ def _picked(cases: Cases, tags: Sequence[str]) -> Cases:
 
 
 def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
-    """With every measure that there will be, and no value."""
+    """Return every measure of a run, without values."""
     judged = tuple(Judged(case=case, route=Routed(request=case.request)) for case in cases)
     return Evaluation(judged=judged, policy=Policy(), agent_id="", embedder="", flows=0, depths=depths)
 
@@ -145,7 +145,7 @@ async def _evaluated(
 
 
 async def _selector_of(named: str, selector: FlowSelector, model: str | None) -> FlowSelector:
-    """The selector of the agent that a factory makes: what the team serves is what is judged."""
+    """Return the selector of the agent that a factory makes: teams judge what they serve."""
     look_here()
     agent = made_by(load_factory(named, named_by="--agent"), selector, model)
     agent = await agent if inspect.isawaitable(agent) else agent
@@ -155,7 +155,7 @@ async def _selector_of(named: str, selector: FlowSelector, model: str | None) ->
 
 
 def _is_deployed(given: "EvalCommand") -> bool:
-    """Whether the index that is there is judged, instead of the flows as they are written."""
+    """Whether the existing index is judged, in place of the flows as written."""
     return given.index is not None or given.url is not None
 
 
@@ -325,7 +325,7 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
 
 
 def _usual_cases() -> tuple[Path, ...]:
-    """`examples/eval.yaml`, where it is here and no file is named."""
+    """Return `examples/eval.yaml`, if it exists."""
     if not _CASES.is_file():
         return ()
     hint(f"the cases are those of {_CASES}; --cases names others")
@@ -333,7 +333,7 @@ def _usual_cases() -> tuple[Path, ...]:
 
 
 def _logged(log: Path, settings: "Settings") -> list[str]:
-    """What was asked by itself, the newest first."""
+    """Return the logged requests without earlier turns, the newest first."""
     entries = logged_entries(log, settings)
     asked = dict.fromkeys(each.request for each in reversed(entries) if each.request and each.alone)
     if entries and not asked:
@@ -379,7 +379,7 @@ _OF_CONFUSIONS: Final[Mapping[str, Column]] = {
 
 
 def _tells(change: RouteChange) -> bool:
-    """Whether more than the other candidates are different."""
+    """Whether a change affects more than the other candidates."""
     return change.kinds != (ChangeKind.CANDIDATES,) or bool(change.effect)
 
 
@@ -389,7 +389,7 @@ def _called(change: RouteChange) -> Text:
 
 
 def _moved(change: RouteChange) -> Group:
-    """The request, and what is different, one thing a line."""
+    """Return a request and its differences, one a line."""
     lines = [styled(each, "dim") for each in change.details]
     if ChangeKind.FIRST in change.kinds:
         lines.insert(0, filled("[dim]first {before.first|nothing} → {after.first|nothing}[/]", change))

@@ -73,7 +73,7 @@ def _report(
 
 
 def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned | None:
-    """What was learned, on trial in the file; None where the live version is not the one that it goes on from."""
+    """Put what was learned on trial in the file; None if the live version has changed since."""
     version = learned.version
     if version is None:
         return learned

@@ -42,7 +42,7 @@ _RUNS: Final[dict[type[Options], str]] = {}
 
 
 class _Commands(TyperGroup):
-    """The group of commands: what goes wrong in any of them becomes one line and exit code 2."""
+    """The command group: an error in any command becomes one line and exit code 2."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
@@ -70,7 +70,7 @@ app = typer.Typer(
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def _command(name: str, run: str, *read: str) -> Callable[[type[_Given]], type[_Given]]:
-    """A command whose options are the fields of a class, and whose help is its docstring."""
+    """Add a command: its options are the fields of a class, its help is the class's docstring."""
 
     def added(given: type[_Given]) -> type[_Given]:
         made = dataclass(frozen=True, kw_only=True)(given)

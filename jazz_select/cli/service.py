@@ -98,7 +98,7 @@ async def _serve(
 
 @contextmanager
 def _loading() -> Generator[Callable[[], None]]:
-    """Look for garbage less often, and still less until what this gives is called: that takes a tenth of a start."""
+    """Collect garbage less often while loading, which saves a tenth of the start."""
     before = gc.get_threshold()
     gc.set_threshold(_MADE_BETWEEN, *before[1:])
     try:
@@ -137,7 +137,7 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
 
 @asynccontextmanager
 async def _reloading(served: "ServedAgents", given: "ServeCommand") -> "AsyncGenerator[None]":
-    """Changed files are live at once, where that is wanted."""
+    """Reload changed files, if the options say so."""
     if not given.reload:
         yield
         return
@@ -148,7 +148,7 @@ async def _reloading(served: "ServedAgents", given: "ServeCommand") -> "AsyncGen
 
 
 def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand") -> "list[AppPart]":
-    """What is shown in a browser, where that is wanted."""
+    """Return the app of the panel, if the options want it."""
     from jazz_select.service.app import AppPart, deferred
     from jazz_select.service.opened import state_folder
 
@@ -170,7 +170,7 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCo
 async def _mcp(
     served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand"
 ) -> "AsyncGenerator[list[AppPart]]":
-    """What answers over MCP, where that is wanted."""
+    """Return the MCP app, if the options want it."""
     if not given.options.mcp:
         yield []
         return
@@ -199,7 +199,7 @@ def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: 
 
 
 async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given: "ServeCommand") -> None:
-    """Answer one client on standard in- and output, until it leaves."""
+    """Serve one MCP client over stdio until it leaves."""
     from jazz_select.service.mcp.agent_server import AgentServer, serve_stdio
     from jazz_select.service.mcp.gateway import open_gateways
     from jazz_select.service.opened import open_service
@@ -221,7 +221,7 @@ def _servers(sources: "list[AgentSource]") -> "Mapping[str, Path]":
 
 
 def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]":
-    """The agents to serve, with their keys."""
+    """Return the agents to serve, with their keys."""
     from jazz_select.service.agents import AgentSource, key_digest, key_of_file, load_agents
 
     keys = [key_of_file(each) for each in given.key_file or ()]
@@ -255,7 +255,7 @@ def _with_cases(sources: "list[AgentSource]") -> "list[AgentSource]":
 
 
 def _check_reach(given: "ServeCommand") -> None:
-    """Refuse a host that other machines can reach, since there is no key."""
+    """Refuse a host that other machines can reach if there is no key."""
     if given.uds is not None or given.host == "localhost":
         return
     with suppress(ValueError):
@@ -268,7 +268,7 @@ def _check_reach(given: "ServeCommand") -> None:
 
 
 def _say(listening: socket.socket, given: "ServeCommand") -> None:
-    """Where it answers, on stdout: the address alone in the first line, for programs."""
+    """Print the address to stdout, alone on the first line for programs."""
     if given.uds is not None:
         typer.echo(f"unix:{printable(str(given.uds))}")
     else:
@@ -287,7 +287,7 @@ def _say(listening: socket.socket, given: "ServeCommand") -> None:
 
 @contextmanager
 def _logging(*, access: bool) -> Generator[None]:
-    """Lines on stderr: what goes wrong, and a line for each request."""
+    """Configure logging to stderr: problems, and a line per request with `access`."""
     form = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     trouble, news, lines = logging.StreamHandler(), logging.StreamHandler(), logging.StreamHandler()
     trouble.setLevel(logging.WARNING)

@@ -27,7 +27,7 @@ _MISUSE = 2
 
 
 def _plain_signs(error: UnicodeError) -> tuple[str, int]:
-    """Signs that an old code page lacks, in letters that it has; each is as wide as before."""
+    """Replace signs that an old code page lacks by letters of the same width."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_SIGNS.get(sign, "?") for sign in error.object[error.start : error.end]), error.end
@@ -111,7 +111,6 @@ def _told(value: Any, form: str) -> str:
 
 
 def _parts(value: object) -> Iterable[Any]:
-    """Several values, or the one."""
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
 
 

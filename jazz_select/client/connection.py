@@ -169,7 +169,7 @@ class ServiceLink:
             raise ServiceReplyError(self.url, str(error)) from error
 
     async def _agree(self) -> None:
-        """See that the key opens the agent that is meant, once."""
+        """Check once that the key opens the wanted agent."""
         if not self._is_agreed:
             found = (await self._asked("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
             if found != self.agent_id:
@@ -191,7 +191,7 @@ class ServiceLink:
         return await self._tried(once, twice=twice, limit_s=limit_s)
 
     async def _tried(self, once: Callable[[], Awaitable[T]], *, twice: bool, limit_s: float | None) -> T:
-        """What comes of it; it is tried again where the same may go through in a moment, and does no harm."""
+        """Send a request, again where a retry is harmless and may succeed."""
         import httpx
 
         for attempt in count():
@@ -212,7 +212,7 @@ class ServiceLink:
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, body: object, *, accept: str) -> "AsyncGenerator[httpx.Response]":
-        """The answer to a request, of which the head was read."""
+        """Send a request; return the answer with its head read."""
         import httpx
 
         headers = {**self._headers, "Accept": accept}
@@ -238,7 +238,7 @@ class ServiceLink:
             raise ServiceUnavailableError(self.url, problem) from error
 
     async def _read(self, answered: "httpx.Response") -> bytes:
-        """The body of an answer."""
+        """Read the body of an answer."""
         encoding = answered.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise ServiceReplyError(self.url, f"it answered in the encoding {one_line_of(encoding)!r:.80}")
@@ -251,7 +251,7 @@ class ServiceLink:
 
     @asynccontextmanager
     async def _within(self, limit_s: float | None) -> AsyncGenerator[None]:
-        """A time limit around all that is waited for."""
+        """Limit the time of all waiting inside."""
         timer = asyncio.timeout(limit_s)
         try:
             async with timer:
@@ -262,7 +262,7 @@ class ServiceLink:
             raise
 
     def _transport(self) -> "httpx.AsyncHTTPTransport":
-        """That of this event loop."""
+        """Return the transport of the running event loop."""
         import httpx
 
         loop = asyncio.get_running_loop()
@@ -279,7 +279,7 @@ class ServiceLink:
             return transport
 
     def _refusal(self, status: int, headers: Mapping[str, str], said: Mapping[str, Any]) -> JazzSelectError:
-        """What an answer means that is no success, with what it said (RFC 9457)."""
+        """Return the error that an answer means, with its problem details (RFC 9457)."""
         if status in _KEY_WANTED:
             return ServiceKeyError(self.url, given=self._has_key)
         wait_s = retry_after(headers.get("retry-after", ""))
@@ -299,7 +299,7 @@ class ServiceLink:
         )
 
     def _told(self, status: int, said: Mapping[str, Any]) -> JazzSelectError | str:
-        """What problem details say, as this library writes them; the error itself where it is the caller's doing."""
+        """Return the detail of a server's failure; else the error that the problem code names."""
         detail, code, request = (one_line_of(said.get(name)) for name in ("detail", "code", "request_id"))
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             known = ", ".join(each for each in (code, f"request {request}" if request else "") if each)
@@ -327,7 +327,7 @@ def _checked(url: object) -> str:
 
 
 def _object(content: bytes) -> dict[str, Any] | None:
-    """The object of JSON that it is; None where it is none."""
+    """Return the JSON object in a body, or None."""
     try:
         found = orjson.loads(content)
     except ValueError:
@@ -336,7 +336,6 @@ def _object(content: bytes) -> dict[str, Any] | None:
 
 
 def _as_bytes(body: object) -> bytes:
-    """A body as JSON."""
     try:
         return orjson.dumps(body)
     except TypeError as error:
@@ -344,7 +343,7 @@ def _as_bytes(body: object) -> bytes:
 
 
 async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[str, Any]]:
-    """The events of a stream, as a browser would read them: names, and data as JSON."""
+    """Yield the server-sent events: name, and data as JSON."""
     left = bytearray()
     async for piece in answered.aiter_raw():
         looked = max(len(left) - 1, 0)

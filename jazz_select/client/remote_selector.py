@@ -200,7 +200,7 @@ class RemoteSelector(FlowSelector):
 
 
 def _one(asked: SelectRequest) -> dict[str, Any]:
-    """What is not said is left out: a service of an earlier version need not know of it."""
+    """Return a request as JSON without its defaults, which an earlier service may not know."""
     said = _said(asked.enhanced_query, asked.episode_summaries)
     question = plain(question_in(asked.asked))
     only = {} if asked.only is None else {"only": [*asked.only]}
@@ -369,7 +369,7 @@ class RemoteAgent:
         return found[0]
 
     def _read(self, data: Any, check: OutputSchema | None) -> TurnResult:
-        """The result; with a class as schema its value is one of that class, as it would be in the other process."""
+        """Read a result; with a class as schema, its value becomes an instance."""
         with self._service.reading():
             result = TurnResult.from_dict(data, registry=self._live)
         if check is None or check.model is None or result.value is None:
@@ -381,7 +381,7 @@ class RemoteAgent:
 
 
 def _limit(timeout_s: float | Literal["agent"] | None) -> float | None:
-    """What the service is asked for: None for the time that its agent has."""
+    """Return the time limit to send; None for the agent's own."""
     if timeout_s == "agent":
         return None
     if timeout_s is None:

@@ -123,7 +123,7 @@ _T = TypeVar("_T")
 
 
 def _several(given: object) -> object:
-    """One, or a list of them, as a list."""
+    """Return a list as it is, and one value as a list of it."""
     return cast("object", given) if isinstance(given, list) else [given]
 
 
@@ -131,7 +131,7 @@ _Several: TypeAlias = Annotated[list[_T], BeforeValidator(_several)]
 
 
 class _Agent(BaseModel):
-    """One entry; paths are as seen from the file."""
+    """An entry of the file; its paths are relative to the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -222,6 +222,6 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
 
 
 def _seen_from(here: Path, source: str) -> str:
-    """A path beside the file, or the name of a package where there is none."""
+    """Return a path relative to the file, or the name of a package if there is no such path."""
     path = here / source
     return str(path) if path.exists() or "/" in source else source

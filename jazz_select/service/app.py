@@ -69,7 +69,7 @@ async def style(_: Request) -> Response:
 
 
 class _Schemas(GenerateJsonSchema):
-    """Schemas of models, and of the values that are answered: of these every field is there."""
+    """Generates the schemas; in those of answers every field is required."""
 
     def field_is_required(self, field: _Field, total: bool) -> bool:  # noqa: FBT001 - as it is called
         return field["type"] == "dataclass-field" or super().field_is_required(field, total)
@@ -134,7 +134,7 @@ def _operation(told: Operation) -> dict[str, Any]:
 
 @lru_cache(1)
 def _html() -> bytes:
-    """The page: each operation with what it takes and gives, and a call to copy."""
+    """Return a page that lists each operation with its input, its output and an example call."""
     sections = "\n".join(part for each in OPERATIONS for part in _section(each))
     links = " ".join(f'<a href="#{each.name}">{escape(_path(each))}</a>' for each in OPERATIONS)
     return (
@@ -239,7 +239,7 @@ def deferred(paths: Sequence[str], modules: Sequence[str], make: Callable[[], Ap
 
 
 class _Place(BaseRoute):
-    """Stands where the routes of a part will stand."""
+    """A placeholder for the routes of a part, which is loaded on its first request."""
 
     def __init__(self, paths: tuple[str, ...], modules: tuple[str, ...], make: Callable[[], AppPart]) -> None:
         self._paths, self._modules, self._make = paths, modules, make
@@ -275,7 +275,7 @@ class _Place(BaseRoute):
             await holding
 
     async def _hold(self) -> None:
-        """Load it, and hold it open: in one task, since whoever opens a group of tasks has to close it."""
+        """Load the app and keep it open; one task opens and closes it, as task groups require."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wanted.wait(), _AFTER_S)
         try:

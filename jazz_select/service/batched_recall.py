@@ -29,7 +29,6 @@ class BatchedRecall:
     capabilities = ProceduralMemory.capabilities
 
     def __init__(self, memory: ProceduralMemory) -> None:
-        """Take the memory that answers."""
         self._memory = memory
         self._waiting: dict[_Scope, list[_Waiting]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -70,7 +69,7 @@ class BatchedRecall:
         return await self._memory.recall_many(queries, agent_id, *given, **options)
 
     def _go_on(self, scope: _Scope) -> None:
-        """Look up who waits; whoever comes meanwhile waits for those."""
+        """Recall for all waiting requests at once, and repeat while there are new ones."""
         waiting = [each for each in self._waiting[scope] if not each[2].done()]
         if not waiting:
             del self._waiting[scope]
@@ -101,7 +100,7 @@ class BatchedRecall:
             self._go_on(scope)
 
     async def _found(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | Exception]":
-        """What is found for each; where they fail together, each by itself, so that one spoils no other."""
+        """Recall for a batch; if that fails, for each request alone, so that one cannot fail the others."""
         if len(waiting) > 1:
             queries, focuses, _ = zip(*waiting, strict=True)
             try:

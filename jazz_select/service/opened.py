@@ -90,7 +90,7 @@ async def open_service(
 
 
 def _notes(settings: Settings, live: Generation, agents_file: Path | None) -> Iterator[str]:
-    """What is to be said of a catalogue that was loaded: also what may be missing from it by mistake."""
+    """Return the notes on a loaded catalogue, including what may be missing by mistake."""
     if not live.tools:
         where = "--tools" if agents_file is None else f"`tools:` of its entry in {agents_file.name}"
         yield no_tools(settings.flows, named_by=where)
@@ -102,7 +102,7 @@ def _notes(settings: Settings, live: Generation, agents_file: Path | None) -> It
 
 
 def _open_flows(live: Generation) -> Iterator[str]:
-    """That there are flows which nobody here can run: a turn that comes to one of them is left to who asked."""
+    """Return a note on flows without tools: a turn leaves those to its caller."""
     count = sum(not (each.chain or each.composite or each.manual) for each in live.registry.values())
     if count:
         which = "1 flow has" if count == 1 else f"{count} flows have"
@@ -141,7 +141,7 @@ async def _running(
 
 
 def _unusable(error: JazzSelectError) -> Callable[[], Sources]:
-    """What reads an agent whose model or log cannot be used: it says so, whoever asks."""
+    """Return a reader that raises: the agent's model or log is unusable."""
 
     def read() -> Sources:
         raise ConfigError(f"{error}; mend that, and start the service again") from error
@@ -150,7 +150,7 @@ def _unusable(error: JazzSelectError) -> Callable[[], Sources]:
 
 
 def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:
-    """Which key opens whom."""
+    """Return the agents by key."""
     keys: dict[str, str] = {}
     logs: dict[Path, str] = {}
     names: set[str] = set()
@@ -184,7 +184,7 @@ def state_folder(settings: Settings) -> Path:
 
 @asynccontextmanager
 async def _pruned(claims: SqliteClaims) -> AsyncGenerator[None]:
-    """Claims do not grow without end: at the start and once a day, those that are too old are dropped."""
+    """Delete expired claims, at the start and once a day."""
 
     async def prune() -> None:
         while True:
@@ -203,7 +203,7 @@ async def _pruned(claims: SqliteClaims) -> AsyncGenerator[None]:
 
 
 def _secret(settings: Settings) -> bytes:
-    """What conversations are signed with: the setting, else what an earlier start left, else a new one."""
+    """Return the secret of conversations: the setting, else the stored one, else a new one."""
     if settings.serve_secret is not None:
         given = settings.serve_secret.get_secret_value().encode()
         if len(given) < _SECRET_BYTES:

@@ -106,7 +106,7 @@ async def answer_problem(request: Request, error: Exception) -> Response:
 
 
 def _detail(error: HTTPException) -> str:
-    """What to do about it; where nobody said more than HTTP does, where to look."""
+    """Return what to do about an error; if nothing specific is known, where to look."""
     if error.detail != HTTPStatus(error.status_code).phrase:
         return error.detail
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and (allowed := dict(error.headers or {}).get("Allow")):
@@ -117,7 +117,7 @@ def _detail(error: HTTPException) -> str:
 
 
 def _invalid(error: ValidationError) -> str:
-    """What is wrong with a body, field by field, without what was in it."""
+    """Return the faults of a body by field, without its content."""
     wrong = wrong_fields(error, "the body")
     more = f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""  # noqa: PLR2004 - as many as are told
     return f"{'; '.join(wrong[:5])}{more}; /openapi.json says what is taken"

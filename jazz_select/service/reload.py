@@ -95,7 +95,7 @@ def source_location(source: str | Path) -> str | None:
 
 
 def _walk(place: str, folders: dict[str, None]) -> Iterator[str]:
-    """The files that may be read below a place, each real folder once; and note the folders."""
+    """Yield the readable files below a path, visiting each real folder once; add the folders to `folders`."""
     if not os.path.isdir(place):  # noqa: PTH112
         yield place
         return
@@ -114,14 +114,14 @@ def _walk(place: str, folders: dict[str, None]) -> Iterator[str]:
 
 
 def _is_passing(path: str) -> bool:
-    """Whether it is of an editor, a cache or a version control, none of which is read."""
+    """Whether a path belongs to an editor, a cache or version control, which is not read."""
     name = os.path.basename(path)  # noqa: PTH119
     # A volume of Kubernetes changes all of its files at once by a link of this name.
     return name != "..data" and (name.startswith((".", "#")) or name.endswith("~") or name == "__pycache__")
 
 
 def _leading_to(place: str) -> Iterator[str]:
-    """The place; what it and what holds it are links to; and where it is not there, what of its way is missing."""
+    """Yield the path, each link on its way with its target, and the missing parents."""
     yield place
     here = place
     while (above := os.path.dirname(here)) != here:  # noqa: PTH120
@@ -153,7 +153,7 @@ class ReadAnew:
     def __init__(
         self, read: Callable[[], Sources], places: Sequence[str | Path], *, patience_s: float = PATIENCE_S
     ) -> None:
-        """Wrap what reads; nothing is read yet. Other catalogues are waited for so many seconds."""
+        """Wrap the reader of a catalogue; `patience_s` is the longest wait for other catalogues to be read."""
         self.places = tuple(places)
         self.seen = SeenFiles()
         self._read, self._patience_s = read, patience_s
@@ -218,7 +218,7 @@ class ReadAnew:
             _ONE_AT_A_TIME.release()
 
     def _take(self, places: Sequence[str]) -> dict[str, ModuleType]:
-        """Have it forgotten; also what lay elsewhere when it was imported, where the place is another folder now."""
+        """Forget the imported modules of these places, including those from an earlier target of a link."""
         earlier = {name: module for name, module in self._ours.items() if sys.modules.get(name) is module}
         taken = _there(places) | earlier
         for name in taken:
@@ -227,7 +227,7 @@ class ReadAnew:
 
 
 def _digests(seen: SeenFiles) -> Mapping[str, bytes]:
-    """Each file of Python there, with a digest of what is in it."""
+    """Return the digest of each Python file."""
     found: dict[str, bytes] = {}
     for path, *_ in seen.files:
         if path.endswith(".py"):
@@ -237,7 +237,7 @@ def _digests(seen: SeenFiles) -> Mapping[str, bytes]:
 
 
 def _there(places: Sequence[str]) -> dict[str, ModuleType]:
-    """What is imported from there."""
+    """Return the modules imported from these places."""
     return {
         name: module
         for name, module in tuple(sys.modules.items())
@@ -246,7 +246,7 @@ def _there(places: Sequence[str]) -> dict[str, ModuleType]:
 
 
 class _Finder:
-    """Finds the modules of some places, and has them read from their source."""
+    """Finds the modules of some places and reads them from source, past stale bytecode."""
 
     def __init__(self, places: Sequence[str]) -> None:
         self._places = places
@@ -312,7 +312,7 @@ async def reloading(catalogues: Iterable[RunningCatalogue], *, every_s: float | 
 
 
 class _Watch:
-    """The files of one catalogue."""
+    """Watches the files of one catalogue."""
 
     def __init__(self, catalogue: RunningCatalogue, read: ReadAnew, every_s: float | None) -> None:
         self._catalogue, self._read, self._every_s = catalogue, read, every_s
@@ -349,7 +349,7 @@ class _Watch:
         return await in_thread(look, self._read.places)
 
     async def _settle(self, seen: SeenFiles) -> None:
-        """Wait until nobody writes any more."""
+        """Wait until the files stop changing."""
         for _ in range(_NOISY):
             await asyncio.sleep(_QUIET_S)
             later = await self._look()
@@ -358,14 +358,14 @@ class _Watch:
             seen = later
 
     async def _wait(self, most_s: float) -> None:
-        """Until there may be a change, or what failed may work now."""
+        """Wait for a possible change, or for the next retry."""
         if self._again_at is not None:
             most_s = min(most_s, max(self._again_at - monotonic(), 0))
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stirred.wait(), most_s)
 
     async def _reload(self) -> None:
-        """Have it read; whatever comes of it, this goes on."""
+        """Reload the catalogue; a failure does not end the watch."""
         late = asyncio.get_running_loop().call_later(_LONG_S, self._is_late)
         try:
             await self._catalogue.reload()
@@ -393,7 +393,7 @@ class _Watch:
         self._pause_s = min(2 * self._pause_s, _AGAIN_MOST_S) if passing else _AGAIN_S
 
     async def _listen(self) -> None:
-        """Be told of changes in these folders, and begin anew where they are others."""
+        """Listen for changes in the watched folders; restart when their set changes."""
 
         def matters(_: object, path: str) -> bool:
             return self._seen.concerns(path)

@@ -177,7 +177,7 @@ class RunningCatalogue:
             return made
 
     async def _found(self) -> Sources:
-        """What is written now, read in a thread of its own: a module there may never come back."""
+        """Read the catalogue in its own thread, since a module may never return."""
         reading = asyncio.create_task(in_daemon_thread(self.read, name=_READS))
         try:
             done, _ = await asyncio.wait({reading}, timeout=self._patience_s)
@@ -265,7 +265,7 @@ class RunningCatalogue:
 
 
 def _tell(made: Generation, catalogue: RunningCatalogue) -> None:
-    """Log what a reload came to; the first one, at the start, where there was something to mend."""
+    """Log the outcome of a reload; of the first one only if it repaired something."""
     if made.number == 1 and not catalogue.problem:
         return
     report = made.report

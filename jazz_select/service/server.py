@@ -127,7 +127,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._say(400, msg, "not_http")
 
     def _say(self, status: int, detail: str, code: str) -> None:
-        """Say what is wrong, before there is a request; and close."""
+        """Send an error before there is a request, and close the connection."""
         body = bytes(problem(status, detail, code=code).body)
         head = (
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/problem+json\r\n"
@@ -137,11 +137,11 @@ class PatientProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Whatever it wanted to talk instead: this is answered, and then there is nothing more to be read."""
+        """Answer the request and read nothing further: no other protocol is supported."""
         self.cycle.keep_alive = False
 
     def _unanswered(self) -> list[RequestResponseCycle]:
-        """What was asked and not answered yet, in its order."""
+        """Return the requests without an answer, in order."""
         begun = [] if self._begun is None or self._begun.response_complete else [self._begun]
         return [*begun, *(cycle for cycle, _ in reversed(self.pipeline))]
 
@@ -254,7 +254,7 @@ async def serve(
 
 
 def _most_connections(wanted: int) -> int:
-    """So many, or as many as this process may have files open beside those that it needs itself."""
+    """Return the wanted number of connections, limited by the open files this process may have."""
     try:
         import resource
     except ImportError:  # on Windows nothing bounds them
@@ -277,7 +277,7 @@ def run(main: Callable[[], Any]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Says when it is ready, and that it will stop before it does."""
+    """A server that reports when it is ready, and before it stops."""
 
     def __init__(self, config: uvicorn.Config, life: Lifecycle, drain_s: float, ready: Callable[[], object]) -> None:
         super().__init__(config)

@@ -52,7 +52,7 @@ class UserQuestionBody(RequestBody):
 
 
 def _question_of(given: object) -> object:
-    """The question of a decision, which is known by having one or None; anything else as it is."""
+    """Return the question of a decision, if it is one; any other value as it is."""
     if not isinstance(given, dict):
         return given
     known = cast("dict[str, object]", given)

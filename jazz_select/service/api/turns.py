@@ -65,7 +65,7 @@ async def streamed(
 
 
 async def _alive(events: AsyncGenerator[Event]) -> AsyncGenerator[Event | None]:
-    """The events, and None where there was none for a while."""
+    """Yield the events, and None after each pause, as a sign of life."""
     waiting: asyncio.Future[Event | None] | None = None
     try:
         while True:

@@ -74,7 +74,7 @@ async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Sen
 
 
 async def _passed_over(receive: Receive, most: int) -> bool:
-    """Whether the rest of the body could be read and thrown away, quickly."""
+    """Whether the rest of the body could be read and discarded quickly."""
     size = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(_PATIENCE_S):
@@ -107,7 +107,6 @@ class TokenBucket:
     """So many requests a second, and some at once."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = monotonic) -> None:
-        """Begin full."""
         self._rate, self._burst = rate, burst
         self._clock = clock
         self._tokens, self._at = burst, clock()
@@ -134,7 +133,6 @@ class Door:
     """
 
     def __init__(self, app: ASGIApp, *, served: ServedAgents, options: ServeOptions, life: Lifecycle) -> None:
-        """Stand before an app."""
         self._app, self._served, self._life = app, served, life
         self._options, self._shares = options, Shares(options, served.keys_known)
         life.by_key = self._shares.by_key
@@ -215,7 +213,7 @@ class Door:
                     await self._app(scope, _after(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """All of a body; None where the client has left."""
+        """Return the whole body; None if the client has left."""
         most, timeout_s = self._options.max_body, self._options.body_timeout_s
         declared = dict(scope["headers"]).get(b"content-length", b"")
         if declared.isdigit() and int(declared[:20]) > most:
@@ -244,7 +242,7 @@ class Door:
             raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
 
     async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """A stream that ends when its client leaves, or the service stops."""
+        """Run a stream until its client leaves or the service stops; refuse it if there are too many."""
         life, task = self._life, asyncio.current_task()
         if life.is_stopping or len(life.streams) >= self._options.max_streams:
             detail = "no more streams are held open here now: come again in a moment"
@@ -262,13 +260,13 @@ class Door:
 
 
 def _is_large(scope: Scope) -> bool:
-    """Whether a body was announced that takes time to be read."""
+    """Whether the announced body takes long to read."""
     size = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     return has_body(scope) and not (size.isdigit() and int(size[:20]) <= _QUICKLY_READ)
 
 
 def _after(body: bytes, receive: Receive) -> Receive:
-    """Gives a body that is whole, and then what else is heard of a client."""
+    """Return a `receive` that gives the whole body first, and then the client's further messages."""
     left: Message | None = {"type": "http.request", "body": body}
 
     async def once() -> Message:
@@ -282,7 +280,7 @@ def _after(body: bytes, receive: Receive) -> Receive:
 
 
 def _closing(send: Send) -> Send:
-    """Answers, and closes: what was announced and is not read is never taken for another request."""
+    """Return a `send` that closes the connection, so that an unread body is never taken for the next request."""
 
     async def told(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -95,7 +95,7 @@ class ServiceMetrics:
 
 
 class _Catalogues(Collector):
-    """What is served, looked at when it is asked for."""
+    """Metrics of the catalogues, read when they are scraped."""
 
     def __init__(self, served: ServedAgents) -> None:
         self._served = served
@@ -124,7 +124,7 @@ _OF_A_CATALOGUE: Final[tuple[tuple[str, str, Callable[[RunningCatalogue], float]
 
 
 class _OfOne(CollectorRegistry):
-    """A registry as one agent may see it."""
+    """A view of the metrics registry for one agent."""
 
     def __init__(self, registry: CollectorRegistry, agent_id: str) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class Watched:
             self._note(scope, status or _LEFT, size, perf_counter() - began)
 
     def _new_id(self) -> bytes:
-        """One that no other request has, here or elsewhere."""
+        """Return an id that is unique across processes."""
         return f"{self._own}{next(self._numbers):016x}".encode()
 
     async def _sent(self, scope: Scope, send: Send, message: Message) -> None:
@@ -234,6 +234,6 @@ class Watched:
 
 
 def _is_gone(scope: Scope) -> bool:
-    """Whether there is nobody any more who could be answered: writing fails then, in some event loops."""
+    """Whether the client has left; some event loops then fail to write."""
     connection = scope["state"].get(CONNECTION)
     return connection is not None and connection.transport.is_closing()

@@ -38,7 +38,6 @@ class Shares:
     """
 
     def __init__(self, options: ServeOptions, keys: int) -> None:
-        """Take the limits, and how many keys there are."""
         self._most = options.max_in_flight
         self._most_of_one = self._most if keys <= 1 else max(1, int(self._most * _SHARE))
         self._own = max(1, self._most // max(1, keys))
@@ -86,12 +85,12 @@ class Shares:
             turn.cancel()  # where it never came
 
     def _others(self, whose: str, now: float) -> list[str]:
-        """The keys that ask beside it; who asked last stands last."""
+        """Return the other keys with requests, the most recent last."""
         lately = takewhile(lambda key: now - self._asked_at[key] <= _REMEMBERED_S, reversed(self._asked_at))
         return [*{*lately, *self._at_work, *self._waiting} - {whose}]
 
     def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin what may be begun."""
+        """Start the waiting requests that fit the limits."""
         now = loop.time()
         for key in sorted(self._waiting, key=self._spent.__getitem__):
             is_alone, turns = not self._others(key, now), self._waiting[key]
@@ -112,7 +111,7 @@ class Shares:
         return all(self._spent[key] <= self._spent[other] for other in self._at_work)
 
     def _looked(self, loop: asyncio.AbstractEventLoop, planned: float) -> None:
-        """See which requests are at work no more, since the loop has time; others have their turn."""
+        """Stop counting requests that ran long enough with the loop free, and start others."""
         self._tick = None
         now = loop.time()
         least = _AWAY_S if now - planned <= _LATE_S else _LONGEST_TURN_S
@@ -132,7 +131,7 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """A request at work."""
+    """A running request."""
 
     whose: str
     began: float
@@ -164,7 +163,6 @@ class Connections:
     """Those that are open: so many of one address, and in all."""
 
     def __init__(self, options: ServeOptions) -> None:
-        """Take the bounds."""
         self._most, self._most_of_one = options.max_connections, options.max_connections_of_one
         self._of: defaultdict[str, dict[Connection, None]] = defaultdict(dict)
 

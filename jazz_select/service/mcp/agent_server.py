@@ -52,7 +52,7 @@ Context = ServerRequestContext[Any, Any]
 
 
 class _Announcing(Server[Any]):
-    """Says on every transport that clients are told of changes."""
+    """A server that announces notifications of changes on every transport."""
 
     def create_initialization_options(
         self,
@@ -134,7 +134,7 @@ class AgentServer:
                 self._listening.close()
 
     async def _keep_told(self) -> None:
-        """Tell clients, whenever another generation of the catalogue answers, that there may be other flows."""
+        """Notify the clients of each new generation of the catalogue."""
         known = self._running.number
         while True:
             await asyncio.sleep(_LOOKED_S)
@@ -177,7 +177,7 @@ class AgentServer:
     async def _answered(
         self, context: Context, params: types.CallToolRequestParams, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """What one of the four tools answers."""
+        """Return the result of one of the four built-in tools."""
         if params.name == meta_tools.SELECT_FLOW:
             given = arguments.get("episode_summaries")
             selector, asked = self._running.live.selector, meta_tools.answered_question(arguments)
@@ -210,7 +210,7 @@ class AgentServer:
     async def _made(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """What becomes of a call of a connected tool."""
+        """Return the result of a call of a connected tool."""
         relay = Relay(report=context.session.report_progress)  # which tells nobody who has not asked for it
         server = tool.provider if self.connected.is_foreign(tool) else ""
         token = relayed.set(relay)
@@ -263,7 +263,7 @@ class AgentServer:
     # --- sessions --------------------------------------------------------------------
 
     def _seen(self, context: Context) -> None:
-        """Keep how a client that has a session is told of changes."""
+        """Remember how to notify a client with a session."""
         session = _session(context)
         if session:
             self._sessions[session] = context.session
@@ -280,14 +280,14 @@ _INSTRUCTIONS: Final = (
 
 
 def _metrics(context: Context) -> ServiceMetrics | None:
-    """Where selections are counted; None on standard in- and output, where nobody reads them."""
+    """Return the metrics; None over stdio, where nobody reads them."""
     request = context.request
     state: Mapping[str, Any] = request.scope.get("state", {}) if isinstance(request, Request) else {}
     return state.get("metrics")
 
 
 def _session(context: Context) -> str:
-    """Which session a request is of; empty where it has none."""
+    """Return the session id of a request, or ""."""
     request = context.request
     if isinstance(request, Request):
         return request.headers.get(_SESSION_ID, "")
@@ -295,7 +295,7 @@ def _session(context: Context) -> str:
 
 
 def _after(cursor: str | None) -> str:
-    """The name that a page begins after."""
+    """Return the name after which a page begins."""
     if cursor is None:
         return ""
     try:
@@ -366,7 +366,7 @@ class McpApp:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on to its agent."""
+        """Pass a request to its agent."""
         running = self._of(HTTPConnection(scope))
         # Blanks around a value are no part of it (RFC 9110, 5.5), and not every parser takes them off.
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}

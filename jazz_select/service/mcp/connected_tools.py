@@ -27,7 +27,6 @@ class ConnectedTools:
     """The tools of one agent, as they are now. The index is brought to them whenever they are others."""
 
     def __init__(self, running: RunningCatalogue, gateway: Gateway | None = None) -> None:
-        """Take whose tools, and the servers of others beside them, if any."""
         self._running, self._gateway = running, gateway
         self._known: tuple[int, int] | None = None
         self._tools: Mapping[str, Tool] = {}
@@ -159,7 +158,7 @@ class ConnectedTools:
 
 
 def _by_words(request: str, tools: Mapping[str, Tool], limit: int) -> tuple[Tool, ...]:
-    """The tools that share most words with a request: where the index cannot be asked."""
+    """Return the tools that share most words with the request, if the index is unavailable."""
     wanted = set(stems(request))
 
     def shared(tool: Tool) -> int:

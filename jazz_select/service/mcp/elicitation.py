@@ -76,7 +76,7 @@ class Asking:
         return decide
 
     def _said(self, call: ToolCall, state: str, responses: types.InputResponses | None) -> Verdict:
-        """What was answered to the question that this state is of: no answer, and one to something else, is no yes."""
+        """Return the answer to the question of this state; a missing or mismatched answer is no approval."""
         try:
             call_id, asked_for = cast("list[object]", orjson.loads(state))
         except (orjson.JSONDecodeError, TypeError, ValueError):
@@ -130,7 +130,7 @@ async def _asked(context: Context, text: str) -> Verdict:
 
 
 def _answer(said: types.ElicitResult) -> Answer:
-    """Yes where somebody accepted and said so; nothing else is one."""
+    """Return `Allow` only if the user accepted and confirmed; else a denial."""
     if said.action == "accept" and said.content is not None and said.content.get(_FIELD) is True:
         return Allow()
     return Deny("the person at the client said no" if said.action != "cancel" else "the question was dismissed")

@@ -39,7 +39,6 @@ class GivenNames:
     """
 
     def __init__(self) -> None:
-        """Begin without names."""
         self._holders: dict[str, tuple[str, str]] = {}
         self._given: dict[tuple[str, str], str] = {}
         self._count: Counter[str] = Counter()
@@ -89,7 +88,7 @@ def gateway_names(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) ->
 
 
 def _hidden(spec: ServerSpec, part: object, depth: int) -> object:
-    """What is said in a part of a schema, without secrets; what it means stays, whatever the secrets are."""
+    """Return a part of a schema without secrets in its texts; its meaning does not depend on the secrets."""
     if depth > _DEEPEST:
         return True
     if isinstance(part, list):

@@ -70,7 +70,7 @@ def _found(encoding: str) -> codecs.CodecInfo | None:
 
 
 class _Lines(codecs.IncrementalDecoder):
-    """Whole lines in UTF-8; an error of JSON-RPC in place of each that is too much."""
+    """Splits UTF-8 into lines; each line above the limit becomes a JSON-RPC error."""
 
     def __init__(self, limits: MessageLimits, errors: str = "strict") -> None:
         super().__init__(errors)
@@ -126,7 +126,7 @@ async def measure(limits: MessageLimits, response: httpx2.Response) -> None:
 
 
 class _Measured(httpx2.AsyncByteStream):
-    """The bytes of a response, decompressed, message by message."""
+    """The decompressed bytes of a response, limited per message."""
 
     def __init__(self, limits: MessageLimits, coded: httpx2.Response, *, in_events: bool) -> None:
         self._limits, self._coded, self._in_events = limits, coded, in_events

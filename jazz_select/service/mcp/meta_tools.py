@@ -45,7 +45,7 @@ _REQUEST: Final = {"type": "string", "minLength": 1, "maxLength": LONGEST_REQUES
 
 
 def _question() -> dict[str, Any]:
-    """What a question is given back as: the body of it that HTTP takes, in one piece."""
+    """Return the schema of a question in a request, as the HTTP body has it, without references."""
     schema = UserQuestionBody.model_json_schema()
     schema["properties"]["options"]["items"] = schema.pop("$defs")["Option"]
     about = "`question` of the answer before, as it was, where `request` is what the user said to it."
@@ -180,7 +180,6 @@ class Listings:
     """The lists of all sessions. A tool that was listed stays, word for word, though it may have gone meanwhile."""
 
     def __init__(self, listed: Listed) -> None:
-        """Take which tools are listed."""
         self.listed = listed
         self._session = lru_cache(_MOST_SESSIONS)(_nothing_listed)
 

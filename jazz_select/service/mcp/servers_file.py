@@ -106,7 +106,7 @@ def _is_option(argument: str) -> bool:
 
 
 def _tells(name: str) -> bool:
-    """Whether the name of a value says that it is a secret."""
+    """Whether a name suggests that its value is a secret."""
     return re.search(r"key|token|secret|pass|auth|cred|pwd", name, re.IGNORECASE) is not None
 
 

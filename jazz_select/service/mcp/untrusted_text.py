@@ -115,7 +115,7 @@ def with_texts(value: object, change: Callable[[str], str], depth: int = 0) -> o
 
 
 def _seen_text(text: str) -> str:
-    """A text with nothing in it that cannot be seen but ends of lines and tabs."""
+    """Return the text without invisible characters, except line ends and tabs."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(char for char in text if char in "\t\n\r" or _is_seen(char))

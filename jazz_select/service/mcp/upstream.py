@@ -67,7 +67,7 @@ async def connection(spec: ServerSpec, ended: Callable[[], None]) -> AsyncGenera
 
 
 class _Watched(ObjectReceiveStream[Any]):
-    """A stream of messages that tells when it has come to its end."""
+    """A stream of messages that reports its end."""
 
     def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
         self._stream, self._ended = stream, ended
@@ -159,7 +159,6 @@ class Upstream:
     def __init__(
         self, spec: ServerSpec, *, changed: Callable[[], None] = lambda: None, backoff: Backoff | None = None
     ) -> None:
-        """Take which server, and who is told that its tools may be others now."""
         self.spec = spec
         self.tools: tuple[Tool, ...] = ()
         self.withheld: dict[str, str] = {}
@@ -205,7 +204,7 @@ class Upstream:
             await anyio.sleep(delay)
 
     async def _connected(self) -> None:
-        """Connect, list, and stay until the connection has ended."""
+        """Connect, list the tools, and wait until the connection ends."""
         self._stir = anyio.Event()
         self._ended = self._doubted = self._outdated = self._has_been_up = False
         with anyio.CancelScope(deadline=anyio.current_time() + _CONNECT_S) as within:
@@ -296,7 +295,7 @@ class Upstream:
         return self._pinned[tool.operation]
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes from servers that speak of them where they are asked to."""
+        """Receive notifications from servers that send them only on request."""
         said = client.server_capabilities.tools
         if said is None or not said.list_changed or client.protocol_version < _LISTENING_SINCE:
             return
@@ -361,7 +360,7 @@ class Upstream:
         return self._without_secrets(answer) if answer.is_error else answer
 
     def _without_secrets(self, answer: types.CallToolResult) -> types.CallToolResult:
-        """What it says of a failure, which may quote what it was started with."""
+        """Return an error text without the secrets that the server was started with."""
         blocks = [
             types.TextContent(text=self.spec.without_secrets(block.text))
             if isinstance(block, types.TextContent)
@@ -371,12 +370,12 @@ class Upstream:
         return types.CallToolResult(content=blocks, is_error=True)
 
     def _doubt(self) -> None:
-        """See whether it is still there."""
+        """Check whether the server still answers."""
         self._doubted = True
         self._stir.set()
 
     def _why_down(self) -> str:
-        """Why it cannot be called, and what is done about it."""
+        """Return why the server cannot be called, and what happens next."""
         server, left_s = self.spec.name, self._retry_at - monotonic()
         if self.state == "starting":
             return f"its MCP server {server} is still starting; try again in a moment"
@@ -393,7 +392,7 @@ _LISTENING_SINCE: Final = "2026-07-28"
 
 
 def _first(error: BaseException) -> BaseException:
-    """What went wrong first, out of what tasks raised together."""
+    """Return the first cause in an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error

@@ -111,7 +111,7 @@ def _apart(places: Floats) -> Floats:
 
 
 def _prototypes(flows: Sequence[BaseFlow], encoder: Encoder) -> Vectors:
-    """Where the requests of each flow are expected to lie, as unit vectors."""
+    """Return the expected position of each flow's requests, as unit vectors."""
     cards = [flow.card() for flow in flows]
     rows = encoder.rows(cards)
     own = {card.id: encoder.of_stage(0, rows[card.id]) for card in cards}
@@ -182,7 +182,6 @@ class Overview:
     """Looks a catalogue over when somebody asks, beside the loop, anew when it or a file has changed."""
 
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
-        """Take whose, and where its cases are; nothing is looked at yet."""
         self._catalogue, self._files = catalogue, files
         self._one_at_a_time = asyncio.Lock()
         self._known: Surveyed | None = None

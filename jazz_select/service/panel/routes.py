@@ -93,7 +93,7 @@ def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
 
 
 class _Guarded(StaticFiles):
-    """Pages with headers by which a browser runs nothing but them."""
+    """Pages with a content security policy: browsers run only their own scripts."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         found = await super().get_response(path, scope)
@@ -102,7 +102,7 @@ class _Guarded(StaticFiles):
 
 
 class _Panel:
-    """What is told of one agent."""
+    """The pages and answers of one agent."""
 
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
         self._catalogue, self._files = catalogue, files
@@ -141,7 +141,7 @@ class _Panel:
         return {"generation": live.number, "flows": pages.flow_rows(live, chosen)}
 
     def _look_ahead(self, flows: int) -> None:
-        """Begin to survey a large catalogue, which takes long, before somebody asks for what it finds."""
+        """Start the slow survey of a large catalogue before its result is requested."""
         if flows > _LARGE and self._ahead is None:
             self._ahead = asyncio.create_task(self._surveyed_ahead())
 
@@ -230,6 +230,6 @@ class _Panel:
 
 
 async def _turn(request: Request) -> Response:
-    """A turn, as server-sent events."""
+    """Answer a turn as server-sent events."""
     given = turn_arguments(request, await read_body(request, TurnBody))
     return StreamingResponse(streamed(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)

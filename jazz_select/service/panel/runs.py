@@ -99,7 +99,6 @@ class Runs:
     """Makes runs of one agent's catalogue, one at a time."""
 
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
-        """Take whose catalogue, and where its cases and runs are."""
         self._catalogue, self._files = catalogue, files
         self.under_way: dict[str, Any] | None = None
         self.failed: dict[str, str] = {}
@@ -222,7 +221,7 @@ def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
 
 
 def _by_tag(run: Mapping[str, Any]) -> dict[str, float]:
-    """Tag to the R@1 of the cases that have it."""
+    """Return R@1 by tag."""
     measures: Mapping[str, Any] = run.get("measures", {})
     tagged = {name[4:-4]: each for name, each in measures.items() if name.startswith("tag:") and name.endswith(":R@1")}
     values = {tag: cast("dict[str, Any]", each).get("value") for tag, each in tagged.items() if isinstance(each, dict)}

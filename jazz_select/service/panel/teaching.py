@@ -159,7 +159,7 @@ def add_case(
 
 
 def _entry(entry: Mapping[str, Any]) -> str:
-    """One entry of such a file, on a line of its own."""
+    """Return an entry of a cases file on a line of its own."""
     written: str = yaml.safe_dump(
         dict(entry), default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
     )
@@ -167,7 +167,7 @@ def _entry(entry: Mapping[str, Any]) -> str:
 
 
 def _grown(before: str, text: str, file: Path) -> bytes:
-    """The file with one entry more, read before it counts."""
+    """Return the file with one more entry, after checking that it can be read."""
     ending = "" if not before or before.endswith("\n") else "\n"
     whole = f"{before}{ending}{text}\n"
     if _count(file, whole) != _count(file, before) + 1:
@@ -176,7 +176,7 @@ def _grown(before: str, text: str, file: Path) -> bytes:
 
 
 def _count(file: Path, text: str | None = None) -> int:
-    """How many entries there are in a file; less than none where it is no list of them."""
+    """Return the number of entries in a file; negative if it is no list."""
     try:
         found = next((document.value for document in documents_of(file, text, suffix=".yaml")), None)
     except DataFileError:
@@ -185,7 +185,7 @@ def _count(file: Path, text: str | None = None) -> int:
 
 
 def _cases(file: Path) -> tuple[Case, ...]:
-    """Those of a file that can be read; none where there is no file or nothing in it."""
+    """Return the readable cases of a file; none if it is missing or empty."""
     if not file.is_file() or not _count(file):
         return ()
     return read_cases(file, None).cases
@@ -257,7 +257,7 @@ def _as_example(
 
 
 def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
-    """With a version that holds one example more and is live; what was on trial stays so."""
+    """Return the overlay with a live version that has one more example; a version on trial stays."""
     version = overlay.version("live")
     known: Mapping[str, Mapping[str, str]] = {} if version is None else version.examples
     examples = {flow: dict(texts) for flow, texts in known.items()}
@@ -281,7 +281,7 @@ def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
 
 
 def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
-    """The name of the flow that has it as an example; empty where none has."""
+    """Return the name of the flow with this example, or ""."""
     wanted = spelled(text)
     return next((flow.name for flow in registry.values() if any(spelled(each) == wanted for each in flow.examples)), "")
 
@@ -290,7 +290,7 @@ def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
 
 
 async def _selected(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
-    """The entry of the log that a correction is about; empty where there is no log, or it cannot be told."""
+    """Return the log entry that a correction is about, or ""."""
     if catalogue.log is None or body.logged:
         return body.logged
     try:
@@ -301,7 +301,7 @@ async def _selected(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
 
 
 async def _told_the_log(catalogue: RunningCatalogue, entry: str, body: CorrectionBody, right: Sequence[str]) -> str:
-    """The entry that the log was told of; empty where there is no log."""
+    """Log a correction; return the entry, or "" without a log."""
     if catalogue.log is not None:
         await _selector(catalogue).feedback(entry, right=right, note=body.note)
     return entry

@@ -100,7 +100,7 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
 async def _withheld(
     catalogue: RunningCatalogue, live: Generation, request: str, context: Mapping[str, Any]
 ) -> list[str]:
-    """The flows that would be among the first for this request, but that their guards withhold in this context."""
+    """Return the flows that would rank first, but are withheld by their guards in this context."""
     closed = (await Availability(live.registry).closed(context)).shut
     if not closed:
         return []
@@ -121,13 +121,13 @@ def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) ->
 
 
 def _sent(spans: Sequence[Span]) -> list[dict[str, str]]:
-    """The messages of the last call of a model."""
+    """Return the messages of the last model call."""
     asked = [each for each in spans if each.kind == "chat" and each.content.get("messages")]
     return list(asked[-1].content["messages"]) if asked else []
 
 
 class _Overhearing:
-    """Stands where a model does, keeps what it is shown, and says that nothing fits."""
+    """A model that records its messages and chooses no flow."""
 
     def __init__(self) -> None:
         self.messages: list[dict[str, str]] = []
@@ -140,7 +140,7 @@ class _Overhearing:
 async def _would_send(
     catalogue: RunningCatalogue, live: Generation, body: TryBody, result: FlowSelectionResult
 ) -> list[dict[str, str]]:
-    """What a model would be shown of these candidates, by the selector that would show it."""
+    """Return the messages that the selector would send to a model for these candidates."""
     model = _Overhearing()
     selector = FlowSelector(model, live.registry, None, catalogue.agent_id, on_empty="none", model_options=_ONCE)
     await selector.select(body.request, list(result.candidates), body.episodes, context=body.context)
@@ -200,7 +200,7 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
 
 
 def _bounded(value: Any) -> Any:
-    """A JSON value whose long texts are cut where one can see it."""
+    """Return a JSON value with its long texts visibly cut."""
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
     if isinstance(value, Mapping):
