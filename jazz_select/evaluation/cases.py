@@ -180,7 +180,6 @@ def _rows(file: Path) -> Entries:
 
 
 def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
-    """Return a problem for each unknown column."""
     if not any(header):
         raise ConfigError(f"{file} holds no requests: its first line has to name the columns, such as request,expect")
     for name in COLUMNS:
@@ -372,15 +371,10 @@ def load_cases(
 
 
 def read_cases(file: str | Path, registry: Mapping[str, BaseFlow] | None, *, flows: str = "the flows") -> Cases:
-    """Read the valid cases of a file, and the problems of the others.
+    """Read the valid cases of a file, and the problems of the others. The arguments are those of `load_cases`.
 
     Excluded are invalid entries, entries that name unknown flows, and all entries of a request with contradictory
     labels. A repeated case or id is noted.
-
-    Args:
-        file: As for `load_cases`.
-        registry: As for `load_cases`.
-        flows: As for `load_cases`.
 
     Raises:
         ConfigError: The file cannot be read, or has no valid entry.

@@ -55,12 +55,8 @@ def write_pydantic_evals(cases: Sequence[Case], file: Path, *, name: str = "jazz
     """Write labelled requests as YAML for `pydantic_evals.Dataset.from_file`; the package is not needed.
 
     The file's evaluator is the built-in `EqualsExpected`, which compares names and their order. To read it with the
-    evaluator of `to_pydantic_evals`, too, pass `custom_evaluator_types=[flow_evaluator()]`.
-
-    Args:
-        cases: The labelled requests.
-        file: The file, which is overwritten.
-        name: The name of the data set.
+    evaluator of `to_pydantic_evals`, too, pass `custom_evaluator_types=[flow_evaluator()]`. An existing file is
+    overwritten.
 
     Raises:
         ConfigError: The file cannot be written.

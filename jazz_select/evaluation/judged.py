@@ -178,11 +178,7 @@ class Floor:
 
 
 def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Floor, ...]:
-    """Parse floors such as `R@1=.8`, `several:R@3=0.7` or `none-F1=50%`; case does not matter.
-
-    Args:
-        texts: Floors, each text one or several separated by commas.
-        measures: The existing measures.
+    """Parse floors such as `R@1=.8`, `several:R@3=0.7` or `none-F1=50%`, separated by commas; case does not matter.
 
     Raises:
         ConfigError: A floor has another form, or names an unknown measure.

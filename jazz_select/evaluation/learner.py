@@ -80,7 +80,6 @@ class Learned(Framed):
     took_s: float = field(default=0.0, compare=False)
 
     def __str__(self) -> str:
-        """Return one line."""
         flows = len({each.flow for each in self.added})
         what = f"{counted(len(self.added), 'example')} learned for {counted(flows, 'flow')}"
         what += f", from {counted(self.corrections, 'correction')}"
@@ -139,8 +138,8 @@ async def learn(  # noqa: PLR0913 - options with a name
     Args:
         registry: The flows, as their authors wrote them.
         entries: Entries of a log, the oldest first, such as `OutcomeLog.read(corrected=True)`.
-        gate_cases: Labelled requests that must not get worse; none of them is learned. An out-of-scope request must
-            not seem in scope afterwards, by P(some flow is right) and the thresholds of `policy`.
+        gate_cases: Labelled requests that must not get worse; none of them is learned. An out-of-scope request must not
+            seem in scope afterwards, by P(some flow is right) and the thresholds of `policy`.
         overlay: Earlier versions; learning continues from the live one.
         embedder: As for `ProceduralMemory.open`; use the deployment's.
         language: As for `ProceduralMemory.open`.
@@ -195,15 +194,7 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
 ) -> Rehearsal:
     """Measure the effect of one example by the filter and the gate of `learn`. Nothing is written.
 
-    Args:
-        registry: The flows, as their authors wrote them, or with learned examples.
-        request: The example's text.
-        flow: The name of its flow.
-        gate_cases: As for `learn`.
-        overlay: As for `learn`.
-        embedder: As for `learn`.
-        language: As for `learn`.
-        policy: As for `learn`.
+    Arguments beside the example's text and the name of its flow are those of `learn`.
 
     Raises:
         EmbeddingError: The embedder failed.
@@ -229,7 +220,6 @@ class _Lesson:
     _refits: int = 0
 
     async def learned(self, entries: Sequence[Logged], cases: Sequence[Case]) -> Learned:
-        """Learn from log entries."""
         names = {flow.name for flow in self._authored.values()}
         found = gathered(entries, names)
         base = taught(self._authored, self._version)
@@ -246,7 +236,6 @@ class _Lesson:
         return await self._tried(outcome, base.registry, usable, self._cases(held), cases)
 
     async def rehearsed(self, one: Correction, cases: Sequence[Case]) -> Rehearsal:
-        """Measure the effect of one correction alone."""
         base = taught(self._authored, self._version)
         gate = self._gate(base.registry, self._cases(()), cases)
         before, led = await self._routes(gate, corrections=[one])
@@ -255,8 +244,10 @@ class _Lesson:
         if sum(bool(each.right) for each in gate.judged) < _LEAST_JUDGED:
             return Rehearsal(doubt=doubt)
         trial, lost = await self._tried_with(gate, before, [one])
-        taken = [(each.asked.request, ", ".join(sorted(each.right)), first) for each, first in lost]
-        return Rehearsal(doubt=doubt, why=trial.verdict.why, gain=trial.verdict.gain, lost=tuple(taken[:_MOST_LOST]))
+        lost_requests = [(each.asked.request, ", ".join(sorted(each.right)), first) for each, first in lost]
+        return Rehearsal(
+            doubt=doubt, why=trial.verdict.why, gain=trial.verdict.gain, lost=tuple(lost_requests[:_MOST_LOST])
+        )
 
     async def _tried(
         self,
@@ -266,7 +257,6 @@ class _Lesson:
         kept: Sequence[HeldCase],
         cases: Sequence[Case],
     ) -> Learned:
-        """Learn the corrections that pass the gate."""
         gate = self._gate(registry, kept, cases)
         fits = sum(bool(each.right) for each in gate.judged)
         if fits < _LEAST_JUDGED:
@@ -274,7 +264,7 @@ class _Lesson:
             return replace(outcome, nothing=few)
         before, led = await self._routes(gate, corrections=usable)
         near = await asyncio.to_thread(Neighbourhood, gate.spared, self._embedder)
-        choose = partial(near.chosen, taken=self._taken, most=self._most, most_confirmed=MOST_CONFIRMED)
+        choose = partial(near.chosen, taken=self._learned_counts, most=self._most, most_confirmed=MOST_CONFIRMED)
         examples, refused = await asyncio.to_thread(choose, usable, led)
         outcome = replace(outcome, refused=(*outcome.refused, *refused), refits=self._refits)
         if not examples:
@@ -311,7 +301,7 @@ class _Lesson:
         return fresh, held, usable
 
     @property
-    def _taken(self) -> Mapping[str, int]:
+    def _learned_counts(self) -> Mapping[str, int]:
         """Number of texts that each flow has learned before."""
         return {} if self._version is None else {name: len(texts) for name, texts in self._version.examples.items()}
 
@@ -341,7 +331,6 @@ class _Lesson:
         return [*labelled, *own[: len(gate.own)]], own[len(gate.own) :]
 
     async def _led(self, registry: FlowRegistry, asked: Sequence[Query]) -> list[Routed]:
-        """Route requests over an index of these flows."""
         if not asked:
             return []
         self._refits += 1
@@ -357,8 +346,8 @@ class _Lesson:
         """Search for the examples that pass the gate together, and give a reason for each of the others.
 
         First, all are tried at once, then without those that took requests from other flows, while that improves the
-        result. The rest is then added to the passing ones by flows, by halves and one by one, until the rounds are
-        used up. The reason names the requests that an example took.
+        result. The rest is then added to the passing ones by flows, by halves and one by one, until the rounds are used
+        up. The reason names the requests that an example took.
         """
         nothing = verdict(gate.judged, before, before)
         landed, failed = _Trial(kept=(), verdict=nothing), _Trial(kept=(), verdict=nothing)
@@ -376,7 +365,7 @@ class _Lesson:
             if not blame:
                 break
             guilty = [group[place] for place in blame]
-            whys |= {each.request: f"{_HURTS}: {_taken(lost)}" for each in guilty}
+            whys |= {each.request: f"{_HURTS}: {_lost_text(lost)}" for each in guilty}
             group = tuple(each for each in group if each not in guilty)
         left = [each for each in sorted(examples, key=lambda each: each.flow) if each not in landed.kept]
         ahead += _halves(tuple(left)) if left else []
@@ -389,7 +378,7 @@ class _Lesson:
                 ahead += _halves(group)
             else:
                 failed = trial
-                why = f"{_HURTS}: {_taken(lost)}" if lost else trial.verdict.why or _NO_GAIN
+                why = f"{_HURTS}: {_lost_text(lost)}" if lost else trial.verdict.why or _NO_GAIN
                 whys |= {each.request: why for each in group}
         if not landed.kept:
             landed = replace(landed, verdict=replace(failed.verdict, why=failed.verdict.why or _NONE_LEFT))
@@ -442,7 +431,6 @@ class _Gate:
 
     @property
     def judged(self) -> tuple[Gated, ...]:
-        """All requests, in the order of their routes."""
         return (*self.labelled, *self.own)
 
 
@@ -455,7 +443,7 @@ class _Trial:
     hurt: tuple[Correction, ...] = ()
 
 
-def _taken(lost: Sequence[tuple[Gated, str]]) -> str:
+def _lost_text(lost: Sequence[tuple[Gated, str]]) -> str:
     """Return the lost requests, with the right flow and the flow that is now first, as text."""
     named = [
         f"“{beginning(each.asked.request, _SHOWN)}” ({', '.join(sorted(each.right)) or 'no flow'}) goes to "

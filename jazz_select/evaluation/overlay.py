@@ -159,10 +159,7 @@ class Overlay(_Frozen):
 def changed_overlay(file: Path, change: Callable[[Overlay], Overlay], *, must_exist: bool = False) -> Overlay:
     """Change a file's current content under a lock, and return the new content.
 
-    Args:
-        file: The file; a hidden lock file stays beside it.
-        change: Returns the new content for the current one. If it returns the same object, nothing is written.
-        must_exist: Whether the file must exist.
+    If `change` returns the same object, nothing is written. A hidden lock file stays beside the file.
 
     Raises:
         ConfigError: The file cannot be read or written, or another process holds the lock for ten seconds. Errors of
@@ -204,11 +201,7 @@ class Taught:
 
 
 def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
-    """Return the flows with a version's examples, without those that a flow has already.
-
-    Args:
-        registry: The flows, which are not changed.
-        version: The learned version; None adds nothing.
+    """Return the flows with a version's examples, without those that a flow has already; given flows stay unchanged.
 
     Raises:
         FlowValidationError: A flow cannot be registered again as it is.

@@ -215,8 +215,8 @@ async def play(
     Args:
         case: The conversation.
         make_agent: Makes the agent; called once, with the model.
-        model: A real model, as for `FlowSelector`, which replaces the script. By default the script answers; without
-            a script there is no model.
+        model: A real model, as for `FlowSelector`, which replaces the script. By default the script answers; without a
+            script there is no model.
 
     Raises:
         ConfigError: The model cannot be used.
@@ -234,14 +234,10 @@ async def play_all(
     at_once: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> ConversationReport:
-    """Play conversations, each with a new agent.
+    """Play conversations as `play` does, each with a new agent and all with one model.
 
-    Args:
-        cases: The conversations.
-        make_agent: As for `play`.
-        model: As for `play`; shared by all.
-        at_once: Number of conversations played at the same time; the agents must share nothing.
-        progress: Called with (played, all) after each conversation.
+    Up to `at_once` are played at the same time; their agents must share nothing. `progress` is called with (played,
+    all) after each.
 
     Raises:
         ConfigError: The model cannot be used.

@@ -60,9 +60,7 @@ def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
 def markdown_report(evaluation: Evaluation, *, failed: Sequence[str] = ()) -> str:
     """Return Markdown with the numbers first and details folded; all texts from outside are escaped.
 
-    Args:
-        evaluation: The evaluation.
-        failed: Lines on missed floors, placed first.
+    Lines in `failed`, such as missed floors, are placed first.
     """
     return "\n".join(_sections(evaluation, failed))
 

@@ -255,7 +255,6 @@ class _Watched:
         self.rankings: list[tuple[str, ...]] = []
 
     async def recall(self, query: str, *given: Any, focus: str = "", **options: Any) -> RecallResult:
-        """Recall for one query."""
         return (await self.recall_many([query], *given, focuses=[focus] if focus else (), **options))[0]
 
     async def recall_many(

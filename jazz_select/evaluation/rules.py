@@ -22,11 +22,7 @@ _LONGEST: Final = 80
 
 
 def rules(section: str, *, file: Path = FILE) -> Mapping[str, Any]:
-    """Return the table `[tool.jazz-select.<section>]`; empty without the file or the section.
-
-    Args:
-        section: `check` or `gates`.
-        file: The file, relative to the working directory.
+    """Return the table `[tool.jazz-select.<section>]` (check or gates); empty without the file or the section.
 
     Raises:
         ConfigError: The file is unreadable, the section is no table, or there is a section of another name.

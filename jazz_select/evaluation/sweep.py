@@ -153,12 +153,9 @@ class Sweep:
 
 
 def sweep(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, *, at: float = 0.99) -> Sweep:
-    """Return the thresholds that save most calls at a wanted accuracy.
+    """Return the thresholds that save most calls at a wanted accuracy of requests decided without a model.
 
-    Args:
-        cases: Routes with the expected names, whatever thresholds they were made with.
-        policy: How the deployment selects; its thresholds are ignored.
-        at: The wanted accuracy of requests decided without a model, above 0 and at most 1.
+    Cases are routes with the expected names. The thresholds of `policy` are ignored; `at` is above 0 and at most 1.
     """
     settings = list(_settings(cases, policy))
     without = settings[0]

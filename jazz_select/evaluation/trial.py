@@ -219,13 +219,8 @@ async def compared(
 ) -> Trial:
     """Compare the live version with the one on trial over the requests of a log. No model is asked.
 
-    Args:
-        registry: The flows, as their authors wrote them.
-        entries: Entries of `OutcomeLog.read`; those since the trial began say most. At most the last 20,000 are used.
-        overlay: The learned versions.
-        embedder: As for `ProceduralMemory.open`.
-        language: As for `ProceduralMemory.open`.
-        policy: How the deployment selects.
+    At most the last 20,000 entries are used; those since the trial began say most. The other arguments are those of
+    `learn`.
 
     Raises:
         ConfigError: No version is on trial, or the log has no texts.

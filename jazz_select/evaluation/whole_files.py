@@ -14,14 +14,9 @@ _OWN, _SHARED = 0o600, 0o666
 
 
 def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
-    """Replace a file atomically; missing folders are made.
+    """Replace a file atomically; missing folders are made. Of two processes that write the same file, one wins.
 
-    Of two processes that write the same file, one wins; contents never mix.
-
-    Args:
-        file: The file.
-        content: Its new content.
-        private: Whether only the owner may read it; otherwise the process's umask applies.
+    Only the owner may read a `private` file; otherwise the process's umask applies.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f".{file.name[:100]}.{uuid4().hex[:12]}")

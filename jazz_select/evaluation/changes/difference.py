@@ -330,7 +330,7 @@ class Difference(Framed):
 
     @property
     def shuffled(self) -> tuple[RouteChange, ...]:
-        """The requests where only candidates behind the first change: see `RouteChange.is_shuffle`."""
+        """The requests where only candidates behind the first change."""
         return tuple(each for each in self.changes if each.is_shuffle)
 
     @property

@@ -21,11 +21,9 @@ _CHANGES = ("", "request", "from", "first before", "first after", "what else")
 
 
 def comment(found: Difference, *, most: int = MOST) -> str:
-    """Return the comment as GitHub Markdown; all texts from outside are escaped.
+    """Return the comment as GitHub Markdown of at most `most` bytes; all texts from outside are escaped.
 
-    Args:
-        found: The difference.
-        most: Most bytes. Details are dropped first, and the number of dropped rows is stated.
+    Details are dropped first, and the number of dropped rows is stated.
     """
     parts = [MARKER, f"### jazz-select diff: {markdown(found.summary)}", ""]
     parts += [f"❌ {_cut(each.message, 2 * _CELL)}" for each in found.failures]

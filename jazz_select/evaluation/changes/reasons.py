@@ -23,28 +23,27 @@ Ask = Callable[[Undone, Sequence[RouteChange]], Awaitable[Sequence[str]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """A part of a change: its description, the names of its flows, and how to undo it."""
+    """A part of a change: its description, and how to undo it."""
 
     what: str
-    flows: frozenset[str]
     undone: Undone
 
 
 def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Edit]:
     """Yield each changed flow as a part."""
     for name in flows.added:
-        yield Edit(what=f"{name} is new", flows=frozenset({name}), undone={name: None})
+        yield Edit(what=f"{name} is new", undone={name: None})
     for name in flows.removed:
-        yield Edit(what=f"{name} was removed", flows=frozenset({name}), undone={name: before[name]})
+        yield Edit(what=f"{name} was removed", undone={name: before[name]})
     old_names = {new: old for old, new in flows.renamed.items()}
     for new, old in old_names.items():
-        yield Edit(what=f"{new} has a new name", flows=frozenset({old, new}), undone={new: None, old: before[old]})
+        yield Edit(what=f"{new} has a new name", undone={new: None, old: before[old]})
     for name, changed in flows.changed.items():
         if name not in old_names:
             fields = {field: before[name][field] for field in changed if field in ROUTING_FIELDS}
             what = f"{name} changed ({', '.join(changed)})"
             if fields:
-                yield Edit(what=what, flows=frozenset({name}), undone={name: fields})
+                yield Edit(what=what, undone={name: fields})
             if GUARD in changed:
                 yield from _of_guard(name, fields, after[name])
 
@@ -52,11 +51,8 @@ def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[
 def _of_guard(name: str, fields: Fields, now: Fields) -> Iterator[Edit]:
     """Yield both results of an edited guard: its former code is not available, but a result can be forced."""
     for opened in (True, False) if now[GUARD] else (False,):  # without a guard nothing is withheld any more
-        yield Edit(
-            what=f"the guard of {name} {'withholds it' if opened else 'lets it through'}",
-            flows=frozenset({name}),
-            undone={name: {**fields, GUARD: opened}},
-        )
+        what = f"the guard of {name} {'withholds it' if opened else 'lets it through'}"
+        yield Edit(what=what, undone={name: {**fields, GUARD: opened}})
 
 
 def smaller_parts(part: Edit, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Edit]:
@@ -73,7 +69,7 @@ def smaller_parts(part: Edit, before: Mapping[str, Fields], after: Mapping[str, 
                 yield replace(part, undone={name: {GUARD: old}})
         else:
             what = f"the {field.replace('_', ' ')} of {name}"
-            yield Edit(what=what, flows=frozenset({name}), undone={name: {field: old}})
+            yield Edit(what=what, undone={name: {field: old}})
 
 
 def _of_examples(name: str, old: Sequence[str], new: Sequence[str]) -> Iterator[Edit]:
@@ -81,13 +77,13 @@ def _of_examples(name: str, old: Sequence[str], new: Sequence[str]) -> Iterator[
     for each in come:
         left = [text for text in new if text != each]
         what = f"‘{beginning(each, _SHOWN)}’ under {name}"
-        yield Edit(what=what, flows=frozenset({name}), undone={name: {"examples": left}})
+        yield Edit(what=what, undone={name: {"examples": left}})
     for each in gone:
         what = f"‘{beginning(each, _SHOWN)}’ is gone from {name}"
-        yield Edit(what=what, flows=frozenset({name}), undone={name: {"examples": [*new, each]}})
+        yield Edit(what=what, undone={name: {"examples": [*new, each]}})
     if len(gone) + len(come) > 1 or not gone + come:
         what = f"the examples of {name} together"
-        yield Edit(what=what, flows=frozenset({name}), undone={name: {"examples": list(old)}})
+        yield Edit(what=what, undone={name: {"examples": list(old)}})
 
 
 async def reasons(
@@ -99,22 +95,18 @@ async def reasons(
     parts = _likely(list(flow_parts(found.flows, before, after)), found, open_places)
     whole: dict[int, Edit] = {}
     for part in parts:
-        is_all = len(parts) == 1
-        for place in await work.moved_back(part, [each for each in open_places if each not in whole], known=is_all):
-            whole[place] = part
+        left = [place for place in open_places if place not in whole]
+        whole |= dict.fromkeys(await work.moved_back(part, left, known=len(parts) == 1), part)
     whys = {place: part.what for place, part in whole.items()}
-    for part in dict.fromkeys(map(id, whole.values())):
-        one = next(each for each in whole.values() if id(each) == part)
-        places = [place for place, each in whole.items() if each is one]
-        pieces = list(smaller_parts(one, before, after))
+    for part in parts:
+        pieces = list(smaller_parts(part, before, after))
         for piece in pieces:
-            left = [place for place in places if whys[place] == one.what]
-            for place in await work.moved_back(piece, left, known=len(pieces) == 1):
-                whys[place] = piece.what
+            left = [place for place, each in whole.items() if each is part and whys[place] == part.what]
+            whys |= dict.fromkeys(await work.moved_back(piece, left, known=len(pieces) == 1), piece.what)
     rest = [place for place in open_places if place not in whys]
     if rest and len(parts) > 1:
         together = {name: fields for part in parts for name, fields in part.undone.items()}
-        both = Edit(what="several of these changes together", flows=frozenset(), undone=together)
+        both = Edit(what="several of these changes together", undone=together)
         whys |= dict.fromkeys(await work.moved_back(both, rest, known=False), both.what)
     return whys
 
@@ -125,7 +117,7 @@ def _likely(parts: Sequence[Edit], found: Difference, places: Sequence[int]) -> 
     for place in places:
         change = found.changes[place]
         ends.update({change.before.first, change.after.first})
-    return sorted(parts, key=lambda part: -max((ends[name] for name in part.flows), default=0))
+    return sorted(parts, key=lambda part: -max(ends[name] for name in part.undone))
 
 
 @dataclass

@@ -168,7 +168,6 @@ class _Process(asyncio.SubprocessProtocol):
         return process
 
     async def asked(self, message: object) -> dict[str, Any]:
-        """Send a message and return the answer."""
         stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         stdin.write(dumps(message) + b"\n")
         line = await self._lines.get()

@@ -134,16 +134,9 @@ async def snapshot(  # noqa: PLR0913 - options with a name
     language: str = "english",
     cache: Path | None = None,
 ) -> SideState:
-    """Return the state of a catalogue in this process.
+    """Return the state of a catalogue in this process, from the requests of `questions`, the same for both versions.
 
-    Args:
-        registry: The flows.
-        asked: The requests of `questions`, the same for both versions.
-        label: A description for people.
-        policy: How the deployment selects.
-        embedder: As for `ProceduralMemory.open`.
-        language: As for `ProceduralMemory.open`.
-        cache: A folder where the index is kept.
+    Embedder, language and cache are those of `indexed`.
 
     Raises:
         EmbeddingError: The embedder failed.

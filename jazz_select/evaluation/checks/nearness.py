@@ -45,8 +45,8 @@ _TWIN, _MOST_TWIN, _WRONG_SIDE = 3.0, 0.15, 0.25
 """Twins by separation: robust standard deviations below the usual separation from the nearest flow, the highest
 separation of twins, and the least share of examples of each flow on the wrong side."""
 _ALIKE, _ALIKE_SEPARATION = 4.0, 1.0
-"""Twins by prototype: robust standard deviations above the usual similarity to the nearest flow, and the most above
-the usual separation."""
+"""Twins by prototype: robust standard deviations above the usual similarity to the nearest flow, and the most above the
+usual separation."""
 _BY_CHANCE = 0.05
 """Expected number of flows in the catalogue that are first for so many examples of others by chance."""
 _LOST = 2.7
@@ -411,11 +411,7 @@ class Field:
         """Return the positions of requests with doubtful labels, each with the flow that recall has first.
 
         A label is doubtful if another flow leads by far, several flows rank before the labelled one, and a text of the
-        other flow is nearer.
-
-        Args:
-            texts: The requests.
-            labels: For each, the labelled flows: at least one, all in the catalogue.
+        other flow is nearer. Each request has at least one label, and all are in the catalogue.
 
         Raises:
             EmbeddingError: The embedder failed.

@@ -63,7 +63,7 @@ class Writer:
     timeout_s: float
 
     async def examples(self, flow: BaseFlow, neighbours: Sequence[BaseFlow], count: int) -> list[str]:
-        """Return requests for a flow, as many as the model wrote, at most fifty.
+        """Return at most fifty requests that the model wrote for a flow.
 
         Raises:
             ModelTimeoutError: The call took too long.
