@@ -12,8 +12,8 @@ import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from itertools import count
 from math import isfinite
@@ -210,40 +210,39 @@ def _check(path: Path, database: sqlite3.Connection) -> None:
         raise OutcomeLogError(str(path), problem, advice="Use the version that wrote it, or name another file")
 
 
-def connected(path: Path) -> sqlite3.Connection:
-    """Open a connection for writing."""
-    if not path.exists():
-        made(path)  # the file was moved away: begin a new one
-    database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+def _connected(path: Path, target: str, **options: Any) -> sqlite3.Connection:
+    """Open a connection to a file that is a log."""
+    database = sqlite3.connect(target, timeout=BUSY_S, check_same_thread=False, **options)
     try:
         _check(path, database)
-        database.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
         database.close()
         raise
     return database
 
 
-def reading(path: Path) -> "closing[sqlite3.Connection]":
-    """Open a read-only connection; it also works on a read-only disk."""
+def writing(path: Path) -> sqlite3.Connection:
+    """Open a connection for writing."""
+    if not path.exists():
+        made(path)  # the file was moved away: begin a new one
+    database = _connected(path, str(path), isolation_level=None)
+    database.execute("PRAGMA synchronous = NORMAL")
+    return database
+
+
+@contextmanager
+def reading(path: Path) -> Generator[sqlite3.Connection]:
+    """Open a read-only connection, also on a read-only disk; raise OutcomeLogError for a file that cannot be read."""
     where = path.absolute().as_uri()
-    problem: sqlite3.Error | None = None
-    for how in ("?mode=ro", "?immutable=1"):
-        database: sqlite3.Connection | None = None
+    try:
         try:
-            database = sqlite3.connect(where + how, uri=True, timeout=BUSY_S, check_same_thread=False)
-            _check(path, database)
-        except sqlite3.Error as error:
-            problem = problem or error
-            if database is not None:
-                database.close()
-        except OutcomeLogError:
-            if database is not None:
-                database.close()
-            raise
-        else:
-            return closing(database)
-    raise unusable(path, problem or sqlite3.Error("it cannot be opened"))
+            database = _connected(path, f"{where}?mode=ro", uri=True)
+        except sqlite3.Error:
+            database = _connected(path, f"{where}?immutable=1", uri=True)
+        with closing(database):
+            yield database
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        raise unusable(path, error) from error
 
 
 def unusable(path: Path, error: Exception) -> OutcomeLogError:
@@ -259,20 +258,21 @@ def unusable(path: Path, error: Exception) -> OutcomeLogError:
 
 def corrections_in(database: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
     """Return (right flows, source, note) by entry: the last correction by a person, else the last one."""
-    said: dict[str, tuple[str, str, str]] = {}
+    last: dict[str, tuple[str, str, str]] = {}
     for entry, right, source, note in database.execute('SELECT entry, "right", source, note FROM feedback ORDER BY n'):
-        if source == "user" or entry not in said or said[entry][1] != "user":
-            said[entry] = (right, source, note)
-    return said
+        if source == "user" or entry not in last or last[entry][1] != "user":
+            last[entry] = (right, source, note)
+    return last
 
 
-def logged(row: tuple[Any, ...], said: tuple[str, str, str] | None) -> Logged:
+def logged(row: tuple[Any, ...], correction: tuple[str, str, str] | None) -> Logged:
     """Build an entry from a row of `READ` and its correction from `corrections_in`."""
     values = dict(zip(_FIELDS, row, strict=False))
     values |= {name: tuple(orjson.loads(values[name])) for name in ("chosen", "candidates", "confidences")}
     values |= {name: bool(values[name]) for name in ("alone", "asked")}
-    if said is not None:
-        values |= {"right": tuple(orjson.loads(said[0])), "source": said[1], "note": said[2]}
+    if correction is not None:
+        right, source, note = correction
+        values |= {"right": tuple(orjson.loads(right)), "source": source, "note": note}
     return Logged(**values)
 
 
@@ -406,7 +406,7 @@ class LogWriter:
         why = ""
         for attempt in range(_RETRIES):
             try:
-                database = database or connected(self._path)
+                database = database or writing(self._path)
                 wrong: list[str] = []
                 with database:
                     database.execute("BEGIN IMMEDIATE")
@@ -576,7 +576,7 @@ class OutcomeLog:
             catalogue: Digest of the flows' cards.
         """
         try:
-            said, digest = self._kept(request)
+            text, digest = self._stored(request)
             offered, usage = decision.candidates[:_MOST_CANDIDATES], decision.usage
             took_s = float(decision.latency.total_s)
             entry = self._writer.new_id()
@@ -584,7 +584,7 @@ class OutcomeLog:
                 entry,
                 time(),
                 as_text(agent_id),
-                said,
+                text,
                 digest,
                 len(request),
                 alone,
@@ -632,7 +632,7 @@ class OutcomeLog:
             self._writer.lost(1, f"{as_text(entry)[:_LONGEST_NAME]!r} is no entry's id")
             return
         try:
-            self._writer.put(FEEDBACK, (entry, time(), _names(right), self._kept(note)[0], source))
+            self._writer.put(FEEDBACK, (entry, time(), _names(right), self._stored(note)[0], source))
         except Exception as error:  # noqa: BLE001 - likewise
             self._writer.lost(1, describe_error(error))
 
@@ -664,12 +664,8 @@ class OutcomeLog:
         """
         self.flush()
         where = f" WHERE {_CORRECTED}" if corrected else ""
-        try:
-            with reading(self.path) as database:
-                rows = database.execute(f"SELECT agent, COUNT(*) FROM entries{where} GROUP BY agent").fetchall()  # noqa: S608 - our own text
-        except sqlite3.Error as error:
-            raise unusable(self.path, error) from error
-        return dict(rows)
+        with reading(self.path) as database:
+            return dict(database.execute(f"SELECT agent, COUNT(*) FROM entries{where} GROUP BY agent").fetchall())  # noqa: S608 - our own text
 
     def read(
         self,
@@ -697,15 +693,12 @@ class OutcomeLog:
         if corrected is not None:
             conditions.append(_CORRECTED if corrected else _UNCORRECTED)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        try:
-            with reading(self.path) as database:
-                said = corrections_in(database)
-                for row in database.execute(f"{READ}{where} ORDER BY n", [*wanted.values()]):
-                    yield logged(row, said.get(row[0]))
-        except (sqlite3.Error, ValueError, TypeError) as error:
-            raise unusable(self.path, error) from error
+        with reading(self.path) as database:
+            corrections = corrections_in(database)
+            for row in database.execute(f"{READ}{where} ORDER BY n", [*wanted.values()]):
+                yield logged(row, corrections.get(row[0]))
 
-    def _kept(self, text: str) -> tuple[str, str]:
+    def _stored(self, text: str) -> tuple[str, str]:
         """Return the redacted text to store, or "" and its digest where texts are not stored."""
         if self._redact is not None:
             try:

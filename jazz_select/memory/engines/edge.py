@@ -52,7 +52,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _OURS = frozenset({_MARKER, _LOCK, _LAYOUTS, _DRAFT, FILE_NAME})
 
 
-class IndexFolder:
+class _IndexFolder:
     """An index folder, locked by this object until `close`.
 
     The operating system releases the lock when the process ends, so a crash leaves nothing to clean up.
@@ -77,7 +77,7 @@ class IndexFolder:
                 stack.pop_all()
         except OSError as error:
             if error.errno in _NO_ROOM:
-                raise disk_full(path, ROOM_TO_OPEN) from error
+                raise _disk_full(path, ROOM_TO_OPEN) from error
             raise IndexUnusableError(
                 str(path), f"it is not a folder that can be written ({error})", advice="Pass another path."
             ) from error
@@ -85,25 +85,20 @@ class IndexFolder:
     def require_room(self, wanted: int) -> None:
         """Raise `DiskFullError` unless this many bytes are free."""
         if _free(self.path) < wanted:
-            raise disk_full(self.path, wanted)
+            raise _disk_full(self.path, wanted)
 
     def layout(self, key: str) -> Path:
-        """Return the folder of a layout, which may not exist yet."""
         return self.path / _LAYOUTS / key
 
-    def layouts(self) -> tuple[str, ...]:
-        """Return the keys of the existing layouts."""
-        folder = self.path / _LAYOUTS
-        if not folder.is_dir():
-            return ()
-        return tuple(sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and "." not in entry.name))
+    def layouts(self) -> list[str]:
+        found = self.path.glob(f"{_LAYOUTS}/*")
+        return sorted(entry.name for entry in found if entry.is_dir() and "." not in entry.name)
 
     def close(self) -> None:
-        """Release the lock; a second call does nothing."""
         self._lock.release()
 
 
-def disk_full(path: Path, wanted: int) -> DiskFullError:
+def _disk_full(path: Path, wanted: int) -> DiskFullError:
     """Return the error for a disk without room."""
     return DiskFullError(str(path), wanted=wanted, free=_free(path))
 
@@ -187,7 +182,7 @@ _RECORDS = {1: (13, True), 2: (21, True), 3: (9, False), 4: (17, False)}
 and unlinked, by number and by UUID."""
 
 
-class Gate:
+class _Gate:
     """Guards a resource: `with gate:` around each use, `shut()` before it is released.
 
     Entering raises `IndexUnusableError` once it is shut, and in a forked child: an engine's threads and locks do not
@@ -234,7 +229,7 @@ class Gate:
             return first
 
 
-def shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
+def _shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
     """Return the configuration of a shard: these dense vectors (length by name), and one sparse vector per flow.
 
     It searches in the calling thread. A shard is never optimised, so it is one segment, which threads cannot share;
@@ -247,34 +242,24 @@ def shard_config(dense: Mapping[str, int]) -> qe.EdgeConfig:
     )
 
 
-def to_point(point: FlowPoint, layout: str) -> qe.Point:
+def _to_point(point: FlowPoint, layout: str) -> qe.Point:
     """Return the point of a flow: its vectors, and the payload that comes back with a hit."""
     vectors: dict[str, Any] = {SPARSE: _to_sparse(point.sparse), **dense_vectors(point)}
     return qe.Point(point_key(point.agent_id, point.flow_id), vectors, stored_payload(point, layout))
 
 
-def edge_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
+def _edge_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
     """Return one request per vector of the query, dense first."""
-    mine = _filter(query) if filtered or query.exclude else None
+    mine = _edge_filter(query.agent_id, query.exclude) if filtered or query.exclude else None
     for using, vector in arms_of(query):
         asked = _to_sparse(vector) if isinstance(vector, SparseVector) else _listed(vector)
         yield qe.QueryRequest(limit=query.depth, query=qe.Query.Nearest(asked, using=using), filter=mine)
 
 
-def edge_filter(agent_id: str) -> qe.Filter:
-    """Return the filter for this agent's flows."""
-    return qe.Filter(must=[_belongs_to(agent_id)])
-
-
-def _filter(query: HybridQuery) -> qe.Filter:
-    if not query.exclude:
-        return edge_filter(query.agent_id)
-    excluded: set[qe.PointId] = {point_key(query.agent_id, flow_id) for flow_id in query.exclude}
-    return qe.Filter(must=[_belongs_to(query.agent_id)], must_not=[qe.HasIdCondition(excluded)])
-
-
-def _belongs_to(agent_id: str) -> qe.FieldCondition:
-    return qe.FieldCondition(key=AGENT, match=qe.MatchValue(agent_id))
+def _edge_filter(agent_id: str, exclude: Sequence[str] = ()) -> qe.Filter:
+    mine = qe.FieldCondition(key=AGENT, match=qe.MatchValue(agent_id))
+    excluded: set[qe.PointId] = {point_key(agent_id, flow_id) for flow_id in exclude}
+    return qe.Filter(must=[mine], must_not=[qe.HasIdCondition(excluded)] if excluded else None)
 
 
 def _listed(numbers: Sequence[float]) -> list[float]:
@@ -295,13 +280,13 @@ class Shard:
 
     def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
         """Load the shard. `dense` (length by name) configures it like a new one, where it is known."""
-        self._door = Gate(str(path))
-        self._errors = EngineErrors(path)
+        self._door = _Gate(str(path))
+        self._errors = _EngineErrors(path)
         self._writing = Lock()
         self._generation = 0
         _check_links(path)
         with self._errors:
-            self._shard = qe.EdgeShard.load(str(path), None if dense is None else shard_config(dense))
+            self._shard = qe.EdgeShard.load(str(path), None if dense is None else _shard_config(dense))
             self._take_stock()
 
     def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
@@ -326,7 +311,7 @@ class Shard:
 
     def _records(self, agent_id: str, **held: Any) -> Iterator[qe.Record]:
         """Yield this agent's flows by ascending key, with the requested parts."""
-        mine, offset = edge_filter(agent_id), None
+        mine, offset = _edge_filter(agent_id), None
         with self._door, self._errors:
             while True:
                 request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=mine, **held)
@@ -338,7 +323,7 @@ class Shard:
     def count(self, agent_id: str) -> int:
         """Return the number of this agent's flows."""
         with self._door, self._errors:
-            return self._shard.count(qe.CountRequest(filter=edge_filter(agent_id), exact=True))
+            return self._shard.count(qe.CountRequest(filter=_edge_filter(agent_id), exact=True))
 
     def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Return payloads by key."""
@@ -363,7 +348,7 @@ class Shard:
                 self._shard.close()
 
     def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
-        requests = [request for query in queries for request in edge_requests(query, filtered=query.agent_id != only)]
+        requests = [request for query in queries for request in _edge_requests(query, filtered=query.agent_id != only)]
         with self._door, self._errors:
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
         return [
@@ -382,11 +367,11 @@ class Shard:
         self._only_agent: str | None = str(agents[0].value) if len(agents) == 1 else None
 
 
-def create_shard(path: Path, dense: Mapping[str, int]) -> None:
+def _create_shard(path: Path, dense: Mapping[str, int]) -> None:
     """Create an empty shard in a temporary folder and rename it, so that no crash leaves half a shard."""
     draft = path.with_name(f"{path.name}.{uuid4().hex[:8]}")
-    with EngineErrors(path):
-        shard = qe.EdgeShard.create(str(draft), shard_config(dense))
+    with _EngineErrors(path):
+        shard = qe.EdgeShard.create(str(draft), _shard_config(dense))
         shard.update(qe.UpdateOperation.create_field_index(AGENT, qe.PayloadSchemaType.Keyword))
         shard.flush()
         shard.close()
@@ -418,8 +403,8 @@ def _check_links(path: Path) -> None:
             raise IndexUnusableError(str(path.parent.parent), problem, advice=_REBUILD)
 
 
-class EngineErrors:
-    """`with EngineErrors(path):` around each use of the engine, on the shard at this path.
+class _EngineErrors:
+    """`with _EngineErrors(path):` around each use of the engine, on the shard at this path.
 
     The engine raises bare `Exception`s, and panics as `BaseException`s: both mean that it cannot use its files. Other
     types are mistakes of the caller, and pass.
@@ -435,7 +420,7 @@ class EngineErrors:
         if kind is None or (kind is not Exception and kind.__name__ != "PanicException"):
             return
         if any(sign in str(error) for sign in _FULL):
-            raise disk_full(self._folder, ROOM_TO_WRITE) from error
+            raise _disk_full(self._folder, ROOM_TO_WRITE) from error
         raise IndexUnusableError(str(self._folder), f"the engine says: {error}", advice=_REBUILD) from error
 
 
@@ -454,12 +439,12 @@ class EdgeStore:
         """
         if path is None:
             self._temporary = TemporaryFolder(shared_memory())
-            self._folder = IndexFolder(self._temporary.path)
+            self._folder = _IndexFolder(self._temporary.path)
         else:
             self._temporary = None
-            self._folder = IndexFolder(path.expanduser())
+            self._folder = _IndexFolder(path.expanduser())
         self._layout = layout
-        self._door = Gate(str(path or IN_MEMORY))
+        self._door = _Gate(str(path or IN_MEMORY))
         self._making = Lock()
         self._moving = Lock()
         self._settled = set[str]()  # agents without flows in other layouts
@@ -552,7 +537,7 @@ class EdgeStore:
         await in_thread(self.release)
 
     def _upsert(self, points: Sequence[FlowPoint]) -> None:
-        structs = [to_point(point, str(self._layout)) for point in points]
+        structs = [_to_point(point, str(self._layout)) for point in points]
         operation = qe.UpdateOperation.upsert_points(structs)
         self._write(operation, agents={point.agent_id for point in points}, size=sum(map(self._size_of, points)))
 
@@ -569,7 +554,7 @@ class EdgeStore:
             with self._making:
                 if self._shard is None:
                     home = self._folder.layout(self._layout.key)
-                    create_shard(home, self._layout.dense)
+                    _create_shard(home, self._layout.dense)
                     self._shard = Shard(home, self._layout.dense)
             try:
                 self._shard.write(operation, agents=agents)
@@ -604,7 +589,7 @@ class EdgeStore:
             for key in self._other_keys():
                 self._folder.require_room(ROOM_TO_WRITE)
                 shard = self._load(self._folder.layout(key))
-                shard.write(qe.UpdateOperation.delete_points_by_filter(edge_filter(agent_id)))
+                shard.write(qe.UpdateOperation.delete_points_by_filter(_edge_filter(agent_id)))
                 notes = shard.retrieve(note_keys(agent_id))
                 own: list[qe.PointId] = [at for at, each in notes.items() if note_in(each, agent_id) is not None]
                 shard.write(qe.UpdateOperation.delete_points(own))
