@@ -249,8 +249,8 @@ class ModelChoice:
 
         offered = {each.flow_id for each in shown}
 
-        def problem(answer: ChatReply, said: tuple[Reading, Choice]) -> str:
-            reading, choice = said
+        def problem(answer: ChatReply, parsed: tuple[Reading, Choice]) -> str:
+            reading, choice = parsed
             if choice.reason is not Reason.FALLBACK_INVALID:
                 return ""
             names = {each.flow_id: each.flow_name for each in built().order if each.flow_id not in offered}
@@ -354,7 +354,7 @@ class _Spent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Left:
+class _State:
     """A request on its way through the stages, with what is known so far."""
 
     request: Request
@@ -370,14 +370,14 @@ class _Left:
     """P(right) by flow id, once a decision model answered."""
     best: tuple[str, float] | None = None
     """The decision model's choice and P(it is right), where that is too low."""
-    said: DeciderAnswer | None = None
+    answer: DeciderAnswer | None = None
 
-    def with_record(self, record: StageRecord) -> "_Left":
+    def with_record(self, record: StageRecord) -> "_State":
         return replace(self, records=(*self.records, record))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ReadRequest:
     """A request once it is known whether it answers a question: then with the choice and the question."""
 
     request: Request
@@ -410,28 +410,28 @@ class Choosing:
         scoped = self.settling.on_empty == "none" or request.within
         several = is_several(request.query) if cascades or self.model is None else False
         many = several and self.model is not None and len(narrowed.candidates) > 1
-        left = _Left(request=request, narrowed=narrowed, scoped=scoped, many=many)
-        choice, left = self._by_recall(left, recall_s) if cascades else (self._settled(request, narrowed), left)
+        state = _State(request=request, narrowed=narrowed, scoped=scoped, many=many)
+        choice, state = self._by_recall(state, recall_s) if cascades else (self._settled(request, narrowed), state)
         if choice is None and not ask and (self.decider is not None or self.model is not None):
             choice = UNASKED
         deadline = Deadline.after(self.timeout_s)
         if choice is None and self.decider is not None:
-            choice, left = await self._by_decider(self.decider, left, deadline)
+            choice, state = await self._by_decider(self.decider, state, deadline)
         if choice is None and self.model is not None:
-            choice, left = await self._by_chat(self.model, left, deadline)
+            choice, state = await self._by_chat(self.model, state, deadline)
             if not cascades:
                 return replace(choice, notes=(*self._caveat(narrowed), *choice.notes))
         elif choice is None:
-            choice = self._last(left)
+            choice = self._last(state)
         if cascades:
-            choice, left = self._by_user(choice, left)
+            choice, state = self._by_user(choice, state)
         if several and self.model is None and len(choice.chosen_ids) == 1:
             choice = replace(choice, notes=(*choice.notes, _ONE_OF_THEM))
         if not cascades:
             return choice
-        usage = reduce(total_usage, (each.usage for each in left.records), None)
-        spared = () if choice is UNASKED else self._spared(left.records)
-        return replace(choice, usage=usage, stages=(*left.records, *spared))
+        usage = reduce(total_usage, (each.usage for each in state.records), None)
+        spared = () if choice is UNASKED else self._spared(state.records)
+        return replace(choice, usage=usage, stages=(*state.records, *spared))
 
     def _cascades(self, candidates: Sequence[Candidate]) -> bool:
         if self.budget.max_error is not None or self.decider is not None or self.ask_user:
@@ -445,15 +445,15 @@ class Choosing:
         self.budget = replace(self.budget, calibration=learned)
         return learned
 
-    def heard(self, asked: SelectRequest, request: Request) -> Heard:
+    def read_request(self, asked: SelectRequest, request: Request) -> ReadRequest:
         """Read a request that may answer the question of an earlier decision."""
         question = question_in(asked.asked)
         if question is None:
-            return Heard(request=request, notes=(NO_QUESTION,))
+            return ReadRequest(request=request, notes=(NO_QUESTION,))
         choice = self.answered(request.query, question, only=asked.only)
         if choice is not None:
-            return Heard(request=request, answers=(choice, question))
-        return Heard(request=request.after(question.request))
+            return ReadRequest(request=request, answers=(choice, question))
+        return ReadRequest(request=request.after(question.request))
 
     def answered(self, answer: str, question: UserQuestion, *, only: Collection[str] | None = None) -> Choice | None:
         """Return the choice that a user's answer makes; None where it does not answer the question.
@@ -496,18 +496,18 @@ class Choosing:
 
     # --- recall ----------------------------------------------------------------
 
-    def _by_recall(self, left: _Left, took_s: float) -> tuple[Choice | None, _Left]:
+    def _by_recall(self, state: _State, took_s: float) -> tuple[Choice | None, _State]:
         """Return recall's choice where it is sure enough, or sure that nothing fits; else None."""
-        request, narrowed = left.request, left.narrowed
+        request, narrowed = state.request, state.narrowed
         if narrowed.reread:
-            left = left.with_record(
+            state = state.with_record(
                 StageRecord(name="recall", outcome="passed", why=narrowed.recalled_by.partition(": ")[2])
             )
         name: StageName = "transformer" if narrowed.reread else "recall"
-        confidence = self.budget.sureness(narrowed, scoped=left.scoped)
+        confidence = self.budget.sureness(narrowed, scoped=state.scoped)
 
-        def recorded(outcome: StageOutcome, why: str) -> _Left:
-            return left.with_record(
+        def recorded(outcome: StageOutcome, why: str) -> _State:
+            return state.with_record(
                 StageRecord(name=name, outcome=outcome, why=why, confidence=confidence, took_s=took_s)
             )
 
@@ -519,19 +519,19 @@ class Choosing:
             return choice, recorded(
                 "none", "there is nothing to choose from" if not known.candidates else "nothing fits"
             )
-        if left.many:
+        if state.many:
             return None, recorded("passed", _MANY)
         first = narrowed.candidates[0]
         allowed = self.budget.allowed(first.flow_id)
-        lone = known.candidates == 1 and (not self._others or (allowed is None and confidence is None))
+        lone = known.candidates == 1 and (not self._more_stages or (allowed is None and confidence is None))
         if allowed is None or lone:
             choice = self._settled(request, narrowed)
-            if choice is not None and choice.reason is Reason.SEMANTIC and self._others:
+            if choice is not None and choice.reason is Reason.SEMANTIC and self._more_stages:
                 choice = None
             why = "one candidate is left" if lone else "" if choice else "it has no error budget"
             return choice, recorded("decided" if choice else "passed", why)
         shared = self.decider is not None and not request.goes_on
-        wanted = self.budget.wanted(narrowed, allowed, scoped=left.scoped, shared=shared)
+        wanted = self.budget.wanted(narrowed, allowed, scoped=state.scoped, shared=shared)
         if why := self._why_passed(request, narrowed, confidence, wanted):
             return None, recorded("passed", why)
         choice = top(narrowed.candidates, self.flows, Reason.CONFIDENT)
@@ -588,106 +588,106 @@ class Choosing:
         return [each for each in narrowed.candidates if each.flow_id in self.flows]
 
     @property
-    def _others(self) -> bool:
+    def _more_stages(self) -> bool:
         return self.model is not None or self.decider is not None or self.ask_user
 
     # --- a decision model ------------------------------------------------------
 
-    async def _by_decider(self, decider: Deciding, left: _Left, deadline: Deadline) -> tuple[Choice | None, _Left]:
+    async def _by_decider(self, decider: Deciding, state: _State, deadline: Deadline) -> tuple[Choice | None, _State]:
         """Return the choice of the decision model and recall together; None where that is skipped or not sure."""
-        request, narrowed = left.request, left.narrowed
+        request, narrowed = state.request, state.narrowed
         candidates = self._live(narrowed)
-        if request.goes_on or request.blank or not candidates or left.many:
-            why = _MANY if left.many else "there is nothing to decide"
+        if request.goes_on or request.blank or not candidates or state.many:
+            why = _MANY if state.many else "there is nothing to decide"
             why = "a conversation is gone on with" if request.goes_on else why
-            return None, left.with_record(StageRecord(name="decider", outcome="passed", why=why))
+            return None, state.with_record(StageRecord(name="decider", outcome="passed", why=why))
         if not any(request.may_begin(each.flow_id, None, narrowed.in_scope) for each in candidates):
-            return None, left.with_record(StageRecord(name="decider", outcome="passed", why=_NOT_ITS))
-        if self.model is not None and not self.ask_user and not self._may_decide(left, candidates):
+            return None, state.with_record(StageRecord(name="decider", outcome="passed", why=_NOT_ITS))
+        if self.model is not None and not self.ask_user and not self._may_decide(state, candidates):
             record = StageRecord(name="decider", outcome="passed", why="even a sure answer would not be enough")
-            return None, replace(left.with_record(record), in_vain=True)
-        left, record = await self._heard(decider, left, deadline)
-        if left.chances is None or left.said is None:
-            return None, left.with_record(record)
-        return self._weighed(left, left.chances, left.said, record)
+            return None, replace(state.with_record(record), in_vain=True)
+        state, record = await self._ask_decider(decider, state, deadline)
+        if state.chances is None or state.answer is None:
+            return None, state.with_record(record)
+        return self._by_both(state, state.chances, state.answer, record)
 
-    async def _heard(self, decider: Deciding, left: _Left, deadline: Deadline) -> tuple[_Left, StageRecord]:
+    async def _ask_decider(self, decider: Deciding, state: _State, deadline: Deadline) -> tuple[_State, StageRecord]:
         """Ask the decision model, and combine its answer with recall's; log a failure and go on."""
-        request, narrowed = left.request, left.narrowed
+        request, narrowed = state.request, state.narrowed
         candidates = self._live(narrowed)
         began = perf_counter()
         try:
-            said = await decider.ask(request, candidates, decider_deadline(deadline))
+            answer = await decider.ask(request, candidates, decider_deadline(deadline))
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             why = describe_error(error)
             _log.warning("error=<%s> | the decision model is passed over", in_log(why))
-            return left, StageRecord(name="decider", outcome="failed", why=why, took_s=perf_counter() - began)
+            return state, StageRecord(name="decider", outcome="failed", why=why, took_s=perf_counter() - began)
         took_s = perf_counter() - began
-        chances = posteriors(candidates, said.chances, in_scope=narrowed.in_scope, scoped=left.scoped)
-        named = self._named(said)
-        record = StageRecord(name="decider", outcome="passed", why=named, took_s=took_s, usage=said.usage, calls=1)
-        return replace(left, chances=chances, said=said), record
+        chances = posteriors(candidates, answer.chances, in_scope=narrowed.in_scope, scoped=state.scoped)
+        named = self._described(answer)
+        record = StageRecord(name="decider", outcome="passed", why=named, took_s=took_s, usage=answer.usage, calls=1)
+        return replace(state, chances=chances, answer=answer), record
 
-    async def _heard_late(self, decider: Deciding, left: _Left, deadline: Deadline) -> _Left:
+    async def _ask_decider_late(self, decider: Deciding, state: _State, deadline: Deadline) -> _State:
         """Ask the decision model after the chat model failed, if there is time; replace its earlier record."""
         left_s = decider_deadline(deadline).left_s
         if left_s is not None and left_s <= 0:
-            return left
-        left, record = await self._heard(decider, left, deadline)
+            return state
+        state, record = await self._ask_decider(decider, state, deadline)
         record = replace(record, why=f"{_LATE}{': ' if record.why else ''}{record.why}")
-        return replace(left, records=tuple(record if each.name == record.name else each for each in left.records))
+        return replace(state, records=tuple(record if each.name == record.name else each for each in state.records))
 
-    def _named(self, said: DeciderAnswer) -> str:
+    def _described(self, answer: DeciderAnswer) -> str:
         """Describe the decision model's own choice and confidence."""
-        name, chance = _vote(said)
+        name, chance = _vote(answer)
         named = "says that none fits" if name == NONE else "names a flow that has left the registry"
         if name in self.flows:
             named = f"names {in_one_line(self.flows[name].name)}"
         return f"it {named}, {chance:.3f} sure by itself"
 
-    def _may_decide(self, left: _Left, candidates: Sequence[Candidate]) -> bool:
+    def _may_decide(self, state: _State, candidates: Sequence[Candidate]) -> bool:
         """Whether any answer of the decision model would make both together sure enough."""
-        line = self.budget.calibration.of_decider(scoped=left.scoped)
-        most = posterior_bounds(candidates, in_scope=left.narrowed.in_scope, scoped=left.scoped)
-        options = ((each, own) for each, own in most.items() if left.scoped or each != NONE)
-        return any(line(own) >= self._wanted(each) - _ROUNDING for each, own in options)
+        line = self.budget.calibration.of_decider(scoped=state.scoped)
+        most = posterior_bounds(candidates, in_scope=state.narrowed.in_scope, scoped=state.scoped)
+        options = ((each, own) for each, own in most.items() if state.scoped or each != NONE)
+        return any(line(own) >= self._required(each) - _ROUNDING for each, own in options)
 
-    def _weighed(
-        self, left: _Left, chances: Mapping[str, float], said: DeciderAnswer, record: StageRecord
-    ) -> tuple[Choice | None, _Left]:
+    def _by_both(
+        self, state: _State, chances: Mapping[str, float], answer: DeciderAnswer, record: StageRecord
+    ) -> tuple[Choice | None, _State]:
         """Decide for the likeliest flow, or none, where that is sure enough."""
-        best = max((each for each in chances if left.scoped or each != NONE), key=chances.__getitem__)
-        confidence = self.budget.calibration.of_decider(scoped=left.scoped)(chances[best])
-        wanted, named = self._wanted(best), record.why
+        best = max((each for each in chances if state.scoped or each != NONE), key=chances.__getitem__)
+        confidence = self.budget.calibration.of_decider(scoped=state.scoped)(chances[best])
+        wanted, named = self._required(best), record.why
         record = replace(record, confidence=confidence)
         sure = f"{confidence:.3f} sure{' that none fits' if best == NONE else ''}"
         if best != NONE and best not in self.flows:
-            return None, left.with_record(replace(record, why="what it would choose left the registry meanwhile"))
+            return None, state.with_record(replace(record, why="what it would choose left the registry meanwhile"))
         if confidence < wanted:
-            left = replace(left, best=(best, confidence))
+            state = replace(state, best=(best, confidence))
             of = "" if best == NONE else f" of {in_one_line(self.flows[best].name)}"
-            return None, left.with_record(
+            return None, state.with_record(
                 replace(record, why=f"{named}; with recall {sure}{of}, and {wanted:.3f} is wanted")
             )
-        if best != NONE and not left.request.may_begin(best, None, left.narrowed.in_scope):
-            return None, left.with_record(replace(record, why=f"{sure}, {_NOT_ITS}"))
+        if best != NONE and not state.request.may_begin(best, None, state.narrowed.in_scope):
+            return None, state.with_record(replace(record, why=f"{sure}, {_NOT_ITS}"))
         outcome: StageOutcome = "none" if best == NONE else "decided"
-        against = "" if _vote(said)[0] == best else f"{named}; with recall "
+        against = "" if _vote(answer)[0] == best else f"{named}; with recall "
         record = replace(record, outcome=outcome, why=f"{against}{sure}, and {wanted:.3f} is enough")
-        return self._decided(best, said), left.with_record(record)
+        return self._decider_choice(best, answer), state.with_record(record)
 
     @staticmethod
-    def _decided(best: str, said: DeciderAnswer, *notes: str) -> Choice:
+    def _decider_choice(best: str, answer: DeciderAnswer, *notes: str) -> Choice:
         """Return the choice of a flow, or of none (`NONE`), by the decision model."""
         if best == NONE:
-            return Choice(model=said.model, notes=notes)
-        return Choice(tier=Tier.GUIDED, reason=Reason.DECIDER, chosen_ids=(best,), model=said.model, notes=notes)
+            return Choice(model=answer.model, notes=notes)
+        return Choice(tier=Tier.GUIDED, reason=Reason.DECIDER, chosen_ids=(best,), model=answer.model, notes=notes)
 
     # --- a chat model ----------------------------------------------------------
 
-    async def _by_chat(self, model: ModelChoice, left: _Left, deadline: Deadline) -> tuple[Choice, _Left]:
+    async def _by_chat(self, model: ModelChoice, state: _State, deadline: Deadline) -> tuple[Choice, _State]:
         began = perf_counter()
-        choice = await model.choose(left.request, left.narrowed.candidates, deadline)
+        choice = await model.choose(state.request, state.narrowed.candidates, deadline)
         reason, took_s = choice.reason, perf_counter() - began
         record = StageRecord(name="chat", outcome="decided", took_s=took_s, usage=choice.usage, calls=choice.attempts)
         if reason is Reason.FALLBACK_ERROR:
@@ -696,14 +696,14 @@ class Choosing:
             record = replace(record, outcome="failed", why="its reply could not be used")
         elif reason in {Reason.NONE, Reason.FALLBACK_EMPTY}:
             record = replace(record, outcome="none")
-        if left.in_vain and self.decider is not None and record.outcome == "failed":
-            left = await self._heard_late(self.decider, left, deadline)
-        if reason in _FALLBACKS and left.chances is not None:
-            likeliest = self._likeliest(left.narrowed, left.chances, choice)
+        if state.in_vain and self.decider is not None and record.outcome == "failed":
+            state = await self._ask_decider_late(self.decider, state, deadline)
+        if reason in _FALLBACKS and state.chances is not None:
+            likeliest = self._likeliest(state.narrowed, state.chances, choice)
             if likeliest.chosen_ids != choice.chosen_ids:
                 record = replace(record, why=f"{record.why}{'; ' if record.why else ''}{_LIKELIEST}")
             choice = likeliest
-        return choice, left.with_record(record)
+        return choice, state.with_record(record)
 
     def _likeliest(self, narrowed: CandidateSet, chances: Mapping[str, float], fallback: Choice) -> Choice:
         """Return the fallback, with the flow that recall and decision model find likeliest."""
@@ -713,21 +713,21 @@ class Choosing:
             fallback, tier=found.tier, reason=found.reason, chosen_ids=found.chosen_ids, unresolved=found.unresolved
         )
 
-    def _last(self, left: _Left) -> Choice:
+    def _last(self, state: _State) -> Choice:
         """Return the likeliest flow, where no stage is sure and there is no chat model.
 
         Candidates are ordered by confidence: their rank is the order for a prompt.
         """
-        if left.best is not None and left.said is not None:
-            best, _ = left.best
-            return self._decided(best, left.said, _NOTHING if best == NONE else self._beyond(best))
-        single = len(left.narrowed.candidates) == 1
+        if state.best is not None and state.answer is not None:
+            best, _ = state.best
+            return self._decider_choice(best, state.answer, _NOTHING if best == NONE else self._unsure_note(best))
+        single = len(state.narrowed.candidates) == 1
         reason = Reason.SINGLE if single else Reason.SEMANTIC
-        likeliest = sorted(left.narrowed.candidates, key=lambda each: -(each.confidence or 0.0))
+        likeliest = sorted(state.narrowed.candidates, key=lambda each: -(each.confidence or 0.0))
         choice = top(likeliest, self.flows, reason)
-        return replace(choice, notes=(self._beyond(*choice.chosen_ids),))
+        return replace(choice, notes=(self._unsure_note(*choice.chosen_ids),))
 
-    def _beyond(self, best: str = NONE) -> str:
+    def _unsure_note(self, best: str = NONE) -> str:
         """Return the note on a choice that no stage was sure of."""
         return _UNBOUND if self._allowed(best) is None else _OVER
 
@@ -735,85 +735,87 @@ class Choosing:
         """Return the share of such choices that may be wrong; None without a budget."""
         return self.budget.max_error if best == NONE else self.budget.allowed(best)
 
-    def _wanted(self, best: str) -> float:
+    def _required(self, best: str) -> float:
         """Return the confidence that recall and decision model together must reach."""
         allowed = self._allowed(best)
         return max(0.0, 1 - (_USUAL_ERROR if allowed is None else SPREAD * allowed))
 
     # --- the user --------------------------------------------------------------
 
-    def _by_user(self, choice: Choice, left: _Left) -> tuple[Choice, _Left]:
+    def _by_user(self, choice: Choice, state: _State) -> tuple[Choice, _State]:
         """Replace a choice that no stage was sure of by a question to the user, or by none if no flow is likely."""
-        if not self.ask_user or left.request.goes_on or left.request.blank:
-            return choice, left
+        if not self.ask_user or state.request.goes_on or state.request.blank:
+            return choice, state
         notes = tuple(each for each in choice.notes if each not in {_OVER, _UNBOUND, _NOTHING})
-        if self._is_last(choice, left) and not self._may_fit(left):
-            why = _COURTESY if is_courtesy(left.request.query) else _NOT_ASKED
-            return _without_flows(choice, Tier.OPEN, Reason.NONE, notes=(*notes, why)), left.with_record(
+        if self._is_last(choice, state) and not self._may_fit(state):
+            why = _COURTESY if is_courtesy(state.request.query) else _NOT_ASKED
+            return _without_flows(choice, Tier.OPEN, Reason.NONE, notes=(*notes, why)), state.with_record(
                 StageRecord(name="user", outcome="passed", why=why)
             )
-        asked, more = self._in_question(choice, left)
-        question = flow_question(asked, self.flows, left.request.query, more=more)
+        asked, more = self._in_question(choice, state)
+        question = flow_question(asked, self.flows, state.request.query, more=more)
         if question is None:
-            return choice, left
+            return choice, state
         beside = ", and it may be something else" if more else ""
         why = f"{len(question.options)} flows are left{beside}, and nobody else may decide"
         asking = _without_flows(choice, Tier.GUIDED, Reason.ASK, notes=notes)
-        return replace(asking, question=question), left.with_record(StageRecord(name="user", outcome="passed", why=why))
+        return replace(asking, question=question), state.with_record(
+            StageRecord(name="user", outcome="passed", why=why)
+        )
 
-    def _is_last(self, choice: Choice, left: _Left) -> bool:
-        last = left.records[-1] if left.records else None
+    def _is_last(self, choice: Choice, state: _State) -> bool:
+        last = state.records[-1] if state.records else None
         unasked = choice.reason is Reason.UNASKED
         return last is not None and last.outcome in {"passed", "failed"} and self.model is None and not unasked
 
-    def _may_fit(self, left: _Left) -> bool:
+    def _may_fit(self, state: _State) -> bool:
         """Whether some flow is likely enough to ask the user which.
 
         A decision model that names a flow outweighs recall's doubt: it has read the request.
         """
-        if is_courtesy(left.request.query):
+        if is_courtesy(state.request.query):
             return False
-        if left.said is not None:
-            named, chance = _vote(left.said)
+        if state.answer is not None:
+            named, chance = _vote(state.answer)
             if named != NONE and chance >= _LIKELY:
                 return True
-            if left.scoped and left.best is not None:
-                return left.best[0] != NONE
-        return self._is_in_scope(left)
+            if state.scoped and state.best is not None:
+                return state.best[0] != NONE
+        return self._is_in_scope(state)
 
     @staticmethod
-    def _is_in_scope(left: _Left) -> bool:
-        scope = left.narrowed.in_scope
+    def _is_in_scope(state: _State) -> bool:
+        scope = state.narrowed.in_scope
         return scope is None or joint_probability(1.0, scope) >= _LIKELY
 
-    def _in_question(self, choice: Choice, left: _Left) -> tuple[list[Candidate], bool]:
+    def _in_question(self, choice: Choice, state: _State) -> tuple[list[Candidate], bool]:
         """Return the flows to ask about, empty where there is no question, and whether it may be something else."""
-        last = left.records[-1] if left.records else None
-        candidates, chosen = left.narrowed.candidates, choice.chosen_ids
+        last = state.records[-1] if state.records else None
+        candidates, chosen = state.narrowed.candidates, choice.chosen_ids
         if last is None or choice.called_off or choice.confirmed:
             return [], False
         by_chat = last.name == "chat"
         if by_chat and choice.reason is Reason.LLM:
             # several wishes may each have their flow
-            several = len(chosen) < FEWEST or left.many
+            several = len(chosen) < FEWEST or state.many
             return [] if several else [each for each in candidates if each.flow_id in chosen], False
-        if not (choice.reason in {Reason.NONE, *_FALLBACKS} if by_chat else self._is_last(choice, left)):
+        if not (choice.reason in {Reason.NONE, *_FALLBACKS} if by_chat else self._is_last(choice, state)):
             return [], False
         none = by_chat and last.outcome == "none"
-        if not self._may_fit(left) or (none and not self._is_in_scope(left)):
+        if not self._may_fit(state) or (none and not self._is_in_scope(state)):
             return [], False
-        chances = left.chances
+        chances = state.chances
         if chances is None:
             chances = {each.flow_id: each.confidence for each in candidates if each.confidence is not None}
-        live = self._live(left.narrowed)
+        live = self._live(state.narrowed)
         # Where the decision model says "none" without being sure, the user is asked even about one flow.
-        torn = left.best is not None and left.best[0] == NONE
+        torn = state.best is not None and state.best[0] == NONE
         asked = in_question(live, chances, at_least=FEWEST if torn else 0)
         # Where a chat model read the request and found none, a long list has no likely flow.
         return (asked, False) if none else (asked[:MOST], torn or len(asked) > MOST)
 
 
-def _vote(said: DeciderAnswer) -> tuple[str, float]:
+def _vote(answer: DeciderAnswer) -> tuple[str, float]:
     """Return the decision model's own choice, and its confidence."""
-    name = max(said.chances, key=said.chances.__getitem__)
-    return name, said.chances[name]
+    name = max(answer.chances, key=answer.chances.__getitem__)
+    return name, answer.chances[name]

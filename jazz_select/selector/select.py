@@ -32,8 +32,8 @@ from jazz_select.selector.choice import (
     BLANK,
     Choice,
     Choosing,
-    Heard,
     ModelChoice,
+    ReadRequest,
     Settling,
     warn_of,
 )
@@ -253,12 +253,12 @@ class FlowSelector:
             FlowValidationError: A chosen flow has a part that cannot be found.
         """
         one = SelectRequest(enhanced_query, candidates, episode_summaries, only, asked)
-        heard = self._heard(one, context, situation)
-        request, surroundings = heard.request, context or {}
-        if heard.answers is not None:
-            return await self._answered(request.query, *heard.answers, surroundings)
+        read = self._read_request(one, context, situation)
+        request, surroundings = read.request, context or {}
+        if read.answers is not None:
+            return await self._answered(request.query, *read.answers, surroundings)
         if request.blank and candidates is None and not request.under_way:
-            return nothing_found(*heard.notes, BLANK)
+            return nothing_found(*read.notes, BLANK)
 
         began = perf_counter()
         with span("select", "decision") as traced:
@@ -269,7 +269,7 @@ class FlowSelector:
             done = [self._registry[each] for each in request.done if each in self._registry and narrowed.candidates]
             closed = (await self._guards.closed_among(done, surroundings)).ids
             begun = [self._registry[each] for each in request.under_way if each in self._registry]
-            narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)), heard.notes)
+            narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)), read.notes)
             result = await self._chosen(request, narrowed, surroundings, began)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
@@ -299,19 +299,19 @@ class FlowSelector:
             EmbeddingError: The embedder failed.
         """
         asked = [each if isinstance(each, SelectRequest) else SelectRequest(each) for each in requests]
-        heard, surroundings = [self._heard(each, context) for each in asked], context or {}
-        looked_for = [None if each.answers else each.request for each in heard]
-        narrowed = await candidate_sets(asked, looked_for, self._narrower, surroundings)
+        reads, surroundings = [self._read_request(each, context) for each in asked], context or {}
+        searched = [None if each.answers else each.request for each in reads]
+        narrowed = await candidate_sets(asked, searched, self._narrower, surroundings)
 
-        async def one(said: Heard, left: CandidateSet | None) -> FlowSelectionResult:
-            if said.answers is not None:
-                return await self._answered(said.request.query, *said.answers, surroundings)
-            if left is None:
-                return nothing_found(*said.notes, BLANK)
-            noted = left.joined_by((), said.notes)
-            return await self._chosen(said.request, noted, surroundings, perf_counter(), ask=ask)
+        async def select(read: ReadRequest, found: CandidateSet | None) -> FlowSelectionResult:
+            if read.answers is not None:
+                return await self._answered(read.request.query, *read.answers, surroundings)
+            if found is None:
+                return nothing_found(*read.notes, BLANK)
+            noted = found.joined_by((), read.notes)
+            return await self._chosen(read.request, noted, surroundings, perf_counter(), ask=ask)
 
-        calls = [partial(one, *each) for each in zip(heard, narrowed, strict=True)]
+        calls = [partial(select, *each) for each in zip(reads, narrowed, strict=True)]
         return await side_by_side(calls, at_once=self._at_once)
 
     async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
@@ -362,13 +362,13 @@ class FlowSelector:
         if self._outcomes is not None:
             self._outcomes.hinted(entry, right, note)
 
-    def _heard(
+    def _read_request(
         self, asked: SelectRequest, context: Mapping[str, Any] | None, situation: Situation | None = None
-    ) -> Heard:
+    ) -> ReadRequest:
         check_argument("context", context, Context)
-        read = self.has_model or (situation is not None and situation.reader is not None)
-        request = Request.of(asked.enhanced_query, asked.episode_summaries, situation, has_model=read)
-        return Heard(request=request) if asked.asked is None else self._choosing.heard(asked, request)
+        has_model = self.has_model or (situation is not None and situation.reader is not None)
+        request = Request.of(asked.enhanced_query, asked.episode_summaries, situation, has_model=has_model)
+        return ReadRequest(request=request) if asked.asked is None else self._choosing.read_request(asked, request)
 
     async def _chosen(
         self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float, *, ask: bool = True
