@@ -48,8 +48,7 @@ _MIX = 0x9E3779B1
 _TOKENS = 1 << 32
 _BYTES_A_TERM = 110
 _NOTED_TERMS = 1 << 16
-"""Maximum number of stored term counts, the most frequent first: some 700 kB in a note. A thousand flows of five
-examples share five thousand terms; the counts left out of a larger catalogue are nearly as low as 1."""
+"""Maximum number of stored term counts, the highest first: some 700 kB in a note."""
 
 
 def indexable(text: str) -> str:

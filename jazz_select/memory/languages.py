@@ -14,7 +14,6 @@ _LANGUAGES: Final = (
     *("english", "german", "french", "spanish", "italian", "portuguese", "dutch", "swedish", "danish", "finnish"),
     *("norwegian", "hungarian", "romanian", "turkish"),
 )
-"""Languages of the lexical arm in Latin script."""
 _READ, _MOST_WORDS, _LONGEST_WORD = 2_000, 48, 12
 """Limits, since this runs on the event loop: characters of a text, distinct words, and letters of a stop word."""
 _WORD: Final = re.compile(r"[^\W\d_]+")

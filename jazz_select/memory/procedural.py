@@ -48,7 +48,6 @@ _LISTED: dict[str, Any] = {
     "desired_effects": [],
     "priority": [0, 0],
 }
-"""Fields of a listed flow, with their defaults."""
 
 
 def checked_agent(agent_id: object) -> None:
@@ -78,7 +77,6 @@ class AgentState:
     elsewhere: tuple[str, ...] = ()
     read_at: float = 0.0
     flows: int = 0
-    """Number of flows in the index."""
     notes: tuple[str, ...] = ()
     """Problems of the index, for people."""
 
@@ -350,18 +348,9 @@ class ProceduralMemory:
         focuses: Sequence[str] = (),
         coverage: float = COVERAGE,
     ) -> list[RecallResult]:
-        """Recall for several requests together; the results are in their order.
+        """Recall for several requests together; the results are in their order. An error ends the whole call.
 
-        Args:
-            queries: The requests.
-            agent_id: As for `recall`, and so on.
-            top_k: For each request.
-            rrf_k: For each request.
-            exclude: For all of them.
-            focuses: One per query, or none at all; an empty one stands for no focus.
-            coverage: For all of them.
-
-        An error ends the whole call.
+        The options are those of `recall`, for each request. `focuses` has one per query, "" for none, or is empty.
         """
         checked_agent(agent_id)
         scope = RecallScope.of(agent_id, top_k, rrf_k, exclude, coverage)

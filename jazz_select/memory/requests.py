@@ -254,7 +254,6 @@ _ASKING = re.compile(
     re.IGNORECASE,
 )
 _END = re.compile(r"(?<=[.!?;]) |(?<=[。！？；])")
-"""For text without double blanks."""
 _SHORTEST, _LONGEST = 12, 200
 """Length of a sentence: a shorter one joins the next, a longer one is cut between words."""
 

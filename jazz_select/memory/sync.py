@@ -143,10 +143,7 @@ class IndexWriter:
         await self.outdate(agent_id, card)
 
     async def outdate(self, agent_id: str, card: FlowCard | None = None, *, without: str = "") -> None:
-        """Mark the model as outdated, so that the next sync fits it again, and update its names.
-
-        Recall counts the terms again.
-        """
+        """Mark the model as outdated: recall counts its terms again, the next sync fits it; and update its names."""
         model = RecallModel.from_note(await self._store.read_note(agent_id))
         if model.flows is None:
             return  # nothing is noted, or nothing that can be read
@@ -171,12 +168,7 @@ class IndexWriter:
         cases: Cases = (),
         allow_delete: bool = False,
     ) -> SyncReport:
-        """Plan, apply and fit, in this order: an interrupted sync is finished by the next one.
-
-        Raises:
-            ConfigError: A flow could not be read from the index again.
-            SyncDeletesError: It would delete most flows without `allow_delete`.
-        """
+        """Plan, apply and fit, in this order: an interrupted sync is finished by the next one."""
         await in_thread(_check, cards.values(), agent_id)
         indexed = await self._indexed(agent_id)
         wanted = await in_thread(lambda: {each: self._encoder.fingerprint(card) for each, card in cards.items()})

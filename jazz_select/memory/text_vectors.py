@@ -19,7 +19,6 @@ from jazz_select.ports import Embedder, Vectors
 _log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "vectors.sqlite"
-"""Name of the file in the folder of its index."""
 _MOST_IN_MEMORY: Final = 32 << 20
 """Maximum size of an embedder's cache in memory, in bytes: some 20,000 texts."""
 _MOST_ON_DISK: Final = 200_000

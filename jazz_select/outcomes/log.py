@@ -117,7 +117,6 @@ def labels(entries: Iterable[Logged]) -> Iterator[tuple[str, str, float]]:
 
 
 VERSION: Final = 1
-"""Schema version of the file."""
 BUSY_S: Final = 5.0
 """How long to wait for another process's lock, in seconds."""
 _APPLICATION: Final = 0x4A5A4F4C
@@ -283,7 +282,6 @@ _GATHER_S, _RETRIES = 0.2, 3
 _SWEEP_EVERY: Final = 1_000
 _DAY_S, _GRACE_S = 86_400.0, 3_600.0
 _WIDEST: Final = (1 << 63) - 1
-"""The largest integer SQLite stores."""
 _LINE_ERRORS: Final = (
     sqlite3.IntegrityError,
     sqlite3.DataError,
@@ -305,10 +303,10 @@ class LogWriter:
         self._max_entries = max_entries
         self.dropped = 0
         self._closed = False
-        self._begin()
+        self.reset()
         _WRITERS.add(self)
 
-    def _begin(self) -> None:
+    def reset(self) -> None:
         """Set up empty state; also run in a forked process."""
         self._queue: deque[tuple[str, tuple[object, ...]]] = deque()
         self._wake, self._hurry = threading.Event(), threading.Event()
@@ -317,8 +315,6 @@ class LogWriter:
         self._thread: threading.Thread | None = None
         self._put, self._done, self._unswept, self._warned = 0, 0, _SWEEP_EVERY, False
         self._ids, self._prefix = count(), secrets.token_hex(6)
-
-    forked = _begin
 
     def new_id(self) -> str:
         """Return an id that is unique among all processes."""
@@ -462,14 +458,8 @@ def _storable(value: object) -> object:
 _WRITERS: "weakref.WeakSet[LogWriter]" = weakref.WeakSet()
 
 
-def _after_fork() -> None:
-    """Reset the writers in a forked child: the parent writes its own queue, and its thread is not here."""
-    for writer in _WRITERS:
-        writer.forked()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+if hasattr(os, "register_at_fork"):  # the parent writes its own queue, and its thread is not in the child
+    os.register_at_fork(after_in_child=lambda: [writer.reset() for writer in _WRITERS])
 
 
 LONGEST: Final = 8_000

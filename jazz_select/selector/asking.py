@@ -23,7 +23,6 @@ _LONGEST, _LONGEST_REQUEST = 200, 2_000
 _LONGEST_ANSWER = 200
 """Maximum length of an answer that only names an option; a longer one says more."""
 _MOST_WORDS: Final = 5
-"""Maximum number of words in a phrase of the table."""
 _LONGEST_OPTION = 1_000
 """Maximum length of an option's text that is read: a question that comes back is not trusted."""
 _MOST_OPTIONS, _MOST_LETTERS = 100, 100_000
@@ -241,7 +240,8 @@ def _read(text: str, options: Sequence[UserOption]) -> list[tuple[str, frozenset
 
     "own" is a word of one option, "shared" a word of several, and "" any other word.
     """
-    every = [{*_words(beginning(f"{_called(each)} {each.says}", _LONGEST_OPTION))} for each in options]
+    texts = (f"{each.title} {in_words(each.flow_name)} {each.says}" for each in options)
+    every = [{*_words(beginning(text, _LONGEST_OPTION))} for text in texts]
     having = Counter(word for words in every for word in words)
     listed = _kinds()
     words, found = _words(text), list[tuple[str, frozenset[int]]]()
@@ -284,10 +284,6 @@ def _kinds() -> dict[str, str]:
         "none": table.none,
     }
     return {phrase: kind for kind, known in listed.items() for phrase in known}
-
-
-def _called(option: UserOption) -> str:
-    return f"{option.title} {in_words(option.flow_name)}"
 
 
 def _plain(text: str) -> str:

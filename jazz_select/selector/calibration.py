@@ -117,8 +117,6 @@ async def labelled(
 
     Raises:
         ConfigError: A case is not such a pair or names an unknown flow, or nothing is recalled for any case.
-        StoreError: The memory failed.
-        EmbeddingError: The embedder failed.
     """
     pairs = [_pair(each) for each in cases]
     names = {flow.name: flow.id for flow in flows.values()}

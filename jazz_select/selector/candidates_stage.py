@@ -134,7 +134,6 @@ class CandidateSet:
     recalled_by: str = ""
     """Which embedder of a cascade answered, and why."""
     reread: bool = False
-    """Whether that was the second embedder."""
     answers: OwnAnswers | None = None
     """Recall's confidence in its answers to the catalogue's own examples."""
 

@@ -45,7 +45,6 @@ _LONG_LIST = 100
 _USUAL_ERROR = 0.02
 """Default share of wrong answers of a decision model that a chat model follows."""
 _ROUNDING = 1e-9
-"""Tolerance between two ways to compute the same probability."""
 _LIKELY = 0.5
 """Smallest P(some flow fits) at which the user is asked although a model found no flow."""
 _OVER = "no stage was sure enough, and none is left: the likeliest is taken, outside of the error budget"

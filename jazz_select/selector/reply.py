@@ -44,6 +44,7 @@ _DOUBT = re.compile(
 # What may separate names in a plain list: "1. refund_order\n2. cancel_order", "refund_order and cancel_order".
 _CONNECTING = re.compile(r"(?:\b(?:and|then|also|flows?|ids?|answer|the)\b|[\W\d_])*", re.IGNORECASE)
 _RATED = re.compile(r"\d\s*/\s*\d|\d\s*%|\d\.\d")  # candidates with ratings are compared, not chosen
+# A denial right before an array, as in `Final: ["b"]. Not ["a"].`
 _DENIED_ARRAY = re.compile(r"\b(?:not|never|rather than|instead of|except)\s*:?\s*\[", re.IGNORECASE)
 _COMMA = re.compile(r"[,;\n]")
 # A single word that looks like an id rather than a word of a language.
@@ -170,10 +171,11 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     if value is not BROKEN:
         return _read(value, offered).reading
     values = embedded(text)
-    standing = _likeliest(_read(value, offered) for value in _last_first(values, text))
+    choices = (_read(value, offered) for value in _last_first(values, text))
+    standing = max(choices, key=lambda choice: choice.trust, default=_Choice(_UNREADABLE, _Trust.NONE))
     if standing.trust > _Trust.NONE:
         footnotes = standing.trust is _Trust.NUMBERED and len(values) > 1
-        return _UNREADABLE if footnotes or _takes_back(text) else standing.reading
+        return _UNREADABLE if footnotes or _DENIED_ARRAY.search(text) else standing.reading
     mended = _read(repaired(text), offered)
     if mended.trust > _Trust.STRANGE and mended.reading.ids:  # a repair turns a lone bracket into an empty array
         return mended.reading
@@ -228,11 +230,6 @@ def _by_flow(inputs: object, offered: Mentions) -> dict[str, Any]:
     return {ids[name] or name: each for name, each in given.items()}
 
 
-def _takes_back(text: str) -> bool:
-    """Whether a denial precedes an array, as in `Final: ["b"]. Not ["a"].`."""
-    return _DENIED_ARRAY.search(text) is not None
-
-
 class _Trust(IntEnum):
     """How likely one of several values is the answer."""
 
@@ -260,10 +257,6 @@ def _last_first(values: list[Any], text: str) -> Iterable[Any]:
     return (values[0], *reversed(values[1:])) if values and text[0] in "[{" else reversed(values)
 
 
-def _likeliest(choices: Iterable[_Choice]) -> _Choice:
-    return max(choices, key=lambda choice: choice.trust, default=_Choice(_UNREADABLE, _Trust.NONE))
-
-
 def _read(value: Any, offered: Mentions) -> _Choice:
     ids: dict[str, None] = {}
     trust, says_none = _Trust.NONE, False
@@ -272,7 +265,7 @@ def _read(value: Any, offered: Mentions) -> _Choice:
         if found is None and _means_none(leaf):
             says_none = True
             continue
-        ids[found or _as_written(leaf)] = None
+        ids[found or beginning(str(leaf), _ID_CHARS)] = None
         trust = max(trust, _trust(leaf, found=found is not None))
     if ids:
         return _Choice(Reading(status="ids", ids=tuple(ids)), trust)
@@ -288,10 +281,6 @@ def _trust(leaf: object, *, found: bool) -> _Trust:
 
 def _means_none(leaf: object) -> bool:
     return leaf is None or (isinstance(leaf, str) and (not leaf.strip() or folded_mention(leaf) in _NO_ID))
-
-
-def _as_written(leaf: object) -> str:
-    return beginning(str(leaf), _ID_CHARS)
 
 
 def _leaves(value: Any, offered: Mentions) -> Iterator[object]:

@@ -20,7 +20,6 @@ Coverage: TypeAlias = Annotated[
 Context: TypeAlias = Annotated[
     Mapping[str, object] | None, Constraint("a mapping such as {'authenticated': True}, or None")
 ]
-"""The values that guards read."""
 TimeLimit: TypeAlias = Annotated[Seconds | None, Constraint("a number of seconds above 0, or None for no limit")]
 
 

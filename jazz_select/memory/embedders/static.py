@@ -19,7 +19,6 @@ from jazz_select.text import describe_error
 _BATCH = 1_024
 """Texts tokenized at once, on all cores."""
 _TOKENIZER, _WEIGHTS = "tokenizers/l2_supercat_tokenizer_config.json", "weights/l2_supercat_256.safetensors"
-"""Paths in the wheel."""
 
 
 class StaticEmbedder:

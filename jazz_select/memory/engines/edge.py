@@ -59,13 +59,7 @@ class _IndexFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        """Create the folder if it is missing, check it, and lock it.
-
-        Raises:
-            IndexLockedError: Another process, or another object in this one, holds it.
-            IndexUnusableError: It is not writable, or not an index.
-            DiskFullError: The disk has no room.
-        """
+        """Create the folder if it is missing, check it, and lock it."""
         self.path = path
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -252,7 +246,7 @@ def _edge_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRe
     """Return one request per vector of the query, dense first."""
     mine = _edge_filter(query.agent_id, query.exclude) if filtered or query.exclude else None
     for using, vector in arms_of(query):
-        asked = _to_sparse(vector) if isinstance(vector, SparseVector) else _listed(vector)
+        asked = _to_sparse(vector) if isinstance(vector, SparseVector) else list(vector)
         yield qe.QueryRequest(limit=query.depth, query=qe.Query.Nearest(asked, using=using), filter=mine)
 
 
@@ -260,10 +254,6 @@ def _edge_filter(agent_id: str, exclude: Sequence[str] = ()) -> qe.Filter:
     mine = qe.FieldCondition(key=AGENT, match=qe.MatchValue(agent_id))
     excluded: set[qe.PointId] = {point_key(agent_id, flow_id) for flow_id in exclude}
     return qe.Filter(must=[mine], must_not=[qe.HasIdCondition(excluded)] if excluded else None)
-
-
-def _listed(numbers: Sequence[float]) -> list[float]:
-    return cast("list[float]", numbers) if type(numbers) is list else list(numbers)
 
 
 def _to_sparse(vector: SparseVector) -> qe.SparseVector:
@@ -539,10 +529,9 @@ class EdgeStore:
     def _upsert(self, points: Sequence[FlowPoint]) -> None:
         structs = [_to_point(point, str(self._layout)) for point in points]
         operation = qe.UpdateOperation.upsert_points(structs)
-        self._write(operation, agents={point.agent_id for point in points}, size=sum(map(self._size_of, points)))
-
-    def _size_of(self, point: FlowPoint) -> int:
-        return 4 * sum(self._layout.dense.values()) + 8 * len(point.sparse.indices) + 2 * len(repr(point.payload))
+        size = 4 * sum(self._layout.dense.values()) * len(points)
+        size += sum(8 * len(point.sparse.indices) + 2 * len(repr(point.payload)) for point in points)
+        self._write(operation, agents={point.agent_id for point in points}, size=size)
 
     def _load(self, home: Path, dense: Mapping[str, int] | None = None) -> Shard:
         self._folder.require_room(ROOM_TO_OPEN)

@@ -64,7 +64,6 @@ class Lessons:
     """Which of them count as rivals, shape (requests, rivals)."""
     folds: npt.NDArray[np.int_]
     own_worth: float
-    """Mean `own_worth` of the flows."""
 
     def without(self, fold: int) -> "Lessons":
         """Return the requests of the other folds."""

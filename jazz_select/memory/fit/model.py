@@ -26,7 +26,6 @@ class ArmScale:
     width: float
     """The drop in score that counts as one rank: a typical distance between neighbours at the top of a list."""
     weight: float
-    """Weight in the fusion."""
 
 
 REFERENCE_K = 10
@@ -266,20 +265,16 @@ class RecallModel:
     """The model of a catalogue: fitted by `jazz_select.memory.fit.fitting`, stored in the index, used by every recall.
 
     Attributes:
-        digest: Digest of the catalogue.
-        scales: Scales of the arms in the fusion.
         transform: Matrix that request vectors are multiplied by, shape (dim, dim); None for the identity.
         confidence: P(a candidate is right) from `Signals.candidate`; None if unknown.
         scope: P(some flow is right) from `Signals.scope`; None if unknown.
-        sets: Prediction sets; None if unknown.
         answers: Confidence of the answers to the catalogue's own examples; None if unknown, as in earlier notes.
-        usual: Usual cosines of requests with their flows.
         names: Flow ids by folded name and alias, without ambiguous ones.
         flows: Ids of all flows of the agent; None if unknown.
         terms: Term counts; None after a flow was written or deleted.
         caveat: Why confidence is unknown, for people; empty if it is known.
         labelled: Number of labelled requests beside the examples.
-        second: Model of the second embedder of a cascade, if there is one.
+        second: Model of a cascade's second embedder.
         sure: Confidence from which on the second embedder is not asked; None if it always is.
     """
 
@@ -314,7 +309,10 @@ class RecallModel:
 
     def as_note(self) -> dict[str, Any]:
         """Return the model for JSON."""
-        own = {} if self.second is None else {"second": self._second_alone().as_note(), "sure": self.sure}
+        own: dict[str, Any] = {}
+        if self.second is not None:  # without what the first one holds
+            second = replace(self.second, digest="", names={}, flows=None, terms=None)
+            own = {"second": second.as_note(), "sure": self.sure}
         return own | {
             "version": _VERSION,
             "digest": self.digest,
@@ -332,9 +330,6 @@ class RecallModel:
             "caveat": self.caveat,
             "labelled": self.labelled,
         }
-
-    def _second_alone(self) -> "RecallModel":
-        return replace(self.second or RecallModel(), digest="", names={}, flows=None, terms=None)
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any] | None, *, dims: Sequence[int] = ()) -> "RecallModel":

@@ -38,7 +38,6 @@ Measured on requests of the train splits of CLINC150 and BANKING77 that no catal
 flow, static and MiniLM vectors; it differs little among these.
 """
 _PRECISION = 10.0
-"""Precision of that prior."""
 _DRAWN = 5
 """Weight of the mean of all flows in a flow's usual cosine, in examples."""
 _JUDGED = 3
