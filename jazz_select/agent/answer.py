@@ -94,12 +94,8 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
 
     A `reply` is a template with facts in braces, such as "{refunded_cents} cents go to {account}.". It is used if the
     flow is done and every fact is known. No other tool output is shown, because nobody marked it as meant for users; it
-    is in the result's `runs`. Internal errors are in its `reason`.
-
-    Args:
-        run: The run.
-        titles: Titles of flows and tools.
-        contact: Whom users can turn to if the flow cannot be done here.
+    is in the result's `runs`. Internal errors are in its `reason`. If the flow cannot be done here, users are sent to
+    `contact`.
     """
     if run.text and not run.parts:
         return run.text
@@ -339,20 +335,13 @@ def _stopped() -> TimeBudget | None:
     return budget if budget is not None and budget.waited_for else None
 
 
+@dataclass(frozen=True, slots=True)
 class AnswerWriter:
-    """Writes the answers of turns."""
+    """Writes the answers of turns; `model` fills a schema if tool outputs do not."""
 
-    def __init__(
-        self,
-        model: ChatClient | None,
-        titles: Titles,
-        *,
-        model_timeout_s: float | None = 30.0,
-    ) -> None:
-        """Take the model that fills a schema if tool outputs do not; None for no model."""
-        self._model = model
-        self._model_timeout_s = model_timeout_s
-        self._titles = titles
+    model: ChatClient | None
+    titles: Titles
+    model_timeout_s: float | None = 30.0
 
     async def give(self, work: TurnWork) -> TurnOutcome:
         """Return the answer of a turn in words, and in the schema if there is one."""
@@ -360,15 +349,15 @@ class AnswerWriter:
         outcome = self._worded(work)
         schema = work.request.schema
         if schema is None or outcome.status in {"waiting", "confirming", "open", "failed", "blocked"}:
-            return cut_short(outcome, self._titles)
+            return cut_short(outcome, self.titles)
         with span("format", "decision") as traced:
             outcome, tier = await self._formatted(outcome, schema)
             if traced is not None:
                 traced.note({"tier": tier.value, "given": outcome.value is not None})
-        return cut_short(outcome, self._titles)
+        return cut_short(outcome, self.titles)
 
     def _worded(self, work: TurnWork) -> TurnOutcome:
-        status, titles = work.status, self._titles
+        status, titles = work.status, self.titles
         support = work.request.facts.get("support")
         contact = "" if support is None else as_text(support)
         texts = [worded(run, titles, contact) for run in work.runs if run.status != "failed" or _stopped() is None]
@@ -419,7 +408,7 @@ class AnswerWriter:
             text = orjson.dumps(filled.plain).decode()
             return replace(outcome, value=filled.value, text=text), Tier.DETERMINISTIC
         chain = _transcript(outcome)
-        if self._model is None:
+        if self.model is None:
             problem = "what tools returned does not fill the schema, and there is no model to put it there"
             error = FormatError(
                 problem, phase="call", prompt="", attempts=0, last_text="", schema=schema.json, chain=chain
@@ -427,11 +416,11 @@ class AnswerWriter:
             return replace(outcome, error=outcome.error or error), Tier.OPEN
         try:
             given = await finalize(
-                self._model,
+                self.model,
                 chain,
                 schema.model or schema.json,
                 on_event=listener(),
-                model_timeout_s=self._model_timeout_s,
+                model_timeout_s=self.model_timeout_s,
             )
         except (FormatError, ChainError) as error:
             return replace(outcome, error=outcome.error or error, reason=outcome.reason or str(error)), Tier.OPEN

@@ -60,7 +60,10 @@ class PendingCall(BaseModel):
         return cls(
             id=call.id,
             tool=call.tool,
-            arguments=_kept(call.arguments),
+            arguments={
+                as_text(name): storable(json.loads(json.dumps(value, default=exactly)))
+                for name, value in call.arguments.items()
+            },
             destructive=call.destructive,
             flow=flow,
             path=path,
@@ -94,9 +97,3 @@ class PendingCall(BaseModel):
         """Whether a yes to this call is a yes to the other: same place, same identity."""
         place = (self.flow, self.path, self.door, self.identity)
         return bool(self.identity) and place == (other.flow, other.path, other.door, other.identity)
-
-
-def _kept(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        as_text(name): storable(json.loads(json.dumps(value, default=exactly))) for name, value in arguments.items()
-    }

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.chain_options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_beside
-from jazz_select.agent.chain.output_schema import OutputSchema, Parsed, SchemaLike, output_schema
+from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, as_messages
 from jazz_select.agent.chain.transcript import (
     CallRecord,
@@ -84,18 +84,9 @@ async def finalize(  # noqa: PLR0913 - options with a name
 ) -> Formatted:
     """Put what a chain found into a schema.
 
-    Args:
-        model: The model of the chain, with its options, in any form that `FlowSelector` takes.
-        chain: The result of `run_chain`, or `FormatError.chain`; or a text that the user says.
-        schema: A JSON Schema or a pydantic class.
-        strategy: The chain's strategy. If the loop itself gave the answer, no call is made, except for `deferred`.
-        prompt: The formatting prompt; None for the default.
-        max_chars: Most characters of transcript and closing answer in the prompt.
-        on_limit: What to do with a chain that was cut short.
-        max_reasks: How often an invalid reply is returned to the model with its problem.
-        on_event: Receives events, and the text as it comes.
-        model_timeout_s: Timeout of one model call, in seconds, retries included.
-        max_retries: Retries of a model call after a transient failure; a streamed call is not retried.
+    `chain` is the result of `run_chain`, or `FormatError.chain`; or a text that the user says. `model` and `strategy`
+    are those of the chain: if its loop gave the answer itself, no call is made, except for `deferred`. `respond`
+    explains the other arguments; a call that streams is not retried.
 
     Raises:
         ConfigError: The schema or an option cannot work; nothing was asked.
@@ -176,7 +167,15 @@ class Formatter:
                 if not read.problem:
                     if not streamed:
                         await tell(self.on_event, OutputText(delta=self.last_text))
-                    return self._formatted(read, context)
+                    return Formatted(
+                        value=read.value,
+                        text=self.last_text,
+                        incomplete=self.chain.incomplete,
+                        context=context,
+                        records=tuple(self.asker.records),
+                        schema=self.output.json,
+                        notes=self.chain.notes,
+                    )
                 problem = read.problem
                 if number <= self.max_reasks:
                     if streamed:
@@ -187,17 +186,6 @@ class Formatter:
                         Message(role="user", content=AGAIN.format(in_one_line(problem))),
                     )
         raise self._error(problem, "reply", context)
-
-    def _formatted(self, read: Parsed, context: tuple[Message, ...]) -> Formatted:
-        return Formatted(
-            value=read.value,
-            text=self.last_text,
-            incomplete=self.chain.incomplete,
-            context=context,
-            records=tuple(self.asker.records),
-            schema=self.output.json,
-            notes=self.chain.notes,
-        )
 
     async def _ask(self, context: tuple[Message, ...], purpose: Purpose, *, streamed: bool) -> ChatReply:
         wire = self.output.json if self.output.has_object else None

@@ -73,14 +73,6 @@ _CALLS: Final[Mapping[str, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
-    """The answer's JSON text if a call gives it, or what is wrong with that answer; both empty if no call does."""
-
-    final: str | None = None
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaInLoop:
     """How the answer's schema takes part in the loop; by default it does not.
 
@@ -123,19 +115,16 @@ class SchemaInLoop:
                 return json_line(said[FINAL])
         return None
 
-    def end_of(self, calls: Sequence[PlanStep]) -> Ending:
-        """Return the answer if one of these calls gives it."""
-        if self.output is None or self.wire is not None:
-            return Ending()
+    def end_of(self, calls: Sequence[PlanStep]) -> tuple[str | None, str]:
+        """Return the answer's JSON text if one of these calls gives it, and what is wrong with that call."""
         finals = [call for call in calls if folded_key(call.tool) == folded_key(FINAL)]
-        if not finals:
-            return Ending()
+        if self.output is None or self.wire is not None or not finals:
+            return None, ""
         if len(calls) > 1:
-            return Ending(problem=f"not run: {FINAL} is called alone, when the results of all other calls are known")
-        problem = finals[0].problem or self.output.check(dict(finals[0].arguments)).problem
-        if problem:
-            return Ending(problem=f"the answer is not valid: {problem}")
-        return Ending(final=json_line(dict(finals[0].arguments)))
+            return None, f"not run: {FINAL} is called alone, when the results of all other calls are known"
+        arguments = dict(finals[0].arguments)
+        problem = finals[0].problem or self.output.check(arguments).problem
+        return (None, f"the answer is not valid: {problem}") if problem else (json_line(arguments), "")
 
 
 def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: str, tools: Toolbox) -> SchemaInLoop:
@@ -213,33 +202,15 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     """Ask a model, run the tools it calls, return their results to it, and repeat until it answers in prose.
 
     Any failure of a call (name, arguments, tool or output) becomes that call's result, which the model reads. Calls in
-    the last reply that `chain_limit` allows are not run, because the model would not see their results.
+    the last reply that `chain_limit` allows are not run, because the model would not see their results. Without tools
+    the model is asked once.
 
-    Args:
-        model: The model, in any form that `FlowSelector` takes.
-        messages: The user's text, or messages; a system message comes first.
-        tools: Tools and functions the model may call, or what `load_tools` returns. Without tools the model is asked
-            once.
-        chain_limit: Most model calls.
-        before_call: Called before each tool call; may refuse it with a reason.
-        approval: What needs a yes if `approve` is not given: "destructive" blocks destructive tools, "always" blocks
-            every tool, "never" blocks none.
-        approve: Called for each call that `before_call` allows; decides whether it is made or needs the user's
-            approval.
-        after_call: Called after each tool call; may replace its result.
-        on_event: Receives events.
-        conversation_id: Stored in the chain and its records.
-        tool_timeout_s: Timeout of one tool call, in seconds.
-        at_once: Most calls of one reply that run concurrently.
-        schema: The schema for `finalize`: checked before the first model call, and used in the loop if `strategy` says
-            so.
-        strategy: `deferred` keeps the schema out of the loop, `native` sends it with every model call, `tool` offers it
-            as one more tool.
-        model_timeout_s: Timeout of one model call, in seconds, retries included.
-        max_retries: Retries of a model call after a transient failure.
-        until_asked: Whether a call that needs approval ends the chain with status `asked`. Otherwise the model is told.
-        after: A chain with status `asked` to continue, without asking the model for the same calls again.
-        answer: `Allow()` or `Deny(reason)` for the calls that `after` waits for; each applies once, to that exact call.
+    `respond` explains the options that both functions take. Here the `schema` is the one for `finalize`: it is checked
+    before the first model call, and takes part in the loop if `strategy` says so. The others continue an approval:
+
+    - With `until_asked`, a call that needs approval ends the chain with status `asked`. Otherwise the model is told.
+    - `after` is such a chain to continue, without asking the model for the same calls again.
+    - `answer` is `Allow()` or `Deny(reason)` for the calls it waits for; it applies once per call, to that exact call.
 
     Raises:
         ConfigError: An argument cannot work.
@@ -292,22 +263,14 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
 ) -> Chain:
     """Run `run_chain` with its options as one value, and with options for callers inside the package.
 
-    Args:
-        model: As of `run_chain`.
-        messages: As of `run_chain`, or a function that gives them, called with whether tools are called in native form.
-        tools: As of `run_chain`.
-        schema: As of `run_chain`.
-        options: The options of `run_chain`.
-        begin_with: Approved calls to make before the model is asked.
-        until_asked: As of `run_chain`.
-        after: As of `run_chain`.
-        claims: Store in which destructive calls are claimed before they are made.
-        call_id: Returns a stable id for the next call of a tool with these arguments; by default each call gets a new
-            id.
-        in_pieces: Whether to stream the answer as `OutputText`. This needs a model that streams, and either no tools or
-            tools in native form. If a call follows after all, `FormatRestarted` withdraws the text.
-        ends_with: Tools whose successful call ends the chain; True if only together with an answer's text.
-        tools_described: Whether the messages already describe the tools and how to call them.
+    - `messages` may be a function, called with whether tools are called in native form.
+    - `begin_with` holds approved calls to make before the model is asked.
+    - `claims` is the store in which destructive calls are claimed before they are made.
+    - `call_id` returns a stable id for the next call of a tool with these arguments; by default each call has a new id.
+    - `in_pieces` streams the answer as `OutputText`. This needs a model that streams, and no tools or native tools. If
+      a call follows after all, `FormatRestarted` withdraws the text.
+    - `ends_with` names tools whose successful call ends the chain; True if only together with an answer's text.
+    - `tools_described` says that the messages already describe the tools and how to call them.
     """
     toolbox = toolbox_of(tools)
     asker = options.asker(model)
@@ -473,10 +436,10 @@ class _Loop:
         await self._say(read.text)
         if read.note:
             self.notes.append(f"reply {number}: {read.note}")
-        ended = self.ending.end_of(read.calls)
-        if ended.final is not None:
-            return await self._answered(ended.final, final=ended.final), []
-        results = self._kept(await self._made(read.calls, ended, number))
+        final, problem = self.ending.end_of(read.calls)
+        if final is not None:
+            return await self._answered(final, final=final), []
+        results = self._kept(await self._made(read.calls, problem, number))
         if self._ends(results, read.text):
             if not self.ends_with[results[-1].tool]:
                 await self._void()
@@ -489,11 +452,10 @@ class _Loop:
             return None, [called, *native_results(reply.tool_calls, results, more)]
         return None, [_as_said(text), results_message(results, more)]
 
-    async def _made(self, calls: Sequence[PlanStep], ended: Ending, number: int) -> list[Made]:
-        if ended.problem:
-            return await self.runner.refuse(calls, number, ended.problem)
-        if number >= self.last:
+    async def _made(self, calls: Sequence[PlanStep], problem: str, number: int) -> list[Made]:
+        if not problem and number >= self.last:
             problem = f"not run: the limit of {self.options.chain_limit} model calls was reached"
+        if problem:
             return await self.runner.refuse(calls, number, problem)
         return await self.runner.run(calls, number)
 

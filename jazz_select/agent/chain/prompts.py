@@ -220,12 +220,7 @@ def _result_fields(result: ToolResult, limit: int) -> dict[str, Any]:
 
 
 def replay_messages(entries: Iterable[Entry], names: Mapping[str, str] | None = None) -> list[Message]:
-    """Return a chain's entries as the messages they were.
-
-    Args:
-        entries: The entries.
-        names: Native names by tool name; None if tools are called in the text form.
-    """
+    """Return a chain's entries as the messages they were; `names` has native names by tool name, if any."""
     said: dict[int, list[str]] = {}
     calls: dict[int, list[ToolRequest]] = {}
     results: dict[int, list[ToolResult]] = {}

@@ -1,7 +1,8 @@
 """Guards: pure checks before each decision, which may route the turn elsewhere."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from inspect import iscoroutine
 from typing import Any, Generic, cast, overload
 
@@ -102,48 +103,18 @@ def iteration_cap(limit: int, tag: str = "finish_iteration_cap") -> Guard[Any]:
     return Guard(f"iteration_cap({limit})", check, (tag,))
 
 
-def through(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
+def through(
+    guards: Sequence[Guard[GuardInputT]], state: GuardInputT, reached: list[tuple[str, Mapping[str, Any]]] | None = None
+) -> Route:
     """Run the guards in order; return the first tag that is not `continue`, with all updates so far.
 
     A guard that raises, returns an unknown tag or updates an unknown field ends the turn: a failed check must not let
-    through what it was to stop.
+    through what it was to stop. Before each guard, its name and the updates so far are appended to `reached`.
     """
-    passing = _passed(guards, state)
-    while True:
-        try:
-            next(passing)
-        except StopIteration as ended:
-            return ended.value
-
-
-async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
-    """Run `through` in a thread, as guards may block; a guard that exceeds the turn's time has failed."""
-    passing = _passed(guards, state)
-    reached: list[tuple[str, Mapping[str, Any]]] = [(guards[0].name, {})]
-
-    def work() -> Route:
-        while True:
-            try:
-                reached.append(next(passing))
-            except StopIteration as ended:
-                return ended.value
-
-    try:
-        return cast("Route", await run_with_timeout(work, limit_s=None, name="jazz-select-guards", of=guards))
-    except Exception as error:  # noqa: BLE001 - no time is left, or a guard exits
-        name, touched = reached[-1]
-        return _failed(name, describe_error(error), touched)
-
-
-def _passed(
-    guards: Sequence[Guard[GuardInputT]], state: GuardInputT
-) -> Generator[tuple[str, Mapping[str, Any]], None, Route]:
-    """Yield each guard's name and the updates so far before it runs; return the final route."""
-    began = state
-    named: set[str] = set()
-    touched: dict[str, Any] = {}
+    initial, named, touched = state, set[str](), dict[str, Any]()
     for each in guards:
-        yield each.name, touched
+        if reached is not None:
+            reached.append((each.name, touched))
         try:
             route = each.check(state)
             if route is None:
@@ -154,12 +125,23 @@ def _passed(
             state = updated(state, route.updates)
             # Compared with the initial state, so that one guard may undo another's change.
             named |= route.updates.keys()
-            touched = changed(began, {name: getattr(state, name) for name in named})
+            touched = changed(initial, {name: getattr(state, name) for name in named})
         except Exception as error:  # noqa: BLE001 - any error of a guard
             return _failed(each.name, describe_error(error), touched)
         if route.tag != CONTINUE:
             return Route(route.tag, touched, route.decision)
     return Route(CONTINUE, touched)
+
+
+async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInputT) -> Route:
+    """Run `through` in a thread, as guards may block; a guard that exceeds the turn's time has failed."""
+    reached: list[tuple[str, Mapping[str, Any]]] = [(guards[0].name, {})]
+    try:
+        work = partial(through, guards, state, reached)
+        return cast("Route", await run_with_timeout(work, limit_s=None, name="jazz-select-guards", of=guards))
+    except Exception as error:  # noqa: BLE001 - no time is left, or a guard exits
+        name, touched = reached[-1]
+        return _failed(name, describe_error(error), touched)
 
 
 def _problem(guard: Guard[Any], route: object, state: GuardInput) -> str:

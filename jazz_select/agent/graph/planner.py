@@ -136,23 +136,18 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
     Raises:
         PlanError: The reply holds no decision, several different ones, or an unknown action.
     """
-    problem = ""
-    found: list[dict[str, Any]] = []
     if not isinstance(text, str):
-        problem = "it is no text"
-    elif len(text) > LONGEST:
-        problem = f"it is longer than {LONGEST} characters"
-    else:
-        after = after_thoughts(text)
-        found = _decisions(after.strip(), finished=finished)
-        if not found and after != text:
-            found = _decisions(text.strip(), finished=finished)
-        if not found:
-            problem = "there is no JSON object with an action in it" if finished else "it was cut off"
-        elif any(each != found[0] for each in found):
-            problem = f"there are {len(found)} decisions in it, and they differ"
-    if problem:
-        raise PlanError(problem)
+        raise PlanError("it is no text")
+    if len(text) > LONGEST:
+        raise PlanError(f"it is longer than {LONGEST} characters")
+    after = after_thoughts(text)
+    found = _decisions(after.strip(), finished=finished)
+    if not found and after != text:
+        found = _decisions(text.strip(), finished=finished)
+    if not found:
+        raise PlanError("there is no JSON object with an action in it" if finished else "it was cut off")
+    if any(each != found[0] for each in found):
+        raise PlanError(f"there are {len(found)} decisions in it, and they differ")
     fields = found[0]
     return ActionDecision(
         action=_named(fields["action"], actions), arguments=_arguments(fields), reason=_reason(fields.get("reason"))
