@@ -1,4 +1,4 @@
-"""A conversation as a value: what was said, which flows are under way, and what to go on with."""
+"""A conversation as a value: its messages, its open flows, and the state for the next turn."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from jazz_select.values import Message, flow_id
 VERSION: Final = 1
 MOST_MESSAGES: Final = 40
 LONGEST_HEARD: Final = 32_000
-"""Characters of a message that an agent reads; `LONGEST_MESSAGE` of it are kept for later turns."""
+"""Characters of a message that an agent reads; it stores `LONGEST_MESSAGE` of them for later turns."""
 LONGEST_MESSAGE: Final = 8_000
 LONGEST_STORED: Final = 2_000_000
 _MOST_ERRORS: Final = 100
@@ -47,21 +47,21 @@ class Said(_Frozen):
     content: str
 
     def message(self) -> Message:
-        """As a model takes it."""
+        """Return it as a message to a model."""
         return Message(role=self.role, content=self.content)
 
 
 class Ran(_Frozen):
-    """A tool that was run, as a model is told of it.
+    """A call that was made, as a model sees it.
 
     Attributes:
-        tool: Its name.
-        output: What it returned, or why it failed.
-        final: Whether it destroys something.
-        failed: Whether it failed.
-        call: The fingerprint of the call, where it is not to be made again unasked.
-        arguments: What it was called with, long values cut.
-        turn: In which turn that was, from 1; 0 while that turn runs.
+        tool: Name of the tool.
+        output: The output, or the reason of a failure.
+        final: Whether the tool is destructive.
+        failed: Whether the call failed.
+        call: Fingerprint of a call that must not be repeated without an approval.
+        arguments: The arguments, long values cut.
+        turn: The turn of the call, from 1; 0 during that turn.
     """
 
     tool: str
@@ -74,20 +74,15 @@ class Ran(_Frozen):
 
 
 class Part(_Frozen):
-    """How far a flow, or a part of one, has come.
+    """The stored progress of a flow or a part of one. Fields not listed are those of `FlowRun`.
 
     Attributes:
-        status: As of `FlowRun`.
-        done: The steps of its own chain that are done, and never run again.
-        left: Those that were still to come.
-        branch: Which branch a conditional flow took.
-        tool: The tool that a choice fell on and that still waits; the choice is not made again.
-        last: The tool that ran last.
-        facts: What its tools returned. No other part sees it, but those that come after it in a sequence.
-        lost: Names of what they returned that could not be kept: too large, too many, or no JSON.
-        ran: The tools that were run: the last ten, and all that destroy something.
-        final: Whether one of them destroys something.
-        flow: Whose part it is: by that it is known again where an author puts the parts in another order.
+        done: The finished steps of its own chain; they never run again.
+        tool: The tool that was chosen and still waits; the choice is not repeated.
+        facts: What its tools returned. Only later parts of a sequence see it.
+        lost: Names of outputs that could not be stored: too large, too many, or not JSON.
+        ran: The last ten calls, and all destructive ones.
+        flow: Name of its flow, which identifies the part if the author reorders the parts.
     """
 
     status: Literal["done", "active", "open", "waiting", "failed", "blocked"]
@@ -104,28 +99,27 @@ class Part(_Frozen):
 
 
 class OpenFlow(_Frozen):
-    """A flow that was begun, or is to be.
+    """A flow that was begun or is queued.
 
     Attributes:
-        name: Of the flow.
-        status: `queued` until it is begun, `waiting` where it asked for something, `failed`, else `active`. Only an
-            active one takes whatever is said next; the others go on where they are answered, chosen or agreed to.
-        asks: What it waits for: names of facts; none where it waits for a yes.
-        doubt: Tools that destroy something and failed: they may have been done all the same.
-        unheard: The ids of calls that nobody heard the end of, where the tool is `idempotent`, by their places: made
-            again just as they were, they are made by the same id.
-        changed: The steps to come, as the last question said, where they are not those of when it was begun.
-        taken: Such steps to come that the user has agreed to.
-        answers: What the user said when it asked.
-        parts: How far each part has come, by its place: "0" is the flow itself, "0.1" its second part.
-        request: What the user wanted when it was chosen.
-        turn: In which turn that was.
-        pending: The call that it waits for a yes to, while it is parked: asked for again when the flow comes back.
-        choices: Of what it asks for, the values that were said and of which one is meant.
-        logged: The entry of the selection that chose it, where the selector keeps a log of outcomes.
-        wrong: Of what it asks for, why what was said is not right, in words for the user.
-        anew: Whether it waits for a yes to begin anew, since what was corrected was used by what had effects.
-        nowhere: How many turns in a row have asked the same and got no further.
+        name: Name of the flow.
+        status: `queued` before it begins, `waiting` if it asked for something, `failed`, else `active`. An active flow
+            receives any next message; the others continue when they are answered, chosen or approved.
+        asks: Names of the inputs that it waits for; empty if it waits for a yes.
+        doubt: Destructive tools that failed and may have had their effect.
+        unheard: Ids of calls of idempotent tools with an unknown outcome, by place; an identical retry reuses the id.
+        changed: The remaining steps as last shown to the user, if they changed since the flow began.
+        taken: Changed remaining steps that the user has approved.
+        answers: The user's answers by input.
+        parts: Progress by path: "0" is the flow itself, "0.1" its second part.
+        request: The message for which it was chosen.
+        turn: The turn of that message.
+        pending: The call that a parked flow needs a yes for; asked again when the flow resumes.
+        choices: For an ambiguous input, the candidate values.
+        logged: Id of its selection in the log of outcomes, if there is one.
+        wrong: For a refused input, the reason in words for the user.
+        anew: Whether it waits for a yes to restart, because steps with effects used a value that was corrected.
+        nowhere: Number of turns in a row that asked the same without progress.
     """
 
     name: str
@@ -148,27 +142,27 @@ class OpenFlow(_Frozen):
 
     @property
     def ran(self) -> tuple["Ran", ...]:
-        """The calls that were made in it."""
+        """All calls made in it."""
         return tuple(ran for part in self.parts.values() for ran in part.ran)
 
     @property
     def final(self) -> tuple[str, ...]:
-        """The tools that destroy something and have run in it."""
+        """Names of the destructive tools that ran in it."""
         return tuple(dict.fromkeys(ran.tool for ran in self.ran if ran.final))
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What its tools returned and could not be kept, by name."""
+        """Names of outputs that could not be stored."""
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.lost))
 
     @property
     def is_final(self) -> bool:
-        """Whether something was destroyed in it: then it is never forgotten."""
+        """Whether a destructive tool ran in it; then it is never dropped."""
         return any(part.final for part in self.parts.values())
 
 
 class AskedFlow(_Frozen):
-    """One of the flows that the user was asked to choose from: its name, what people call it, what tells it apart."""
+    """An option of the question which flow is meant: its name, its title, and what distinguishes it."""
 
     name: str = Field(min_length=1, max_length=LONGEST_MESSAGE)
     title: str = Field(default="", max_length=LONGEST_MESSAGE)
@@ -176,14 +170,14 @@ class AskedFlow(_Frozen):
 
 
 class AskedFlows(_Frozen):
-    """Which flow is meant, as the last turn asked.
+    """The last turn's question which flow is meant.
 
     Attributes:
         text: The question.
         options: The flows, in the order of the question.
-        request: What the user wanted: the flow that the answer names is begun with it.
-        again: Whether it was asked for the second time, since no option had the number that was given.
-        more: Whether something else than these may be meant as well.
+        request: The message that was ambiguous; the chosen flow begins with it.
+        again: Whether it is a repeat, because the answer had a number that no option has.
+        more: Whether the user may mean something else.
     """
 
     text: str = Field(default="", max_length=LONGEST_MESSAGE)
@@ -194,7 +188,7 @@ class AskedFlows(_Frozen):
 
     @classmethod
     def of(cls, question: UserQuestion) -> Self:
-        """What is kept of a question."""
+        """Return the stored form of a question."""
         options = tuple(
             AskedFlow(name=each.flow_name, title=bounded(each.title), says=bounded(each.says))
             for each in question.options
@@ -208,7 +202,7 @@ class AskedFlows(_Frozen):
         )
 
     def as_question(self) -> UserQuestion:
-        """The question, as `FlowSelector.select(answer, asked=…)` takes it."""
+        """Return the question for `FlowSelector.select(answer, asked=…)`."""
         options = tuple(
             UserOption(flow_id=flow_id(each.name), flow_name=each.name, title=each.title, says=each.says)
             for each in self.options
@@ -217,24 +211,24 @@ class AskedFlows(_Frozen):
 
 
 class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of all that is frozen
-    """A conversation so far. Who can write it can make an agent go on with anything: keep it where you keep sessions.
+    """A conversation so far. Whoever can write it controls what the agent does next: store it like a session.
 
     Attributes:
-        id: What it is known by, from its first turn on.
-        messages: What was said; the last forty.
-        flows: The flows that are open, the active one last: a stack, so that what was parked comes back.
-        failed: Flows that failed after something was destroyed: asked for again, they go on where they failed.
-        episodes: Summaries of the last turns, which widen the next request.
-        pending: The call that the last turn asked for, and that a yes to it lets pass, once.
-        done: The flows that were done in the last turns: what is said next may still be about them.
-        turns: How many there were.
-        calls: The calls of tools that were made in it, by flows and by models; the last twenty.
-        shown: What models were shown in it, and since when, where prompts only grow.
-        question: Which flow is meant, where the last turn asked that: the next message is heard as its answer first.
-        look_ups: The tools that only read and were offered where no flow fitted: they stay offered.
-        called: What was found by flows that others call, by flow: each is run once.
-        expires: Until when it can be gone on with, in seconds since 1970; 0 for ever.
-        version: Of this format.
+        id: Its id, from the first turn on.
+        messages: The last forty messages.
+        flows: Stack of open flows, the active one last; parked flows below it resume later.
+        failed: Flows that failed after a destructive call; if asked for again, they resume where they failed.
+        episodes: Summaries of the last turns, added to the next request for recall.
+        pending: The call that the last turn asked the user to approve; a yes allows it once.
+        done: Flows completed in the last turns; the next message may still be about them.
+        turns: Number of turns.
+        calls: The last twenty calls of tools, by flows and models.
+        shown: What models were shown, and since which turn, with append-only prompts.
+        question: The last turn's question which flow is meant; the next message is first read as its answer.
+        look_ups: Read-only tools that were offered when no flow fitted; they stay offered.
+        called: Results of flows that other flows call, by flow; each such flow runs once.
+        expires: Unix time in seconds until which it can be continued; 0 for no limit.
+        version: Version of this format.
     """
 
     id: str = ""
@@ -253,14 +247,14 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     expires: float = Field(default=0.0, ge=0.0)
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")
-    """The text that it was read from, where that was signed with a secret that is not known here."""
+    """The signed text that it was read from, if the secret is not known here."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether they say the same, whoever signed what they were read from."""
+        """Whether all fields are equal; the signature does not count."""
         return type(other) is type(self) and self.__dict__ == other.__dict__
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy; one that says something else is not what was signed."""
+        """Return a copy. A changed copy drops the signed text."""
         made = super().model_copy(update=update, deep=deep)
         if update:
             made._as_signed = ""  # noqa: SLF001 - one of these
@@ -268,54 +262,54 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
 
     @property
     def signed_text(self) -> str:
-        """The text that it was read from, where that is signed and the secret is not known here; else empty."""
+        """The signed text that it was read from, if the secret is not known here; else empty."""
         return self._as_signed
 
     @property
     def active(self) -> OpenFlow | None:
-        """The flow that is under way."""
+        """The flow on top of the stack."""
         return self.flows[-1] if self.flows else None
 
     @property
     def parked(self) -> tuple[OpenFlow, ...]:
-        """Those that are to come back, the next one last."""
+        """The flows that will resume, the next one last."""
         return self.flows[:-1]
 
     def to_json(self, *, secret: Secret | None = None, valid_s: float | None = None) -> str:
-        """As a JSON text; signed, where there is a secret, so that nobody else changes it unseen.
+        """Return it as JSON, signed if there is a secret, so that changes are detected.
 
-        Of several secrets the first signs. Without one, a conversation that was read from a signed text is that text:
-        who cannot sign passes it on as it came.
+        Without a secret, an unchanged conversation from a signed text returns that text.
 
         Args:
-            secret: What it is signed with.
-            valid_s: For how many seconds it can be read again; by default as long as it says (`expires`). Only a secret
-                keeps others from changing that.
+            secret: The secret, or several; the first signs.
+            valid_s: Seconds for which it can be read again; by default until `expires`. Without a signature, anyone can
+                change that.
 
         Raises:
-            ConfigError: A secret is too short, or none; or no time is left.
+            ConfigError: A secret is invalid or too short, or `valid_s` is not positive.
         """
         if valid_s is not None:
             check_argument("valid_s", valid_s, Seconds)
             return self.model_copy(update={"expires": time() + valid_s}).to_json(secret=secret)
         if secret is None and self._as_signed:
             return self._as_signed
-        # Where nothing was kept of it, it is left out: then an earlier version of this library reads it, too.
+        # Empty fields are left out, so that earlier versions of this library can read it.
         empty = {name for name in ("shown", "question", "look_ups", "called", "expires") if not getattr(self, name)}
         return signed(self.model_dump_json(exclude=empty), secret, "conversation")
 
     @classmethod
     def from_json(cls, text: str | bytes, *, secret: Secret | None = None) -> "Conversation":
-        """Read one.
+        """Read a conversation.
 
         Args:
-            text: What `to_json` gave.
-            secret: What it was signed with, or several, of which one is it: one that is not, or was changed since, is
-                refused. Without a secret whatever stands in it is believed: keep it where users cannot write.
+            text: The result of `to_json`.
+            secret: The secret, or several of which one fits. A text without a valid signature is refused. Without a
+                secret the text is trusted: store it where users cannot write.
 
         Raises:
-            ConfigError: A secret is too short, or none.
-            SnapshotError: It is none, of a version that is not known here, not signed with this secret, or expired.
+            ConfigError: A secret is invalid or too short.
+            SnapshotError: The text is not a conversation, has an unknown version, is not signed with this secret, or
+                has expired.
         """
         given, text = text, unsigned(text, secret, "conversation", longest=LONGEST_STORED)
         if text.lstrip()[:1] in ("[", b"["):
@@ -342,10 +336,10 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
 
     @classmethod
     def of(cls, history: "Conversation | Sequence[Message] | None") -> "Conversation":
-        """A conversation from what a caller has of it.
+        """Return a conversation from a caller's history.
 
         Raises:
-            ConfigError: It is neither.
+            ConfigError: It is neither a conversation nor a list of messages.
         """
         if isinstance(history, Conversation):
             return history
@@ -363,10 +357,10 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         return cls(messages=said, episodes=tuple(earlier), turns=len(asked))
 
     def named(self, conversation_id: str) -> "Conversation":
-        """With an id: its own, else this one, else a new one.
+        """Return it with an id: its own, else this one, else a random one.
 
         Raises:
-            ConfigError: It has another, or is a list of messages, of which nothing tells one turn from another.
+            ConfigError: It has another id, or is a list of messages, whose turns cannot be told apart.
         """
         if conversation_id and self.messages and not self.id:
             raise ConfigError(
@@ -379,16 +373,16 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         return self if self.id else self.model_copy(update={"id": conversation_id or uuid4().hex})
 
     def next_turn(self, agent_id: str, message: str) -> str:
-        """What the next turn is known by: the same wherever this agent goes on with the conversation from here.
+        """Return the key of the next turn, a SHA-256 digest that is the same in every process of this agent.
 
-        The message counts only where nothing was said before: then nothing else tells two turns apart.
+        The message counts only in the first turn, where nothing else distinguishes two turns.
         """
         said = [[each.role, each.content] for each in self.messages]
         return sha256(plain_bytes([agent_id, self.id, self.turns, said or message])).hexdigest()
 
     @property
     def said_in(self) -> tuple[int, ...]:
-        """The turn of each message that is kept, from 1."""
+        """The turn of each stored message, from 1."""
         turns: list[int] = []
         turn = self.turns
         for each in reversed(self.messages):
@@ -397,7 +391,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         return tuple(reversed(turns))
 
     def since(self, turn: int) -> tuple[str, ...]:
-        """What the user has said from that turn on, as far as it is kept."""
+        """Return the user's stored messages from that turn on."""
         said = [each.content for each in self.messages if each.role == "user"]
         return tuple(said[max(len(said) - (self.turns - turn), 0) :])
 
@@ -417,7 +411,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         look_ups: Sequence[str] = (),
         called: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> "Conversation":
-        """The conversation after one more turn."""
+        """Return the conversation after one more turn."""
         made = [each.model_copy(update={"turn": self.turns + 1}) for each in calls]
         answer = (Said(role="assistant", content=bounded(text)),) if text else ()
         said = (*self.messages, Said(role="user", content=bounded(message)), *answer)
@@ -443,17 +437,17 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
 
 
 def normalized_message(message: str) -> str:
-    """What a user says, as it is read: in Unicode, in one form, and cut where one can see it."""
+    """Return a user's message as valid text in Unicode's NFKC form, visibly cut if too long."""
     return cut(nfkc(as_text(cut(message, LONGEST_HEARD))), LONGEST_HEARD)
 
 
 def bounded(text: str) -> str:
-    """A text as it can be kept: storable, and cut where one can see it."""
+    """Return a storable text, visibly cut if too long."""
     return as_text(cut(text, LONGEST_MESSAGE))
 
 
 def _short(text: str) -> str:
-    """What a user said, in short; what in it sounds like the agent's own part of an episode is told as said."""
+    """Shorten a user's message, and mark a phrase that would pass for the agent's part of an episode."""
     return cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
 
 
@@ -466,10 +460,10 @@ def after_selection(
     turn: int,
     logged: str = "",
 ) -> tuple[OpenFlow, ...]:
-    """The stack once a request has decisively chosen these flows, the one to run now on top.
+    """Return the stack after a request has chosen these flows, the one to run now on top.
 
-    The first of them comes first and the others wait for their turn below it. One that was parked comes back as it was,
-    and so does one that failed. What was active is parked below those, unless it is among them: then it stays.
+    The first chosen flow runs first; the others wait below it. Parked and failed flows resume with their state. The
+    active flow stays on top if it is chosen, and is parked below otherwise.
     """
     if not chosen:
         return tuple(flows)
@@ -488,10 +482,10 @@ def after_selection(
 
 
 def parts_in_flow(parts: Mapping[str, Part], flow: BaseFlow) -> dict[str, Part]:
-    """How far each part has come, at the place that it has in the flow now.
+    """Move the progress of each part to its present path in the flow.
 
-    A part is known by its flow's name, whatever its author put before it since. One that has no place any more is kept
-    at a place behind all others, where nothing runs: what was done in it stays told, and it may come back.
+    A part is identified by its flow's name, even if its author inserted parts before it. A removed part moves behind
+    all others, where nothing runs: its calls stay recorded, and it may be added again.
     """
     found: dict[str, Part] = {}
     if "0" in parts:
@@ -500,7 +494,7 @@ def parts_in_flow(parts: Mapping[str, Part], flow: BaseFlow) -> dict[str, Part]:
 
 
 def _place(parts: Mapping[str, Part], old: str, flow: BaseFlow | None, new: str, found: dict[str, Part]) -> None:
-    """Put the part of one place, and those in it, to another."""
+    """Move the part at path `old`, with its nested parts, to path `new` in `found`."""
     within = (path.rpartition(".") for path in parts)
     names = [part.name for part in flow.subflows] if flow is not None else []
     was = {int(place): parts[f"{own}.{place}"].flow for own, _, place in within if own == old and place.isdecimal()}

@@ -1,4 +1,4 @@
-"""A turn of an agent as values: what is asked, which flows it is for, what was done, what is told, what comes of it."""
+"""The values of a turn: the request, the selected flows, the work done, and the outcome."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -34,16 +34,16 @@ from jazz_select.telemetry import Trace
 _of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
 _WITHHELD: Final = "(withheld, since a guard failed)"
 Way = Literal["run", "open", "ask"]
-"""What is to be done with the flows of a turn: run the one on top, go on without one, or only tell what stands."""
+"""What to do with the flows of a turn: run the top one, answer without a flow, or only say `SelectedFlows.text`."""
 
 
 class TurnInput(GuardInput):
-    """What an agent's guards look at.
+    """The input of an agent's guards.
 
     Attributes:
-        message: What the user says.
-        conversation: What was before.
-        context: What the caller knows.
+        message: The user's message.
+        conversation: The conversation before it.
+        context: The caller's context.
     """
 
     message: str
@@ -53,16 +53,13 @@ class TurnInput(GuardInput):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRequest:
-    """What a turn is to answer.
+    """The message of a turn with its surroundings.
 
     Attributes:
-        message: What the user says.
-        conversation: What was before.
-        context: What the caller knows.
-        schema: What the answer is to have; None for prose.
-        key: What the turn is known by, wherever it is taken once more.
-        facts: What holds for every conversation: models are told of it.
-        ledger: What models were shown and are shown, where prompts only grow; None where each is made afresh.
+        schema: The schema of the answer; None for prose.
+        key: Identifies the turn, also when it is retried elsewhere.
+        facts: Facts for models, of the agent and of this conversation.
+        ledger: What models were shown so far, with append-only prompts; else None.
     """
 
     message: str
@@ -74,14 +71,14 @@ class TurnRequest:
     ledger: Ledger | None = None
 
     def guarded(self, updates: Mapping[str, Any], *, withheld: bool) -> "TurnRequest":
-        """As guards left it; without the message where one failed that might have had to take something out of it."""
+        """Apply the updates of guards. Withhold the message if a guard failed that might have had to redact it."""
         known = {name: updates[name] for name in ("message", "conversation", "context") if name in updates}
         if "context" in known:
             known["context"] = checked_input("", known["context"])
-        if "conversation" in known:  # a guard may make another one, but not of another conversation
+        if "conversation" in known:  # a guard may replace it, but the id stays
             given: Conversation = known["conversation"]
             own = self.conversation
-            # Its turns are counted on: by them two turns with the same words are told apart.
+            # The count of turns never falls, because it distinguishes two turns with the same message.
             turns = max(given.turns, own.turns)
             known["conversation"] = given.model_copy(update={"id": own.id, "turns": turns})
         if withheld:
@@ -90,54 +87,54 @@ class TurnRequest:
 
     @property
     def stack(self) -> "FlowStack":
-        """The flows as the conversation has them."""
+        """The flows of the conversation."""
         return FlowStack(self.conversation.flows, self.conversation.failed)
 
 
 @dataclass(frozen=True, slots=True)
 class FlowStack:
-    """The flows that are under way."""
+    """The open flows, the active one last, and those that failed after a destructive call."""
 
     flows: tuple[OpenFlow, ...] = ()
     failed: tuple[OpenFlow, ...] = ()
 
     @property
     def top(self) -> OpenFlow | None:
-        """The active one."""
+        """The active flow."""
         return self.flows[-1] if self.flows else None
 
     def with_top(self, flow: OpenFlow) -> "FlowStack":
-        """With this one in the place of the active one."""
+        """Replace the active flow."""
         return replace(self, flows=(*self.flows[:-1], flow))
 
     def without_top(self, kept: tuple[OpenFlow, ...] = ()) -> "FlowStack":
-        """Without the active one, of which this is kept."""
+        """Remove the active flow, and add `kept` to the failed ones."""
         return FlowStack(self.flows[:-1], (*self.failed, *kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedFlows:
-    """Which flows a message is for.
+    """The flows that were selected for a message.
 
     Attributes:
-        request: What is to be answered.
+        request: The turn's request.
         stack: The flows, the one to run on top.
-        way: What is to be done with them.
-        selection: How it was found; None where there was nothing to find.
-        granted: The call that the user has just said yes to.
-        pending: The call that is asked for once more, since the message said neither yes nor no.
-        text: What is told already.
-        resumed: The flow that is under way again.
-        question: Which flow is meant, where the user is asked that now.
-        wanted: What the user wanted before, where the message only says which flow is meant.
-        about: Whether the message only asks or says something about the flow on top.
-        besides: What the message says beside a yes or a no, and no flow was found for.
-        said: Flow to what the user's words give for it.
-        hears_first: Whether the model at work on the flow on top hears the message first, and may hand it back.
-        earlier: What was done in this turn before the message was handed back.
-        reason: Why it came out so.
-        notes: What a decider made of the message, or why it did not count.
-        error: What went wrong.
+        way: What to do with them.
+        selection: The selector's result; None if no selection was needed.
+        granted: The call that the user has just approved.
+        pending: The call that is asked about again, because the message was neither yes nor no.
+        text: Text for the user so far.
+        resumed: Name of the flow that resumes.
+        question: The question which flow is meant, if the turn asks it.
+        wanted: The user's earlier request, if the message only answers which flow is meant.
+        about: Whether the message only asks or comments about the top flow.
+        besides: The rest of a message beside a yes or a no, if no flow fits it.
+        said: Values grounded in the user's words, by flow.
+        hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
+        earlier: Work done in this turn before the message was handed back.
+        reason: The reason of the result.
+        notes: What a decision model read in the message, or why that did not count.
+        error: The failure, if there was one.
     """
 
     request: TurnRequest
@@ -162,25 +159,24 @@ class SelectedFlows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnWork:
-    """What was done for a message: by flows, by a model without one, or nothing.
+    """The work done for a message by flows, or by a model without a flow.
 
     Attributes:
-        selected: What it was done for.
-        stack: The flows after it.
-        status: How far it came.
-        runs: The flows that were run, in order.
-        chain: What a model and its tools did.
-        pending: The call that waits for the user's yes.
-        said: What a model said without a flow.
-        resumed: The flow that is under way again.
+        selected: The selection that it follows from.
+        stack: The flows afterwards.
+        runs: The flows that ran, in order.
+        chain: The last chain of a model and its tools.
+        pending: The call that needs the user's approval.
+        said: Text for the user that is not a flow's.
+        resumed: Name of the flow that resumes.
         incomplete: Whether a limit cut it short.
-        reason: Why it came out so.
-        notes: What was degraded.
-        calls: The calls of tools that were made, with arguments and results.
-        look_ups: The tools that were offered where no flow fitted.
-        called: What was found by flows that others call, by flow.
-        handed_back: What the model at work on a flow says is another wish; then the message is looked at once more.
-        error: What went wrong.
+        reason: The reason of the status.
+        notes: Degradations.
+        calls: All calls of the turn.
+        look_ups: Tools offered because no flow fitted.
+        called: Results of flows that other flows call, by flow.
+        handed_back: The part of the message that the model at work on a flow handed back; it is selected for again.
+        error: The failure, if there was one.
     """
 
     selected: SelectedFlows
@@ -202,7 +198,7 @@ class TurnWork:
 
     @classmethod
     def of(cls, selected: SelectedFlows) -> "TurnWork":
-        """Nothing is done yet."""
+        """Return the work before any flow runs."""
         status: TurnStatus = "done" if selected.question is None else "waiting"
         earlier = selected.earlier
         return cls(
@@ -221,23 +217,13 @@ class TurnWork:
 
     @property
     def request(self) -> TurnRequest:
-        """What is to be answered."""
+        """The turn's request."""
         return self.selected.request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOutcome:
-    """A turn as it ended.
-
-    Attributes:
-        work: What was done.
-        status: How it ended.
-        text: What to tell the user.
-        value: The answer in the schema.
-        incomplete: Whether a limit cut the answer short.
-        reason: Why it came out so.
-        error: What went wrong.
-    """
+    """The outcome of a turn: its work, and the answer as `text` and, with a schema, as `value`."""
 
     work: TurnWork
     status: TurnStatus
@@ -249,12 +235,12 @@ class TurnOutcome:
 
     @classmethod
     def blocked(cls, request: TurnRequest, *, text: str, reason: str) -> "TurnOutcome":
-        """A guard ended it before anything was done."""
+        """Return the outcome of a turn that a guard ended before any work."""
         work = TurnWork.of(SelectedFlows(request=request, stack=request.stack))
         return cls(work=work, status="blocked", text=text, reason=reason)
 
     def result(self, *, prompt: str, trace: Trace) -> TurnResult:
-        """What the caller gets, with the prompts of the flows under way."""
+        """Return the result for the caller; `prompt` holds the prompts of the open flows."""
         work = self.work
         afresh = work.request.ledger.notes if work.request.ledger is not None else ()
         lost = [flow for flow in (*work.stack.flows, *work.stack.failed) if flow.lost]
@@ -277,7 +263,6 @@ class TurnOutcome:
         )
 
     def _conversation(self) -> Conversation:
-        """What to go on with."""
         work = self.work
         return work.request.conversation.after(
             work.request.message,
@@ -300,7 +285,11 @@ def _lost(flow: OpenFlow) -> str:
 
 
 def checked_input(message: object, context: object) -> dict[str, Any]:
-    """What is known of a context; what is None is not."""
+    """Check a message and a context. Return the context without values of None.
+
+    Raises:
+        ConfigError: The message is not a text, or the context is not a mapping or is too large.
+    """
     if not isinstance(message, str):
         raise ConfigError(f"message is a text, not {type(message).__name__}")
     given: object = {} if context is None else context
@@ -314,7 +303,7 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
 
 @contextmanager
 def listening(listener: OnEvent | None) -> Generator[None]:
-    """While a turn runs, its parts tell this one, and not who listens to a turn around it, of which it is a tool."""
+    """Send the events of a turn to this listener; a turn around it, of which it is a tool, gets none of them."""
     before = _of_the_turn.set(listener)
     try:
         yield
@@ -323,23 +312,23 @@ def listening(listener: OnEvent | None) -> Generator[None]:
 
 
 def listener() -> OnEvent | None:
-    """Who listens to the turn that runs."""
+    """Return the listener of the running turn."""
     return _of_the_turn.get()
 
 
 async def tell_turn(event: Event) -> None:
-    """Tell whoever listens to the turn."""
+    """Send an event to the listener of the running turn."""
     heard = listener()
     if heard is not None:
         await tell(heard, event)
 
 
 async def tell_of_step(call: StepRecord, ended: StepRecord | None) -> None:
-    """Tell whoever listens to the turn of a call that a step makes, before it and after."""
+    """Send the event of a step's call: `ToolCalled` before it, `ToolReturned` once it has `ended`."""
     heard = listener()
     if heard is None:
         return
-    # The record of a call is one object from its beginning to its end: that tells it from one beside it.
+    # The record of a call is the same object in both events, so its id distinguishes concurrent calls.
     own = f"{call.tool}-{call.step}-{id(call):x}"
     if ended is None:
         request = ToolRequest(id=own, round=0, tool=call.tool, requested=call.tool, arguments=call.arguments)

@@ -1,4 +1,4 @@
-"""What a decision model hears as a yes or a no where the table of phrases leaves it open: of approvals, of inputs."""
+"""Read yes or no by a decision model, for approvals and boolean inputs, where the table of phrases is undecided."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -28,10 +28,10 @@ _APPROVAL: Final = ChoiceQuestion(
 async def approval_heard(
     decider: Decider | None, pending: PendingCall, message: str
 ) -> tuple[Consent, tuple[str, ...]]:
-    """Whether a message approves the call that waits, or refuses it; and what to note of that.
+    """Read whether a message approves or refuses the pending call. Return the consent, and notes.
 
-    What the table of phrases can tell is its to tell. A yes that a model reads counts where a sentence of the message
-    is one: such models are surer than they are right, and cannot tell irony.
+    The table of phrases decides if it can. A model's yes counts only if a sentence of the message is a yes by the
+    table, because such models are overconfident and miss irony.
     """
     said = read_consent(message, pending.asked)
     if said.answer != "neither" or decider is None:
@@ -49,11 +49,7 @@ async def approval_heard(
 async def flags_heard(
     decider: Decider | None, wanted: Mapping[str, Wanted], asked_for: Iterable[str], *, asked: str, message: str
 ) -> tuple[dict[str, bool], tuple[str, ...]]:
-    """Inputs that are true or false and that the user was asked for, as the message answers them.
-
-    Returns:
-        The inputs that it answers, and what to note of that.
-    """
+    """Read the boolean inputs that the user was asked for. Return the values found in the message, and notes."""
     flags = {name: _flag(name, wanted[name]) for name in asked_for if name in wanted and _is_flag(wanted[name])}
     if decider is None or not asked or not flags:
         return {}, ()

@@ -1,4 +1,4 @@
-"""A model that goes on where a flow is open: with the flow's prompt, its tools, and what is known."""
+"""Continue an open flow by a model, with the flow's prompt, its tools and the known facts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -40,34 +40,34 @@ from jazz_select.threads import run_with_timeout, self_bounded
 
 _LONGEST_BESIDE: Final = 1_000
 _ENDS_WITH: Final = {FINISHED: True, BLOCKED: True, ANOTHER_WISH: False}
-"""The tools that are ours: their call ends a chain, where the answer is said beside it, or at once."""
+"""Built-in tools whose call ends a chain; the value says whether that needs an answer beside the call."""
 _MOST_OPEN: Final = 8
-"""Of many tools that only read, a model without a flow is shown those that may have to do with the message."""
+"""The most read-only tools that a model without a flow is shown; beyond, only relevant ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFlowReply:
-    """What a model and its tools made of a message."""
+    """The reply of a model and its tools to a message."""
 
     chain: Chain
     error: ChainError | None = None
     finished: bool = False
     """Whether the model says that the flow is done."""
     blocked: str = ""
-    """Why it cannot be done, as the model says."""
+    """The model's reason why the flow cannot be done."""
     final: bool = False
-    """Whether a tool was run that destroys something."""
+    """Whether a destructive tool was called."""
     ran: tuple[Ran, ...] = ()
     asked: bool = False
-    """Whether a call has to be approved first."""
+    """Whether a call needs approval first."""
     look_ups: tuple[str, ...] = ()
-    """Where there is no flow, the tools that were offered."""
+    """The read-only tools that were offered, without a flow."""
     handed_back: str | None = None
-    """What of the message is another wish, in the user's words, as the model says."""
+    """The part of the message that the model says is for another flow, in the user's words."""
 
     @property
     def text(self) -> str:
-        """What the user is told: the answer, or what the model said beside a call that has to be approved."""
+        """The text for the user: the answer, or the model's text beside a call that needs approval."""
         return _beside(self.chain) if self.asked else self.chain.text
 
 
@@ -85,10 +85,10 @@ class OpenFlows:
         find: Callable[[str], BaseFlow | None] = lambda _: None,
         offers: Callable[[], Sequence[str]] = tuple,
     ) -> None:
-        """Take whom to ask, with which tools, how chains are run, and which tools there are where no flow fits.
+        """Take the model, its tools, and the options of chains.
 
-        `find` knows the live flow of a name, where prompts only grow: what was shown of it is shown again. `offers`
-        says by title what the agent can do, for a model that has to tell a user whom no flow fits.
+        `open_tools` are available if no flow fits, and `offers` returns the titles of what the agent can do for that
+        case. `find` returns the live flow of a name, to repeat its prompt in append-only prompts.
         """
         self._find = find
         self._offers = offers
@@ -110,17 +110,17 @@ class OpenFlows:
         near: Sequence[str] = (),
         hears_first: bool = False,
     ) -> OpenFlowReply:
-        """Go on with a flow, or without one. A call that the user has agreed to is made first.
+        """Continue a flow, or answer without one. A call that the user has approved is made first.
 
         Args:
             view: The conversation.
-            within: The name of the open flow, of which `flow` may be a part; empty where there is none.
-            flow: What to go on with.
-            run: How far that has come.
-            approval: Who lets calls pass.
-            only_about: Whether a question about the flow is to be answered, and nothing else be done.
-            near: Where there is no flow, the tools that may have to do with the message, the likeliest first.
-            hears_first: Whether nobody has read yet whether the message is for this flow: it can be handed back.
+            within: Name of the open flow, of which `flow` may be a part; empty without one.
+            flow: The flow to continue.
+            run: Its progress.
+            approval: Approves calls in this turn.
+            only_about: Whether to answer a question about the flow and do nothing else.
+            near: Without a flow, the tools that may be relevant, the likeliest first.
+            hears_first: Whether no model has read yet if the message is for this flow, so that it can be handed back.
         """
         ended: list[str] = []
         back: list[str] = []
@@ -135,7 +135,7 @@ class OpenFlows:
             tools,
             own if following and hears_first else own[:-1] if following else [],
         )
-        place = "" if only_about else within  # what an answer looks up is no call of the flow
+        place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
         granted = approval.granted_to(place, run.path)
         begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
         approve = approval.at(place, run.path, run.ran)
@@ -182,9 +182,9 @@ class OpenFlows:
     async def _asked(
         self, asked: OpenFlowQuestion, flow: BaseFlow | None, tools: Sequence[Tool], ends: Sequence[Tool]
     ) -> tuple[OpenFlowQuestion, list[Tool]]:
-        """The question with what is told of a flow and of these tools; and all tools that the model is offered.
+        """Return the question with the flow's procedure and tools, and all tools to offer.
 
-        Where prompts only grow these are the ones that were shown: those that may not be called now are refused.
+        With append-only prompts, all tools shown so far are offered; those that may not be called now are refused.
         """
         ledger = asked.view.ledger
         shown, procedures = await self._shown(ledger, flow, tools)
@@ -210,14 +210,14 @@ class OpenFlows:
     async def _shown(
         self, ledger: Ledger | None, flow: BaseFlow | None, tools: Sequence[Tool]
     ) -> tuple[tuple[FirstShown, ...], Mapping[str, str]]:
-        """What was shown in the conversation and what is new of the flow and these tools, kept; and the procedures."""
+        """Add the flow and tools to what the ledger has shown, and return that with the procedures by flow."""
         if ledger is None:
             return (), await self._procedures((), flow)
         now: list[tuple[Literal["procedure", "tool"], str]] = [("tool", each.name) for each in tools]
         if flow is not None:
             now.insert(0, ("procedure", flow.name))
         before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
-        while before is not ledger.rest:  # a part beside this one has shown something meanwhile
+        while before is not ledger.rest:  # a concurrent part has added to the ledger meanwhile
             before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
         gone = [each.name for each in before if each.name not in (procedures if each.what != "tool" else self._tools)]
         shown = shown_with(() if gone else before, now, ledger.turn)
@@ -230,16 +230,13 @@ class OpenFlows:
         return shown, procedures
 
     async def _procedures(self, shown: Sequence[FirstShown], flow: BaseFlow | None) -> dict[str, str]:
-        """The prompts of the flows whose procedures were shown, as far as they are live, and of this one."""
+        """Return the prompts of this flow and of the live flows whose procedures were shown."""
         flows = {each.name: self._find(each.name) for each in shown if each.what == "procedure"}
         flows |= {flow.name: flow} if flow is not None else {}
         return {name: await prompt_of(each, chosen=True) for name, each in flows.items() if each is not None}
 
     def _options_for(self, run: FlowRun, not_now: AbstractSet[str]) -> ChainOptions:
-        """The options; where something could not be kept, no call that destroys may leave it out.
-
-        A tool that was shown before and may not be called now is refused.
-        """
+        """Return options that refuse tools in `not_now`, and destructive calls that omit a lost value."""
         if not run.lost and not not_now:
             return self._options
         own = self._options.before_call
@@ -260,7 +257,7 @@ class OpenFlows:
         return replace(self._options, before_call=check)
 
     def _final(self, chain: Chain) -> bool:
-        """Whether a call in it was made to a tool that destroys something; one that failed may have, too."""
+        """Whether a destructive tool was called; a failed call counts, since it may have had its effect."""
         called = [each.tool for each in chain.entries if isinstance(each, ToolResult) and each.called]
         return any(name in self._tools and self._tools[name].destructive for name in called)
 
@@ -277,9 +274,9 @@ class OpenFlows:
         return ran_of(self._tools[result.tool], arguments, told, failed=not result.ok)
 
     def _usable(self, flow: BaseFlow | None, near: Sequence[str], before: Sequence[str]) -> list[Tool]:
-        """The connected tools that a flow and its parts name; if none is named, those that there are without a flow.
+        """Return the connected tools of a flow and its parts; if it names none, those available without a flow.
 
-        What was offered `before` stays offered behind what is near now.
+        Tools offered `before` stay offered after those that are near now.
         """
         names = list(dict.fromkeys(tools_named(flow))) if flow is not None else []
         if names:
@@ -296,13 +293,13 @@ class OpenFlows:
 
 
 def _without_calls(answer: str) -> str:
-    """An answer without calls of tools that there are none of: their JSON is for no user."""
+    """Remove the JSON of tool calls from an answer if no tools were offered."""
     read = read_tool_reply(answer)
     return read.text if read.kind in {"calls", "mixed"} else answer
 
 
 def _beside(chain: Chain) -> str:
-    """What a model said right before the calls that have to be approved."""
+    """Return the model's text right before the calls that need approval."""
     rest = list(chain.entries)
     while rest and not isinstance(rest[-1], AssistantText):
         rest.pop()
@@ -314,7 +311,7 @@ def _beside(chain: Chain) -> str:
 
 
 def _handing_back(back: list[str]) -> Tool:
-    """The way to say that a message is for another procedure; it puts down what that wish is."""
+    """Return the tool by which a model hands a message back; it appends the wish to `back`."""
 
     def hand_back(wish: str) -> str:
         back.append(wish)
@@ -331,7 +328,7 @@ def _handing_back(back: list[str]) -> Tool:
 
 
 def _endings(ended: list[str]) -> list[Tool]:
-    """The two ways to end a flow; each puts down why, which is empty where it is done."""
+    """Return the two tools that end a flow; each appends its reason to `ended`, empty if the flow is done."""
 
     def finish() -> str:
         ended.append("")

@@ -1,4 +1,4 @@
-"""Which flow is meant, where that is left to the user: asked about in one turn, heard in the next."""
+"""Ask the user which flow is meant, and read the answer in the next turn."""
 
 from dataclasses import replace
 from typing import Literal
@@ -13,16 +13,16 @@ from jazz_select.texts import say
 from jazz_select.values import Decision, Reason
 
 Heard = Literal["", "one", "none", "off", "beyond"]
-"""What a message says to the question: one of the flows, none of them, nothing at all any more, what names no one of
-them, such as a number that none has, or something else."""
+"""How a message answers the question: "one" of the flows, "none" of them, "off" to cancel, "beyond" for a number that
+no option has, or "" for anything else."""
 
 
 def read_answer(request: TurnRequest, *, beside: bool = False) -> Heard:
-    """What the message says to the question of the turn before, if that asked one; no model reads it.
+    """Read the answer to the last turn's question, if there was one, without a model.
 
     Args:
-        request: The turn.
-        beside: Whether a flow goes on beside the question, to which a number may be said as well.
+        request: The turn's request.
+        beside: Whether a flow is open as well, which a number in the message may be meant for.
     """
     asked = request.conversation.question
     if asked is None:
@@ -39,15 +39,15 @@ def read_answer(request: TurnRequest, *, beside: bool = False) -> Heard:
 
 
 def left(begun: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
-    """The question is dropped, and what is under way stays as it is."""
+    """Drop the question; open flows stay unchanged."""
     why = "which flow is meant was asked, and the user called it off"
     return replace(begun, way="ask", pending=pending, text=say("none_of_these"), reason=begun.reason or why)
 
 
 def why_not(request: TurnRequest, question: UserQuestion) -> str:
-    """Why a selector's question is not asked; empty where it is.
+    """Return why a selector's question must not be asked, or "".
 
-    It is never the same in two turns that follow each other, but once, where the answer names no one of them.
+    The same question is not asked in two successive turns, except for one repeat after a number that no option has.
     """
     before = request.conversation.question
     names = [each.flow_name for each in question.options]
@@ -58,16 +58,16 @@ def why_not(request: TurnRequest, question: UserQuestion) -> str:
 
 
 def asked(begun: SelectedFlows, question: UserQuestion) -> SelectedFlows:
-    """The turn asks; what waits for the user beside it goes on waiting."""
+    """Ask the question in this turn; what else waits for the user keeps waiting."""
     why = f"two or three flows are left, and the user is asked which: {begun.reason}".removesuffix(": ")
     return replace(begun, way="ask", text=question.text, question=question, reason=why)
 
 
 def is_elsewhere(begun: SelectedFlows, question: UserQuestion, active: OpenFlow, *, above: float) -> bool:
-    """Whether it is about something else than the flow under way: else the message is for that one, as ever.
+    """Whether the message is about other flows than the active one; else it goes to the active flow.
 
-    Recall has to be as sure that some flow is meant as it has to be to begin one. A number that no option has is about
-    the question, where the flow waits: what it waits for took no such number.
+    P(some flow is meant) must reach the threshold `above`, as for a new flow. A number that no option has is about the
+    question if the active flow waits, because its inputs did not accept the number.
     """
     if question.again and active.status != "active":
         return True
@@ -76,9 +76,9 @@ def is_elsewhere(begun: SelectedFlows, question: UserQuestion, active: OpenFlow,
 
 
 def chosen_anyway(decision: Decision) -> tuple[Reason, tuple[str, ...]]:
-    """What a chat model made of a choice, and the ids it named, also where its selector would have the user asked.
+    """Return the chat model's reason and chosen ids, even if the selector wants to ask the user.
 
-    Between the branches of a flow nobody is: these are its author's, and no user knows them by name.
+    Users are never asked about the branches of a flow, because they do not know them.
     """
     if decision.question is None:
         return decision.reason, decision.chosen_ids
