@@ -93,7 +93,7 @@ class SqliteClaims:
 
     @contextmanager
     def _opened(self) -> Generator[Any]:
-        """One transaction of a connection of its own, so that threads and forked processes share none."""
+        """Open a transaction on a new connection: threads and forked processes must not share one."""
         database = sqlite3.connect(self._path, timeout=_BUSY_S, isolation_level=None)
         try:
             database.execute("PRAGMA synchronous = FULL")

@@ -92,7 +92,7 @@ def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
 
 
 def _as_step(flow: BaseFlow, step: Any) -> Any:
-    """What a file can say of a step, as a step; a tool of that name goes before the word CHOOSE."""
+    """Return a step from a file; a tool named CHOOSE takes precedence over the keyword."""
     if isinstance(step, Mapping):
         try:
             return GuidedDecisionPoint(**cast("Mapping[str, Any]", step))
@@ -373,7 +373,7 @@ class FlowExecutor:
         return await self._passed(run, result.rest)
 
     def _named(self, step: Step | Tool) -> Step:
-        """A step as it is passed: a tool by its name."""
+        """Return a tool as its name, and any other step as it is."""
         if not isinstance(step, Tool):
             return step
         if self._tools.get(step.name) is step:
@@ -381,7 +381,7 @@ class FlowExecutor:
         raise ConfigError(f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor")
 
     async def _passed(self, run: RunContext, steps: Sequence[Step]) -> RunResult:
-        """Pass these steps, as far as that goes."""
+        """Run the steps as far as possible."""
         for place, step in enumerate(steps):
             with span("step", "decision") as traced:
                 ended = await self._step(run, step)
@@ -396,7 +396,7 @@ class FlowExecutor:
         return run.ended("ok")
 
     async def _step(self, run: RunContext, step: Step) -> RunResult | None:
-        """One step; a result where the run ends with it."""
+        """Run one step; return a result if it ends the run."""
         began = perf_counter()
         chosen = await self._chosen(run, step)
         if chosen.status == "open":
@@ -410,7 +410,7 @@ class FlowExecutor:
         return None if record.status == "ok" else run.ended("failed")
 
     async def _chosen(self, run: RunContext, step: Step) -> StepRecord:
-        """Which tool comes now, and how free that was."""
+        """Return the record of the tool that comes next, and how it was chosen."""
         number = len(run.records) + 1
         if isinstance(step, str):
             known = step in self._tools
@@ -472,7 +472,7 @@ class FlowExecutor:
     def _fallen(
         self, record: StepRecord, point: GuidedDecisionPoint | None, run: RunContext, error: Exception
     ) -> StepRecord:
-        """The choice failed: the fallback, or a failed step."""
+        """Use the fallback of a failed decision; without one, the step fails."""
         failure = DecisionCallbackError(run.last_tool or "the input", describe_error(error))
         failure.__cause__ = error
         fallback = point.fallback_tool if point else None
@@ -481,7 +481,7 @@ class FlowExecutor:
         return replace(record, status="failed", error=str(failure), cause=failure)
 
     async def _opened(self, run: RunContext, record: StepRecord) -> StepRecord:
-        """Nothing narrows the choice: whoever routes among all tools may go on."""
+        """Ask the open router, since nothing narrows the choice."""
         if self._open_router is None:
             return record
         try:
@@ -494,7 +494,7 @@ class FlowExecutor:
         return replace(record, tool=choice, reason="open_router", status="ok", error="")
 
     def _candidates(self, run: RunContext, point: GuidedDecisionPoint | None) -> tuple[list[ToolCandidate], int]:
-        """Those that fit what is there: all the named ones, or the best of all and how many more there are."""
+        """Return the fitting tools (all named ones, or the best), and how many were left out."""
         least = 0.0 if point else self._min_compatibility
         fitting = self._analyzer.fitting(run.fields, without=run.last_tool, min_compatibility=least)
         if point is None:
@@ -515,7 +515,7 @@ class FlowExecutor:
         return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
 
     async def _read(self, reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What is read of schemas: in a thread where there is so much of them that the loop would have to wait."""
+        """Read schemas; in a thread if they are large."""
         if not self._is_large:
             return reading(*args, **kwargs)
         return await in_daemon_thread(partial(reading, *args, **kwargs), name="jazz-select-schemas")
@@ -529,13 +529,13 @@ class FlowExecutor:
 
     @property
     def _analyzer(self) -> ChainAnalyzer:
-        """Made when it is first asked: many are given tools, and never have to choose between them."""
+        """The analyzer, created on first use: many executors never need one."""
         if self._analyzed is None:  # two threads may each make one, of which either is as good
             self._analyzed = ChainAnalyzer(self._tools)
         return self._analyzed
 
     def _outputs(self, tool: Tool) -> Mapping[str, Slot]:
-        """What a tool says that it gives, read once."""
+        """Return a tool's declared outputs, cached."""
         known = self._given_by.get(tool.name)
         if known is None:
             known = self._given_by[tool.name] = {each.name: each for each in outputs(tool)}
@@ -592,7 +592,7 @@ class FlowExecutor:
         return replace(record, output=made.output, attempts=attempts)
 
     async def _tried(self, tool: Tool, call: _Call, call_id: str) -> tuple[CallOutcome, int]:
-        """Call it, again as the policy says; what became of the last call, and how many there were."""
+        """Call a tool under the retry policy; return the last outcome and the number of attempts."""
         if self._retry is None:
             made = await call(call_id=call_id)
             return made, int(made.called)
@@ -631,7 +631,7 @@ class FlowExecutor:
         return None
 
     def _check(self, steps: Sequence[Step], given: Mapping[str, Any]) -> None:
-        """A decision point may only show what is there by then, as far as that can be known."""
+        """Refuse decision points that show fields that cannot exist by then."""
         there, certain = set(given), True
         for step in steps:
             if isinstance(step, GuidedDecisionPoint):

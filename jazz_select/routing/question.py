@@ -118,13 +118,13 @@ def _is_too_deep(value: object) -> bool:
 
 
 def _named(name: str) -> str:
-    """The name of an argument in words; in quotes where something in it could pass for what stands around it."""
+    """Return the name of an argument in words, quoted if it could be mistaken for the surrounding text."""
     words = in_words(name)
     return words if _NAME.fullmatch(words) else visible(json_line(words))
 
 
 def _shown(value: object) -> str:
-    """A value in one line; a text of several words in quotes, which nothing in it ends."""
+    """Return a value in one line; a text of several words is quoted safely."""
     if isinstance(value, str) and _WORD.fullmatch(value):
         return visible(value)
     return visible(json.dumps(value, ensure_ascii=False, allow_nan=False, default=exactly))

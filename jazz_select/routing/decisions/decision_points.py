@@ -181,7 +181,7 @@ def schema_shown(schema: Schema) -> dict[str, Any]:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Return the first few texts, and how many more there are."""
     every = list(texts)
     more = [f"… {len(every) - _MOST_FIELDS} more"] if len(every) > _MOST_FIELDS else []
     return ", ".join([*(text[: 2 * _LONGEST] for text in every[:_MOST_FIELDS]), *more])
@@ -310,7 +310,7 @@ class ChainAnalyzer:
 
 
 def _least(min_compatibility: float) -> float:
-    """The score from which on something fits: by the bound, or any at all."""
+    """Return the lowest score of a fitting tool."""
     return max(min_compatibility - _SLACK, 1e-12)
 
 

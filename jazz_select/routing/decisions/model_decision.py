@@ -123,7 +123,7 @@ class ModelDecision:
     async def _asked(
         self, client: ChatClient, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str, situation: str
     ) -> str | None:
-        """What the chat model chooses."""
+        """Return what the chat model chooses."""
         deadline = Deadline.after(self._timeout_s)
         names = [each.name for each in candidates]
         told = ", ".join(map(name_shown, names[:20]))
@@ -173,7 +173,7 @@ def _choice(candidates: Sequence[ToolCandidate], prompt: str) -> ChoiceQuestion:
 
 
 def _none_label(candidates: Sequence[ToolCandidate]) -> str:
-    """The way out, by a name that no candidate has."""
+    """Return a label for "none" that no candidate has."""
     names, label = {each.name for each in candidates}, _NONE
     while label in names:
         label += "_"
@@ -196,7 +196,7 @@ def _usable(reading: Reading, names: Sequence[str]) -> bool:
 
 
 def _as_json(context: Mapping[str, Any]) -> str:
-    """All fields, the long ones cut where there is too much: one that is a page must not hide the others."""
+    """Return all fields as JSON; long ones are cut so that one page cannot hide the others."""
     fields = [f"{_dumped(str(name))}:{_dumped(value)}" for name, value in list(context.items())[:_MOST_FIELDS]]
     if sum(map(len, fields)) > _LONGEST_CONTEXT:
         share = max(_LONGEST_CONTEXT // len(fields), _SHORTEST_FIELD)
@@ -207,7 +207,7 @@ def _as_json(context: Mapping[str, Any]) -> str:
 
 
 def _dumped(value: object) -> str:
-    """As JSON, in which no line can begin anything; of what cannot be put so, its type."""
+    """Return a value as one line of JSON, or its type if that is impossible."""
     try:
         if isinstance(value, str):
             value = clean(value)

@@ -128,7 +128,7 @@ class NameSimilarity:
         return sorted(best.values(), key=lambda fit: (-fit.score, fit.form.tool))
 
     def _find_matches(self, word: str) -> tuple[str, ...]:
-        """The words of the catalogue that `word` may stand for, itself first."""
+        """Return the words of the catalogue that `word` may stand for, itself first."""
         if word in self._holding:
             return (word,)
         if word in _KNOWN or len(word) < _SHORTEST_SLIP or not word.isascii() or not word.isalpha():
@@ -149,7 +149,7 @@ class NameSimilarity:
 
 
 def _count(said: Sequence[str], wrapping: Collection[str], own: Collection[str]) -> int:
-    """How many words, from the first on, only wrap a name."""
+    """Return how many leading words only wrap a name."""
     return next((place for place, word in enumerate(said) if word not in wrapping or stem(word) in own), len(said))
 
 
@@ -165,7 +165,7 @@ def name_words(tool: Tool) -> tuple[str, ...]:
 
 
 def _forms(place: int, tool: Tool) -> Iterable[NameForm]:
-    """Every way to call a tool, once each, the name first."""
+    """Return each form of a name once, the name first."""
     whole = stems(tool.provider) + stems(tool.operation)
     found = dict.fromkeys(
         tuple(dict.fromkeys(each)) for each in (name_words(tool), whole, *map(stems, tool.capabilities))
@@ -176,7 +176,7 @@ def _forms(place: int, tool: Tool) -> Iterable[NameForm]:
 
 
 def _has_two_swapped(one: str, other: str) -> bool:
-    """True where two neighbouring letters changed places, and nothing else."""
+    """Whether two adjacent letters are swapped, and nothing else differs."""
     if len(one) != len(other) or one == other:
         return False
     first = next(place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
@@ -223,13 +223,13 @@ def _strange(fit: NameFit, tool: Tool) -> str:
 
 
 def _idle(fit: NameFit, tool: Tool) -> str:
-    """`refund` asks for an act, and check_refund_eligibility only looks."""
+    """Whether the name asks for an action and the tool only reads: `refund` for check_refund_eligibility."""
     acts = set(fit.asked) <= ACTING - LOOKING
     return f"{tool.name} does not {' and '.join(fit.asked)}" if acts and _verb(tool) not in fit.matched.values() else ""
 
 
 def _turned_round(fit: NameFit, tool: Tool) -> str:
-    """`word_to_pdf` for `pdf_to_word`: with a direction in it, a name means what its order says."""
+    """Whether the word order is reversed and carries meaning: `word_to_pdf` for `pdf_to_word`."""
     order = [fit.form.words.index(fit.matched[word]) for word in fit.asked if word in fit.matched]
     has_direction = bool(DIRECTION & {*fit.asked, *fit.form.words})
     return f"{tool.name} goes the other way" if has_direction and order != sorted(order) else ""
@@ -256,7 +256,7 @@ def _quoted(words: Sequence[str]) -> str:
 
 
 def _verb(tool: Tool) -> str:
-    """The first verb in a tool's name: `check` in check_refund_eligibility, where `refund` is none."""
+    """Return the first verb in a name: `check` in check_refund_eligibility, where `refund` is none."""
     return next((word for word in name_words(tool) if word in LOOKING | ACTING), "")
 
 
@@ -335,14 +335,14 @@ class NameIndex:
         return self._by(skeleton)
 
     def _by(self, form: Callable[[str], str]) -> dict[str, list[Tool]]:
-        """The tools by a form of their names."""
+        """Return the tools by a form of their names."""
         found: dict[str, list[Tool]] = {}
         for tool in self.tools:
             found.setdefault(form(tool.name), []).append(tool)
         return found
 
     def _looking_alike(self, name: str) -> Resolution | None:
-        """A name that a tool's differs from only by letters that look alike, or marks, may be meant for another."""
+        """Refuse a name that differs from a tool only by similar letters or marks: another tool may be meant."""
         found = [tool.name for tool in self._skeletons.get(skeleton(name), [])] if words(name) else []
         if all(folded_name(each) == folded_name(name) for each in found):
             return None
@@ -372,7 +372,7 @@ class NameIndex:
         return self._guess(name, fits[0], "capability")
 
     def _part(self, name: str) -> Resolution | None:
-        """A name that stands, whole words, in one name only; or the only name that stands in it."""
+        """Resolve a name that is a whole-word part of one name only, or that contains one name only."""
         asked = self._likeness.asked_words(name)
         if len("".join(asked)) < _SHORTEST_PART:
             return None
@@ -419,7 +419,7 @@ def resolve(name: object, tools: ToolsLike | NameIndex) -> Resolution:
 
 
 def _once(pairs: Iterable[tuple[str, Tool]]) -> dict[str, Tool]:
-    """Key to tool, without the keys that two tools have."""
+    """Return the tools by key, without keys shared by two tools."""
     found: dict[str, Tool] = {}
     twice: set[str] = set()
     for key, tool in pairs:
@@ -430,7 +430,7 @@ def _once(pairs: Iterable[tuple[str, Tool]]) -> dict[str, Tool]:
 
 
 def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:
-    """True where `part` stands in `whole`, its words in a row."""
+    """Whether `part` occurs in `whole` as consecutive words."""
     width = len(part)
     return width > 0 and any(
         tuple(whole[start : start + width]) == tuple(part) for start in range(len(whole) - width + 1)

@@ -193,7 +193,7 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
 
 
 def _reference(fields: Mapping[str, Any]) -> Reference | str:
-    """What a reference names, or what is wrong with it."""
+    """Return the reference, or what is wrong with it."""
     text = fields[_REF]
     if not isinstance(text, str):
         return f"{_REF} is a text such as 's1#/items/0/id', not {text!r:.80}"
@@ -217,7 +217,7 @@ def _unusable(reference: Reference, own: str, ids: set[str], twice: set[str]) ->
 
 
 def _with_ids(steps: tuple[PlanStep, ...]) -> tuple[tuple[PlanStep, ...], set[str]]:
-    """The steps with an id each, and the ids that two of them asked for. A fresh id, such as s2, says the place."""
+    """Give each step an id; return the steps and the duplicate ids. A new id, such as s2, tells the position."""
     wanted = [step.id if _ID.fullmatch(step.id) else "" for step in steps]
     twice = (
         {each for each in wanted if each and wanted.count(each) > 1} if len(wanted) <= 10 * MOST_STEPS else set[str]()
@@ -238,7 +238,7 @@ def _with_ids(steps: tuple[PlanStep, ...]) -> tuple[tuple[PlanStep, ...], set[st
 
 
 def _cycles(needs: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
-    """Circles of steps that wait for each other, each step in one at most."""
+    """Return the cycles of steps that wait for each other; a step is in at most one."""
     left = dict(needs)
     found: list[list[str]] = []
     while True:
@@ -271,7 +271,7 @@ def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
 
 
 def _lost(pointer: str, root: Schema) -> str:
-    """Where a pointer leaves what the schema describes; empty where it may lead somewhere."""
+    """Return where a pointer leaves what the schema describes, or ""."""
     here: list[object] = [root]
     for token in pointer.split("/")[1:]:
         key = _unescaped(token)
@@ -293,7 +293,7 @@ def _lost(pointer: str, root: Schema) -> str:
 
 
 def _below(schema: Schema, kind: str, key: str) -> object:
-    """The schema of one part: True where it may be anything, None where there is no such part."""
+    """Return the schema of one part: True if anything is allowed, None if the part cannot exist."""
     if kind == "object":
         given: object = schema.get("properties")
         if not isinstance(given, Mapping) or "patternProperties" in schema:

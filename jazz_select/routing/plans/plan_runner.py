@@ -127,7 +127,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
 
 
 def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
-    """What became of each step before, where there was a run before."""
+    """Return the earlier outcome of each step, if there was an earlier run."""
     before = {step.id: step for step in after.steps} if after is not None else {}
     if before and [(step.id, before[step.id].requested) for step in plan.steps if step.id in before] != [
         (step.id, step.tool) for step in plan.steps
@@ -138,7 +138,7 @@ def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A step, ready to be run."""
+    """A step that is ready to run."""
 
     step: PlanStep
     resolution: Resolution
@@ -206,7 +206,7 @@ class _Running:
             self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
 
     def _refused(self, began: StepOutcome, call: _Call) -> StepOutcome | None:
-        """The outcome of a call that cannot be run, whatever the others return."""
+        """Return the outcome of a call that cannot run, whatever the others return."""
         found = call.resolution
         if call.step.problem:
             return _failed(began, "arguments", f"{began.tool or 'a call'}: {call.step.problem}")

@@ -128,7 +128,7 @@ def _id_of(fields: Mapping[str, Any]) -> str:
 
 
 def _arguments_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The arguments; none at all is an empty object. A text that holds an object is that object."""
+    """Return the arguments: an empty object if there are none; a text that holds an object is parsed."""
     value = next((fields[folded_key(key)] for key in ARGUMENT_KEYS if folded_key(key) in fields), None)
     if isinstance(value, str):
         value = decoded(value) if value.strip() else None
@@ -215,7 +215,7 @@ def read_tool_reply(reply: object) -> ToolReply:
 
 
 def _means_a_call(text: str) -> bool:
-    """Whether it holds a part of a call; most texts hold none of the words, which is found out sooner."""
+    """Whether a text contains a part of a call. Most texts contain none of the words, which is checked first."""
     folded = text.casefold()
     return any(word in folded for word in _CALL_WORDS) and _MEANT_A_CALL.search(text) is not None
 
@@ -230,7 +230,7 @@ def _is_data(text: str, value: object) -> bool:
 
 
 def _may_call(value: object) -> bool:
-    """Whether a value has the keys of a call itself, or a call in it."""
+    """Whether a value has the keys of a call, or contains a call."""
     if not isinstance(value, Mapping):
         return True
     outer = cast("Mapping[Any, Any]", value)
@@ -252,7 +252,7 @@ def _may_call(value: object) -> bool:
 
 
 def _in_prose(text: str) -> ToolReply:
-    """Shapes among prose: every part is kept, what stands between them as text."""
+    """Read the shapes in prose; the text between them is kept as text."""
     text, values = outside_thoughts(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
     if shapes and not _means_a_call(_between(text, values)):  # else these are parts of a broken shape
@@ -268,7 +268,7 @@ def _in_prose(text: str) -> ToolReply:
 
 
 def _between(text: str, values: list[Located]) -> str:
-    """What is no JSON in the text."""
+    """Return the text without its JSON values."""
     ends = (0, *(each.end for each in values))
     starts = (*(each.start for each in values), len(text))
     return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))
@@ -304,7 +304,7 @@ def _among(text: str, shapes: list[tuple[Located, ToolReply]]) -> ToolReply:
 
 
 def _shape(value: object) -> ToolReply | None:
-    """What a JSON value says, if it is one of the shapes, a bare call, or a list of such."""
+    """Return the meaning of a JSON value that is a known shape, a bare call, or a list of these."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
         inner = [None if isinstance(item, list) else _shape(item) for item in islice(items, MOST_STEPS + 1)]
@@ -345,7 +345,7 @@ def _said(text: str, calls: Sequence[PlanStep], *, note: str = "", alone: bool =
 
 
 def _prose(text: str) -> str:
-    """What stands between shapes, without what only wrapped them."""
+    """Return the text between shapes, without fences and the like."""
     plain = _CALL_TAG.sub("", text)
     opened = _OPENED.search(plain, max(0, len(plain) - _LONGEST_FENCE))
     plain = (plain[: opened.start()] if opened else plain).strip().lstrip("`").lstrip()

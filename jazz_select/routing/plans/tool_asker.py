@@ -184,7 +184,7 @@ class ToolAsker:
         return RecalledTools(found, notes=(*notes, *found.notes))
 
     def _callable(self) -> tuple[Toolbox, tuple[str, ...]]:
-        """The tools that some call can be made of, and a note of the others: a model could only fail with them."""
+        """Return the tools that can be called, and a note on the others."""
         never = [name for name, tool in self._tools.items() if not is_possible(tool.input_schema, kind="object")]
         if not never:
             return self._tools, ()
@@ -196,7 +196,7 @@ class ToolAsker:
 
     @staticmethod
     async def _made(make: Callable[[], T], count: int) -> T:
-        """What is made of so many tools: beside the loop where there are many."""
+        """Make a value; in a thread if there are many tools."""
         return await in_thread(make) if count > _MANY else make()
 
 

@@ -90,7 +90,7 @@ def _root(given: Schema | None, schema: object) -> Schema:
 
 
 class _Comparison:
-    """One question, with what has been found on the way."""
+    """One comparison, with its results so far."""
 
     def __init__(self, out_root: Schema, in_root: Schema, steps: int) -> None:
         self._out, self._in = Cursor(out_root, steps), Cursor(in_root, steps)
@@ -143,7 +143,7 @@ class _Comparison:
         return self._spread[key][1]
 
     def _same(self, out: object, wanted: object) -> bool:
-        """Whether both are the same schema, and mean the same where they stand."""
+        """Whether both schemas are equal, and mean the same at their positions."""
         if self._compared > _LARGEST_COMPARED:
             return False
         ours, theirs = written(out), written(wanted)
@@ -157,7 +157,7 @@ class _Comparison:
         return self._roots_alike
 
     def _own(self, own: Alternative, theirs: Sequence[Alternative], wanted: object, depth: int) -> float:
-        """One alternative of what is there, by the values that it lists or else by its type."""
+        """Compare one alternative of the output, by its listed values or else by its type."""
         values = own.schema.get("enum")
         if not isinstance(values, list):
             return max(self._one(own, other, depth) for other in theirs)
@@ -166,7 +166,7 @@ class _Comparison:
         return _together(PERHAPS if each is None else float(each) for each in held) if held else NEVER
 
     def _possible(self, own: Alternative, values: Sequence[Any]) -> list[Any]:
-        """Those of the values that may be there."""
+        """Return those of the values that are possible."""
         if own.schema.keys() <= {"enum", "type"}:
             own = replace(own, schema={"type": own.sure_type} if own.sure_type else {})
         held = verdicts(values, own.schema, self._out)
@@ -196,7 +196,7 @@ class _Comparison:
         return found
 
     def _says(self, own: Schema, other: Schema, keyword: str) -> bool:
-        """Whether one schema limits values by a keyword just as the other does."""
+        """Whether both schemas restrict values by a keyword in the same way."""
         said = other[keyword]
         if said is False and keyword == "uniqueItems":
             return True
@@ -206,7 +206,7 @@ class _Comparison:
         return keyword in own and all(self._same(own.get(each), other.get(each)) for each in beside)
 
     def _limits(self, own: Alternative, other: Alternative, kind: str) -> float:
-        """By the least and the most that both allow, of a number, or in number."""
+        """Compare the ranges of a number, or of a count."""
         if kind in ("integer", "number"):
             ours, theirs = number_range(own.schema), number_range(other.schema)
         elif kind in COUNTED:
@@ -256,7 +256,7 @@ _TOGETHER: Final = (("if", "then", "else"), ("contains", "minContains", "maxCont
 
 
 def _more(own: Schema) -> object:
-    """What properties that an object does not name may be: by its word, or none where it names some."""
+    """Return the schema of undeclared properties: the declared one, or none if the schema names properties."""
     if "patternProperties" in own or "dependentSchemas" in own or "if" in own:
         return True
     for keyword in ("additionalProperties", "unevaluatedProperties"):
@@ -266,14 +266,14 @@ def _more(own: Schema) -> object:
 
 
 def _allowed(other: Schema, name: str | None, properties: Mapping[str, object]) -> object:
-    """What a property may be, whether it is named or not."""
+    """Return the schema of a property, declared or not."""
     if name is not None and name in properties:
         return properties[name]
     return True if "patternProperties" in other else other.get("additionalProperties", True)
 
 
 def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, float]:
-    """How many characters, items or properties there are at least and at most."""
+    """Return the least and the greatest number of characters, items or properties."""
     least, most = (schema.get(keyword) for keyword in COUNTED[kind])
     low, high = float(least) if is_number(least) else 0.0, math.inf
     if is_number(most):
@@ -291,14 +291,14 @@ def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, f
 
 
 def _within(low: Any, high: Any, least: Any, most: Any) -> float:
-    """Whether what lies between the first two lies between the others."""
+    """Whether the first range lies within the second."""
     if low > most or high < least:
         return NEVER
     return SURELY if low >= least and high <= most else PERHAPS
 
 
 def _together(scores: Iterable[float]) -> float:
-    """All fit, none does, or that depends."""
+    """Combine scores: all fit, none fits, or it depends."""
     found = set(scores)
     return found.pop() if len(found) == 1 else PERHAPS
 
@@ -312,7 +312,7 @@ def is_possible(schema: object, root: Schema | None = None, *, kind: str = "") -
 
 
 class _Search:
-    """Looks for something finite that a schema admits."""
+    """Searches a schema for a finite set of values."""
 
     def __init__(self, reading: Cursor) -> None:
         self._reading = reading

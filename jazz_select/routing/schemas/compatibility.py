@@ -120,7 +120,7 @@ def field_score(available: Sequence[Slot], wanted: Slot, fit: Callable[[Slot, Sl
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A field, and the tools that want it: how much of their score it is."""
+    """A field, and its share of the score of each tool that wants it."""
 
     what: Slot
     consumers: list[int] = field(default_factory=list[int])
@@ -177,7 +177,7 @@ class CompatibilityIndex:
         return np.minimum(np.round(best, _DIGITS), 1.0)
 
     def _row(self, name: str, group: Sequence[Slot], effort: Effort) -> Scores:
-        """What fields of one folded name give to each way to call each tool."""
+        """Return the scores of fields with one folded name for each way to call each tool."""
         key = tuple((each.name, self._keys.of(each), each.certain) for each in group)
         row = self._rows.get(key)
         if row is None:
@@ -212,7 +212,7 @@ class CompatibilityIndex:
 
 
 def _may_come_again(schema: object) -> bool:
-    """False for the schema of one text that somebody said: it is long, and hardly ever said again."""
+    """False for the schema of a single long text, which is hardly ever seen again."""
     said = cast("Mapping[str, object]", schema).get("const") if isinstance(schema, Mapping) else None
     return not isinstance(said, str) or len(said) <= _LONGEST_SAID
 
@@ -234,7 +234,7 @@ class _Keys:
         return f"{own}#{dialect}" if dialect else own
 
     def _text(self, schema: object) -> str:
-        """What a schema says, in short, and whether that refers to its root."""
+        """Return a short text of a schema, and whether it refers to the root."""
         kept = self._known.get(id(schema))
         if kept is not None:
             return kept[1]

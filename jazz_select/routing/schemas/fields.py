@@ -156,7 +156,7 @@ def _spread(schema: object, reading: Cursor, hops: int) -> Iterator[Alternative]
 
 
 def _closed(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
-    """With none of the properties that it requires and no branch names: an object cannot have those."""
+    """Yield the alternatives of `unevaluatedProperties: false`, without those that require an undeclared property."""
     ways = list(islice(_spread(_without(schema, "unevaluatedProperties"), reading, hops + 1), MOST_ALTERNATIVES + 1))
     named = {name for each in ways for name in mapping(each.schema.get("properties"))}
     is_told = all(each.certain and _NAMING.isdisjoint(each.schema) for each in ways)
@@ -178,12 +178,12 @@ def _plain(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
 
 
 def _without(schema: Schema, *keywords: str) -> Schema:
-    """The rest of a schema, as a part beside what was taken out; annotations are nobody's part."""
+    """Return a schema without these keywords and without annotations."""
     return {key: value for key, value in schema.items() if key not in keywords and key not in ANNOTATIONS}
 
 
 def _either(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
-    """Any of several; of exactly one of several only that is certain which no other of them admits."""
+    """Yield the alternatives of `anyOf` or `oneOf`; of `oneOf` only those that exclude the others are certain."""
     rest = _without(schema, keyword)
     options = cast("list[object]", schema[keyword])
     if keyword == "anyOf" or len(options) == 1:
@@ -213,7 +213,7 @@ def _conditional(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alterna
 
 
 def _dependent(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iterator[Alternative]:
-    """With the first of the names and what it brings, and without that name; then the next."""
+    """Yield, for each name in turn, the case with it and what it requires, and the case without it."""
     given = dict(cast("Schema", schema[keyword]))
     rest = _without(schema, keyword)
     if not given:
@@ -228,7 +228,7 @@ def _dependent(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iter
 
 
 def _typed(schema: Schema) -> Iterator[Alternative]:
-    """By the types it names, or by the values it lists."""
+    """Yield an alternative for each named type, or for the listed values."""
     values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
     if "const" in schema:
         const = schema["const"]
@@ -257,7 +257,7 @@ def _typed(schema: Schema) -> Iterator[Alternative]:
 
 
 def _merged(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alternative]:
-    """What all parts admit together: each alternative of the one with each of the others."""
+    """Yield what all parts admit: each alternative of one with each of the others."""
     told = [part for part in parts if part is not True and part != {}]
     if len(told) < 2:  # noqa: PLR2004 - with one part there is nothing to join
         yield from _spread(told[0] if told else True, reading, hops + 1)
@@ -275,7 +275,7 @@ def _merged(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alt
 
 
 def _joined(one: Alternative, other: Alternative) -> Alternative | None:
-    """What both admit; None where that is nothing."""
+    """Return what both admit, or None for nothing."""
     if one is ANYTHING or other is ANYTHING:
         return other if one is ANYTHING else one
     types = {one.sure_type, other.sure_type} - {""}
@@ -310,7 +310,7 @@ _NONE: Final = object()
 
 
 def _adjusted(own: Schema, other: Schema) -> Schema | None:
-    """With what it says of the other's properties said of each of them; None where patterns say that."""
+    """Apply the rule for undeclared properties to the other schema's properties; None if patterns decide."""
     if "additionalProperties" not in own and "patternProperties" not in own:
         return own
     if "patternProperties" in own or "patternProperties" in other:
@@ -322,7 +322,7 @@ def _adjusted(own: Schema, other: Schema) -> Schema | None:
 
 
 def _apart(one: Alternative, other: Alternative) -> bool:
-    """Whether surely no value is of both: by type, by listed values, or by those of a property that one requires."""
+    """Whether no value satisfies both for certain: by type, listed values, or a required property."""
     types = {one.sure_type, other.sure_type}
     if "" not in types and len(types) == 2 and types != {"number", "integer"}:  # noqa: PLR2004 - both, and not the same
         return True
@@ -553,7 +553,7 @@ def refers_alone(dialect: str) -> bool:
 
 
 def _bounds(own: dict[str, Any]) -> None:
-    """Draft 4 and OpenAPI 3.0: a bound, and beside it whether it is excluded."""
+    """Draft 4 and OpenAPI 3.0: a bound with a separate flag for exclusion."""
     for bound, excluded in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         said = own.get(excluded)
         if isinstance(said, bool):
@@ -565,7 +565,7 @@ def _bounds(own: dict[str, Any]) -> None:
 
 
 def _tuples(own: dict[str, Any]) -> None:
-    """Until draft 2019-09: a list of items, and what comes behind them."""
+    """Until draft 2019-09: a list of item schemas, and one for the rest."""
     behind = own.pop("additionalItems", None)
     if isinstance(own.get("items"), list):
         own["prefixItems"] = own.pop("items")
@@ -574,7 +574,7 @@ def _tuples(own: dict[str, Any]) -> None:
 
 
 def _dependencies(own: dict[str, Any]) -> None:
-    """Until draft 7: names that need other names, and names that bring a schema with them, under one keyword."""
+    """Until draft 7: dependent names and dependent schemas under one keyword."""
     given = own.pop("dependencies", None)
     if not isinstance(given, Mapping):
         return
@@ -600,7 +600,7 @@ def _draft_3(own: dict[str, Any]) -> None:
 
 
 def _required(own: dict[str, Any]) -> None:
-    """Draft 3: a property says of itself that it is required."""
+    """Draft 3: each property says whether it is required."""
     if "required" in own and not isinstance(own["required"], list):
         del own["required"]
     properties = own.get("properties")
@@ -616,7 +616,7 @@ def _says_required(part: object) -> bool:
 
 
 def _as_schemas(types: object) -> list[Any]:
-    """Types and schemas, mixed as draft 3 has them, as schemas."""
+    """Return a mixed list of types and schemas (draft 3) as schemas."""
     return [each if isinstance(each, Mapping) else {"type": each} for each in _as_list(types)]
 
 

@@ -139,7 +139,7 @@ class _Rewriting:
         return {"anyOf": [own, {"type": "null"}]} if may_be_null and own.keys() - {"$defs", "definitions"} else own
 
     def _parts(self, own: dict[str, Any]) -> list[str]:
-        """Rewrite what is in a schema; the keywords that may fail because something in them holds, and are in doubt."""
+        """Rewrite the parts of a schema; return the keywords that fail if a doubtful part holds."""
         self.depth += 1
         if self.depth > _DEEPEST_LED:
             raise ValueError(f"its parts lead more than {_DEEPEST_LED} levels deep")
@@ -193,7 +193,7 @@ class _Rewriting:
 
 
 def _generously(own: dict[str, Any], turning: Sequence[str]) -> None:
-    """Let what is in doubt hold: one at least of what should be exactly one, and anything for the rest."""
+    """Relax the doubtful keywords: `oneOf` to `anyOf`, and any value for the others."""
     for keyword in turning:
         said = own.pop(keyword)
         if keyword == "oneOf":
@@ -201,7 +201,7 @@ def _generously(own: dict[str, Any], turning: Sequence[str]) -> None:
 
 
 def _named(own: dict[str, Any], dialect: str) -> None:
-    """Until draft 7: an `$id` that is an anchor; until draft 4: `id`."""
+    """Rename `$id` used as an anchor (until draft 7) and `id` (until draft 4)."""
     if isinstance(own.get("id"), str) and ("draft-03" in dialect or "draft-04" in dialect):
         own["$id"] = own.pop("id")
     name = own.get("$id")
@@ -225,7 +225,7 @@ def size_of(value: object) -> int:
 
 
 class _Engine:
-    """A schema made ready: an engine that cannot be stopped, and beside it how much it would look at."""
+    """A compiled schema, with an estimate of its work: the engine itself cannot be stopped."""
 
     def __init__(self, schema: object, unread: frozenset[str], *, sure: bool = False, base: str = "#") -> None:
         """Take a schema.
@@ -276,7 +276,7 @@ class _Engine:
         return ""
 
     def _visits(self, value: object) -> int:
-        """How often a keyword is held against a part of a value, at most."""
+        """Return the greatest number of checks of a keyword against a part of the value."""
         parts, letters, depth = _measured(value, letters=self._matching)
         if depth > _DEEPEST:
             raise ValueError(_TOO_MUCH)
@@ -290,7 +290,7 @@ class _Engine:
         return self._counted(self._schema, value, {})
 
     def _expanded(self, schema: object, known: dict[int, int | None], depth: int = 0) -> int | None:
-        """The keywords of a schema when its references are written out; None where that never ends."""
+        """Return the number of keywords with all references expanded; None if that never ends."""
         if not isinstance(schema, Mapping):
             return 1
         own = cast("Schema", schema)
@@ -308,7 +308,7 @@ class _Engine:
         return total
 
     def _beside(self, own: Schema) -> list[object]:
-        """What is held against the same value."""
+        """Return the schemas that apply to the same value."""
         found = [each for keyword in ("allOf", "anyOf", "oneOf") for each in own.get(keyword, ())]
         found += [own[keyword] for keyword in ("not", "if", "then", "else") if keyword in own]
         found += mapping(own.get("dependentSchemas")).values()
@@ -318,7 +318,7 @@ class _Engine:
         return found if own.keys().isdisjoint(UNEVALUATED) else found * 2
 
     def _referred(self, reference: str) -> object:
-        """What a reference points at, which is not followed into documents in the document."""
+        """Return the target of a reference; embedded documents are not entered."""
         if reference not in self._references:
             named = self._anchors.get(reference, [])
             is_place = reference == "#" or reference.startswith("#/")
@@ -327,7 +327,7 @@ class _Engine:
         return self._references[reference]
 
     def _counted(self, schema: object, value: object, known: dict[tuple[int, int], int]) -> int:
-        """As `_visits`, for this very value: what is not there is not looked at."""
+        """As `_visits`, for the parts that this value has."""
         if not isinstance(schema, Mapping):
             return 1
         own = cast("Schema", schema)
@@ -364,7 +364,7 @@ def _refuse(uri: str) -> Any:
 
 @lru_cache(1_024)
 def _is_linear(pattern: str) -> bool:
-    """Whether a pattern can be matched in time in proportion to a text."""
+    """Whether a pattern can be matched in linear time."""
     try:
         _built({"pattern": pattern})
     except ValueError:
@@ -383,12 +383,12 @@ def finder(pattern: str) -> Callable[[str], bool]:
 
 
 def _weight(own: Schema) -> int:
-    """What a schema without its parts takes for any value."""
+    """Return the fixed cost of a schema, without its parts."""
     return len(own) + sum(size_of(own[keyword]) for keyword in ("enum", "const") if keyword in own)
 
 
 def _weight_of(value: object, own: Schema) -> int:
-    """What it takes beyond that for this one, of which more than the type is looked at."""
+    """Return the further cost for this value, which depends on more than its type."""
     if isinstance(value, str):
         return len(value) if "pattern" in own else 0
     if isinstance(value, dict) and "patternProperties" in own:
@@ -397,7 +397,7 @@ def _weight_of(value: object, own: Schema) -> int:
 
 
 def _within(own: Schema) -> Iterator[object]:
-    """What is held against the parts of a value."""
+    """Yield the schemas of the parts of a value."""
     yield from (own[keyword] for keyword in _OF_PARTS if keyword in own)
     yield from prefix(own)
     for keyword in ("properties", "patternProperties"):
@@ -411,7 +411,7 @@ _OF_PARTS: Final = (
 
 
 def _inside(own: Schema, value: object) -> Iterator[tuple[object, object]]:
-    """Each part of a value with what may be held against it."""
+    """Yield each part of a value with a schema that may apply to it."""
     if isinstance(value, dict):
         named = mapping(own.get("properties"))
         more = [own[keyword] for keyword in ("additionalProperties", "unevaluatedProperties") if keyword in own]
@@ -428,7 +428,7 @@ def _inside(own: Schema, value: object) -> Iterator[tuple[object, object]]:
 
 
 def _measured(value: object, *, letters: bool) -> tuple[int, int, int]:
-    """How many parts a value has, the letters in its texts and names where they are asked for, and how deep it is."""
+    """Return the number of parts, the number of letters if wanted, and the depth of a value."""
     parts = read = depth = 0
     level: list[Any] = [value]
     while level and depth <= _DEEPEST and parts <= MOST_VISITS:
@@ -447,7 +447,7 @@ def _measured(value: object, *, letters: bool) -> tuple[int, int, int]:
 
 
 def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
-    """A value of which something is no JSON, or holds itself, with nothing in its place: the engine takes no other."""
+    """Replace what is no JSON, and cycles, by null: the engine accepts nothing else."""
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if not isinstance(value, Mapping | list | tuple):
@@ -467,7 +467,7 @@ def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
 
 
 def _in_words(error: ValidationError, value: Any) -> str:
-    """What is wrong, with the value as it was sent."""
+    """Return the problem, with the value as it was sent."""
     for step in error.instance_path:
         value = value[step]
     said: Any = error.kind
@@ -529,7 +529,7 @@ class Checker:
 
 
 def _is_fault(error: BaseException) -> bool:
-    """Whether something failed, and nobody wants to end: a library in Rust fails with what is no `Exception`."""
+    """Whether an error is a failure and not a request to exit: Rust libraries raise panics that are no `Exception`."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
@@ -592,7 +592,7 @@ def _verdict(perhaps: _Engine, surely: _Engine, value: object) -> bool | None:
 
 @lru_cache(1_024)
 def _engines(schema: bytes, root: bytes) -> tuple[_Engine, _Engine] | None:
-    """Of a part of a schema: one that says no only where that is sure, one that says yes only where that is."""
+    """Return two engines for a part of a schema: one is certain when it says no, the other when it says yes."""
     try:
         given: Any = json.loads(schema)
         base = "#"

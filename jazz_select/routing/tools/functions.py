@@ -119,7 +119,7 @@ def _typed(
     take: Callable[[dict[str, Any]], dict[str, Any]],
     give: Callable[[Any], Any] | None,
 ) -> Callable[..., object]:
-    """The function as JSON calls it. It looks as the function does: async or not, and with its signature."""
+    """Return the function with JSON arguments; async or not as before, with the same signature."""
 
     async def later(result: Awaitable[object]) -> object:
         return given(await result)
@@ -148,7 +148,7 @@ def _typed(
 def _taken(
     tool: str, adapters: Mapping[str, "TypeAdapter[Any]"], filled: Mapping[str, Any], given: dict[str, Any]
 ) -> dict[str, Any]:
-    """Arguments as the function takes them; those of which it says nothing as they are."""
+    """Convert arguments by annotation; unannotated ones stay."""
     taken = {name: fill() for name, fill in filled.items() if name not in given}
     for name, value in given.items():
         taken[name] = _converted(tool, name, adapters[name], value) if name in adapters else value
@@ -156,7 +156,7 @@ def _taken(
 
 
 def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object) -> Any:
-    """A value as what it is annotated with. JSON is read as JSON; what is of that type already stays as it is."""
+    """Convert a JSON value to its annotation; an instance of that type stays."""
     try:
         if is_json(value):
             return adapter.validate_json(to_json(value))
@@ -191,7 +191,7 @@ def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
 
 
 def _check_kind(tool: str, function: object, *, named: bool) -> None:
-    """Refuse what is no function, or can be no tool whatever its parameters are."""
+    """Refuse a value that cannot be a tool."""
     if not callable(function):
         raise ToolError(tool, f"a tool is made of a function, not of {function!r:.60}")
     if isinstance(function, type):
@@ -204,7 +204,7 @@ def _check_kind(tool: str, function: object, *, named: bool) -> None:
 
 
 def _check_confirm(tool: str, confirm: Callable[..., object], parameters: Sequence["_Parameter"]) -> None:
-    """Refuse what could not be called with all that the function takes, or with what it cannot do without."""
+    """Refuse a `confirm` that cannot be called with the function's arguments."""
     for names in ([each.name for each in parameters], [each.name for each in parameters if each.required]):
         try:
             inspect.signature(confirm).bind(**dict.fromkeys(names))
@@ -214,7 +214,7 @@ def _check_confirm(tool: str, confirm: Callable[..., object], parameters: Sequen
 
 
 def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], inspect.Signature]:
-    """What its parameters and its result are annotated with, resolved, and its signature."""
+    """Return the resolved annotations and the signature."""
     inner = inner_function(function)
     try:
         hints = get_type_hints(inner, localns=cast("Any", _around(inner)), include_extras=True)
@@ -232,7 +232,7 @@ def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], 
 
 
 def _around(function: Callable[..., object]) -> Mapping[str, Any] | None:
-    """The names that a function within a function sees there: annotations as text may name them."""
+    """Return the enclosing names of a nested function, which annotations may refer to."""
     try:
         return inspect.getclosurevars(inspect.unwrap(function)).nonlocals
     except (TypeError, ValueError):  # it is built in, or one of them is not yet bound
@@ -240,7 +240,7 @@ def _around(function: Callable[..., object]) -> Mapping[str, Any] | None:
 
 
 def _annotated_with(function: Callable[..., object], name: str) -> Iterator[str]:
-    """Where in its annotations, as they are written, a name stands."""
+    """Return where a name occurs in the annotations."""
     try:
         written: object = getattr(function, "__annotations__", None)
     except NameError:  # a Python that reads annotations as late as this
@@ -271,7 +271,7 @@ class _Parameter:
 
 
 def _wanted(tool: str, function: Callable[..., object], signature: inspect.Signature) -> Iterator[inspect.Parameter]:
-    """The parameters that are arguments; those that nobody could give by name are refused."""
+    """Return the parameters that are arguments; refuse those that cannot be passed by name."""
     bound = function.keywords if isinstance(function, partial) else {}
     for number, each in enumerate(signature.parameters.values()):
         if each.kind is each.VAR_POSITIONAL:
@@ -335,7 +335,7 @@ def _adapter(tool: str, what: str, annotation: Any) -> "TypeAdapter[Any]":
 
 
 def _shown(adapter: "TypeAdapter[Any]", default: object) -> Any:
-    """A default as JSON, for the schema; `_MISSING` where it is none: the function still has it."""
+    """Return a default as JSON for the schema, or `_MISSING` if that is impossible; the function keeps it."""
     try:
         return as_json(adapter.dump_python(default, mode="json", by_alias=True, warnings="error"))
     except Exception:  # noqa: BLE001 - whatever a value trips over
@@ -343,7 +343,7 @@ def _shown(adapter: "TypeAdapter[Any]", default: object) -> Any:
 
 
 def _about(annotation: object) -> str | None:
-    """What is said of a parameter in its annotation: `Annotated[str, "the city"]`, with a `Doc` or a `Field`."""
+    """Return the description in an annotation: `Annotated[str, "the city"]`, a `Doc` or a `Field`."""
     if get_origin(annotation) is not Annotated:
         return None
     said = (getattr(each, "documentation", getattr(each, "description", each)) for each in get_args(annotation)[1:])
@@ -351,7 +351,7 @@ def _about(annotation: object) -> str | None:
 
 
 def _check_from_json(tool: str, name: str, schema: object) -> None:
-    """Refuse a type of which there is a schema and yet no value that JSON could hold."""
+    """Refuse a type with a schema that no JSON value can satisfy."""
     left = [schema]
     referred = {each.get("ref"): each for each in cast("Any", schema).get("definitions", ())}
     while left:
@@ -380,12 +380,12 @@ def _check_from_json(tool: str, name: str, schema: object) -> None:
 
 
 def _listed(schema: Mapping[str, Any]) -> Sequence[object]:
-    """The values that an enum or a Literal admits."""
+    """Return the values of an enum or a Literal."""
     return cast("Sequence[object]", schema.get("members") or schema.get("expected") or ())
 
 
 def _comes_back(value: object, schema: Mapping[str, Any]) -> bool:
-    """Whether one of the values that a schema lists is read from the JSON that it is written as."""
+    """Whether a listed value survives the round trip through JSON."""
     try:
         read: object = SchemaValidator(cast("Any", schema)).validate_json(to_json(value))
     except Exception:  # noqa: BLE001 - an enum's own code may be run
@@ -394,7 +394,7 @@ def _comes_back(value: object, schema: Mapping[str, Any]) -> bool:
 
 
 def _is_of_bytes(schema: Mapping[str, Any]) -> bool:
-    """Whether it is a regular expression for bytes: pydantic has a schema of it, and reads it from no text."""
+    """Whether it is a regular expression for bytes: pydantic has a schema for it, but parses no text."""
     function: object = cast("Any", schema.get("function") or {}).get("function") if schema.get("type") == _PLAIN else 0
     return getattr(function, "__name__", "") == "pattern_bytes_validator"
 
@@ -410,7 +410,7 @@ def _is_key(schema: Mapping[str, Any]) -> bool:
 
 
 class _Schemas(GenerateJsonSchema):
-    """A default that is no JSON is left out in silence: the function has it all the same."""
+    """Leaves out defaults that are no JSON without a warning; the function keeps them."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012 - as pydantic has it
 
@@ -441,7 +441,7 @@ def _input_schema(parameters: Sequence[_Parameter], about: Mapping[str, str]) ->
 
 
 def _output(tool: str, annotation: Any) -> tuple[Mapping[str, Any] | None, Callable[[object], object] | None]:
-    """The schema of what it returns, and what makes JSON of that; None where nothing is said, or nothing is to do."""
+    """Return the schema of the result and its serializer; None if there is no annotation or nothing to do."""
     if get_origin(annotation) in (Awaitable, Coroutine):
         annotation = get_args(annotation)[-1]
     if annotation in (Never, NoReturn):
@@ -462,6 +462,6 @@ def _schema_of(tool: str, what: str, adapter: "TypeAdapter[Any]", mode: Any) -> 
 
 
 def _cause(error: Exception) -> str:
-    """The first sentence of an error: pydantic goes on with what would help its own users."""
+    """Return the first sentence of an error: the rest is for pydantic's users."""
     said = str(error).strip().split("\n", 1)[0].partition(". Set `")[0]
     return f"no JSON Schema can be made of it ({beginning(said, _LONGEST_CAUSE)})"

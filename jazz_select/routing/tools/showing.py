@@ -49,7 +49,6 @@ def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: O
 
 
 def _checked_flows(given: object) -> list[BaseFlow]:
-    """What was given as flows."""
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
     flows = [each for each in listed or () if isinstance(each, BaseFlow)]
     if listed is None or isinstance(given, str | Mapping) or len(flows) < len(listed):

@@ -99,7 +99,7 @@ def _as_tool(given: object, name: str = "") -> Tool:
 
 
 def _called_as(name: object, given: object) -> Tool:
-    """A tool of a mapping, which calls it by the name that it has."""
+    """Return a tool of a mapping under its key."""
     if not isinstance(name, str):
         raise ConfigError(f"a mapping of tools has their names as its keys, and no {name!r:.80}")
     tool = _as_tool(given, name)
@@ -237,7 +237,7 @@ def _entries(listing: object, key: str) -> Iterable[object]:
 
 
 def _bounded(listing: object) -> list[object]:
-    """The entries of a listing that is there as a whole."""
+    """Return the entries of a listing, limited in number."""
     found = list(islice(_entries(listing, "tools"), _MOST_TOOLS + 1))
     if len(found) > _MOST_TOOLS:
         raise ToolError("?", f"the listing holds more than {_MOST_TOOLS} tools; give those that are wanted, in a list")
@@ -245,7 +245,7 @@ def _bounded(listing: object) -> list[object]:
 
 
 def _said(given: object, *names: str) -> Any:
-    """The first of these that a mapping or an object of the SDK has, None aside; `a.b` is what its part says."""
+    """Return the first present value of these names, from a mapping or an SDK object; `a.b` is nested."""
     for name in names:
         outer, _, inner = name.partition(".")
         is_mapping = isinstance(given, Mapping)
@@ -281,7 +281,7 @@ def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
 
 
 def _hints(annotations: object) -> dict[str, bool]:
-    """What annotations say in earnest, in the protocol's own spelling. Where two spellings differ, the careful one."""
+    """Return the effective annotations in the spelling of the protocol; of two that differ, the more careful one."""
     found: dict[str, bool] = {}
     for name, other, careful in _HINTS:
         said = [each for each in (_said(annotations, name), _said(annotations, other)) if isinstance(each, bool)]
@@ -319,7 +319,7 @@ def _called(call: Calling, name: str, is_object: bool, /, **arguments: Any) -> o
 
 @dataclass(frozen=True, slots=True)
 class _Live:
-    """A session, the event loop that it lives on, and its limit."""
+    """A session with its event loop and its time limit."""
 
     session: Any
     loop: asyncio.AbstractEventLoop
@@ -394,7 +394,7 @@ class _Live:
 
 
 def _fault(name: str, error: Exception) -> ToolError:
-    """What an error of a session means: an answer of the server, a call never sent, or one whose end nobody heard."""
+    """Classify an error of a session: an answer of the server, a call never sent, or an unknown outcome."""
     answered: object = getattr(getattr(error, "error", None), "code", None)
     if type(error).__name__ == "ClosedResourceError":
         return ToolError(name, _CLOSED)
@@ -407,7 +407,7 @@ def _fault(name: str, error: Exception) -> ToolError:
 
 
 def _output(name: str, answer: object, *, is_object: bool) -> object:
-    """The output of a call: structured content as it is, text as text, anything else named. A failure is raised."""
+    """Return the output of a call: structured content, text, or a description of other content. Raise for a failure."""
     if not _is_result(answer):
         return answer
     content: object = _said(answer, "content")
@@ -437,7 +437,7 @@ def _output(name: str, answer: object, *, is_object: bool) -> object:
 
 
 def _is_result(answer: object) -> bool:
-    """Whether it is what a server answers, and not what a function of the caller's made of that."""
+    """Whether it is a server's answer, not the result of a wrapper."""
     if isinstance(answer, Mapping):
         content = cast("Mapping[str, object]", answer).get("content")
         blocks = cast("Sequence[object]", content) if isinstance(content, list | tuple) else [content]
@@ -457,7 +457,7 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _part(part: object, room: int) -> object:
-    """One part of an answer: its text; or what it is, where it is a picture, a sound or a file."""
+    """Return one part of an answer: its text, or what kind of content it is."""
     if part is None or isinstance(part, str | int | float):  # no part at all, and yet what was said
         return cut(str(part), max(room, 0))
     text = _said(part, "text")

@@ -167,7 +167,7 @@ def inner_function(function: Callable[..., object]) -> Callable[..., object]:
 
 
 def _unbound(function: object) -> object:
-    """What a partial is of."""
+    """Return the function of a partial."""
     return _unbound(cast("object", function.func)) if isinstance(function, partial) else function
 
 

@@ -70,7 +70,7 @@ def load_tools(source: str | Path, *, may_be_none: bool = False, state: Mapping[
 
 
 def _remedy(source: Path) -> str:
-    """What makes a source without tools one that has some."""
+    """Return how to define tools in a source without any."""
     if source.suffix.lower() in SUFFIXES and source.is_file():
         return "give it a list of them, in YAML under `tools:`"
     data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in SUFFIXES) if source.is_dir() else []
@@ -111,13 +111,13 @@ def load_policy(source: str | Path) -> DecisionCallback | None:
 
 
 def _is_data(source: str | Path) -> bool:
-    """Whether it is a file that is read, and not run."""
+    """Whether a file is read rather than executed."""
     return Path(source).suffix.lower() in SUFFIXES and Path(source).is_file()
 
 
 @contextmanager
 def _flows_aside() -> Generator[None]:
-    """Modules may define flows beside their tools; those are not wanted here."""
+    """Ignore the flows that modules define beside their tools."""
     with FlowRegistry(min_examples=0).scope():
         yield
 
@@ -145,7 +145,7 @@ def _takes_state(module: str) -> bool:
 
 
 def _modules(source: str | Path) -> list[str]:
-    """Import a source, and say what its modules are called."""
+    """Import a source and return the names of its modules."""
     path = Path(source)
     if str(source).strip() and path.is_dir():
         folder = path.resolve()
@@ -204,7 +204,7 @@ def _listed(file: Path) -> list[Tool]:
 
 
 def _read(listing: Any) -> list[Tool]:
-    """The tools of a listing, by whose it is."""
+    """Return the tools of an MCP or OpenAI listing."""
     entries: object = _unwrapped(listing)
     several = cast("list[object]", entries) if isinstance(entries, list) else []
     # Whoever keeps a listing in a file says what it says.
@@ -305,7 +305,7 @@ def _from_data(place: str, entry: object, node: yaml.Node) -> Tool:
 
 
 def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
-    """The tool. What the file does not say, its function does."""
+    """Return the tool; the function fills in what the file leaves out."""
     if not run:
         return replace(Tool(name=data.name), **fields)
     module, colon, qualified = run.partition(":")
@@ -321,7 +321,7 @@ def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
 
 
 def _value(node: Any, field: str) -> yaml.Node | None:
-    """What stands under a key."""
+    """Return the value of a key."""
     pairs: list[Any] = node.value if isinstance(node, yaml.MappingNode) else []
     return next((value for key, value in pairs if key.value == field), None)
 

@@ -104,7 +104,7 @@ class ToolRecall:
     async def _found(
         self, request: str, toolbox: Mapping[str, Tool], limit: int
     ) -> tuple[dict[str, Tool], tuple[str, ...]]:
-        """The recalled tools that are connected; asked again without those that are not, where these took places."""
+        """Recall connected tools; repeat without disconnected ones if these took places."""
         live = {tool_id(tool.name): tool for tool in toolbox.values()}
         stale: set[str] = set()
         found: dict[str, Tool] = {}
@@ -215,7 +215,7 @@ def _is_name(agent_id: object) -> bool:
 
 
 def _whose(tool: Tool) -> Iterable[str]:
-    """What a listing says beside description and parameters, labelled."""
+    """Return the labelled remainder of a listing, beside description and parameters."""
     whose = ", ".join(dict.fromkeys(part for part in (tool.provider, tool.operation) if part and part != tool.name))
     if whose:
         yield f"Of {whose}."
