@@ -195,19 +195,19 @@ class AgentApproval:
 
 
 class TurnApproval:
-    """What may be called in one turn, and by which id. Parts of a flow may run side by side, and all of them ask here.
+    """Approves the calls of one turn and names them. Concurrent parts of a flow share it.
 
     Attributes:
-        claims: Where calls are claimed that two processes might make; None where nobody keeps that.
-        pending: The first call that has to be asked for.
-        granted: The call that the user has said yes to.
-        passed: The last call of each tool of a flow's part that was let pass: its place with its arguments, and its id.
+        claims: The store of claims, in which one process reserves a call; None without one.
+        pending: The first call that needs the user's approval.
+        granted: The call that the user has approved.
+        passed: The place and id of the last approved destructive call, by flow, path and tool.
     """
 
     def __init__(
         self, approval: AgentApproval, key: str, granted: PendingCall | None, asked: PendingCall | None
     ) -> None:
-        """Take who decides, and what was asked for last: it passes once, as it was shown, where the user said yes."""
+        """Take the agent's approval and the call that was asked about last; if granted, that call passes once."""
         self._approval = approval
         self._key = key
         self._left = [] if granted is None else [granted, *granted.then]
@@ -220,11 +220,11 @@ class TurnApproval:
 
     @property
     def taken(self) -> bool:
-        """Whether the call that the user has said yes to was let pass."""
+        """Whether the granted call was made."""
         return self.granted is not None and self.granted not in self._left
 
     def granted_to(self, flow: str, path: str) -> PendingCall | None:
-        """The call of a model's chain at this place that the user has said yes to."""
+        """Return the granted call if a model's chain at this place asked for it."""
         granted = self.granted
         here = granted is not None and (granted.door, granted.flow, granted.path) == ("chain", flow, path)
         return granted if here else None
@@ -232,11 +232,11 @@ class TurnApproval:
     def names_at(
         self, flow: str, path: str, door: Door, unheard: Mapping[str, str] | None = None
     ) -> Callable[[str, Mapping[str, Any]], str]:
-        """Ids for the calls of a flow's part, the same in every process that goes on from the same conversation.
+        """Return a function that names the calls of a flow's part, alike in all processes with the same conversation.
 
-        A call is known by its place: the turn, the part, the tool, and which of the tool's calls there it is. One that
-        was asked for keeps the id that it was asked for by. So does one that is tried again since nobody heard its end,
-        where it is among the `unheard`: whoever got it before can tell that it is the same.
+        The id is a digest of the turn, the part, the tool, and the number of the tool's call there. A call that the
+        user was asked about keeps its id. So does a retry of a call in `unheard`, whose outcome is unknown, so that the
+        tool can recognize it.
         """
 
         def name(tool: str, arguments: Mapping[str, Any]) -> str:
@@ -267,10 +267,11 @@ class TurnApproval:
         doubt: Sequence[str] = (),
         later: Sequence[CallToCome] = (),
     ) -> Callable[[ToolCall], Awaitable[Verdict]]:
-        """Who is asked before each call of a flow's part; what was run there before, or may have been, always is.
+        """Return a function that gives the verdict on each call of a flow's part.
 
-        Where a call is the first of several that change something (`later` are the others), it is asked about with
-        them: one yes is for all whose arguments are known, and none is half done when another is refused.
+        A destructive call that ran there before, or may have, always needs approval. The first of several effectful
+        calls (`later` are the others) is asked about together with them: one yes approves all whose arguments are
+        known, so that a refusal leaves none of them half done.
         """
         before: dict[str, Before] = {each.call: "unknown" if each.failed else "done" for each in ran if each.call}
 
@@ -310,16 +311,16 @@ class TurnApproval:
         return verdict
 
     async def _asked_besides(self, call: ToolCall, before: Before, *, is_for_all: bool) -> Verdict:
-        """Of a call that may be made: the user is asked where it was made before, or for all of several."""
+        """Ask about an allowed call if it was made before, or if one yes is for several calls."""
         if not (before or is_for_all):
             return Allow()
         verdict = await verdict_of(None, call, "always")
-        if before:  # what was made before is not made again unasked
+        if before:
             return Ask("the same call was made before in this flow") if isinstance(verdict, Ask) else verdict
         return Ask("it is the first of several") if isinstance(verdict, Ask) else Allow()
 
     async def _then(self, later: Sequence[CallToCome], flow: str, path: str) -> list[PendingCall]:
-        """What is said of the calls to come: all of one whose arguments are known and can be shown; else its name."""
+        """Return the later calls as shown to the user, with arguments only if they are known and can be shown."""
         found: list[PendingCall] = []
         room = LONGEST_TOGETHER
         for tool, arguments in later:
@@ -333,7 +334,7 @@ class TurnApproval:
 
 
 def _is_for_all(then: Sequence[PendingCall], later: Sequence[CallToCome], approval: AgentApproval) -> bool:
-    """Whether one yes can be for all that the user is asked about later, and there is any."""
+    """Whether some later call needs approval, and one yes can cover all that do."""
     asked = [each for each, (tool, _) in zip(then, later, strict=True) if approval.asks_user(tool)]
     return bool(asked) and all(each.identity for each in asked)
 

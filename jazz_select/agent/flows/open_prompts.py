@@ -1,8 +1,8 @@
-"""What a model is asked that goes on with a flow, or answers where none fits. Pure.
+"""The prompts for a model that continues a flow, or answers if none fits. Pure.
 
-Afresh, the system message holds what this message needs. Where prompts only grow, it holds what is the same in every
-turn; procedures, tools and calls stand before what the user said when they came up, and what is to be done now comes
-last.
+In a fresh prompt, the system message holds everything for this turn. In append-only prompts, it holds only what is the
+same in every turn: procedures, tools and calls stand before the user message with which they came up, and the task of
+this turn comes last.
 """
 
 import re
@@ -19,11 +19,11 @@ from jazz_select.text import estimate_tokens, json_line, name_shown
 from jazz_select.values import Message
 
 FINISHED = "finish_procedure"
-"""The tool by which a model says that a flow is done."""
+"""The tool by which a model reports that a flow is done."""
 BLOCKED = "cannot_finish"
-"""The tool by which it says that a flow cannot be done, and why."""
+"""The tool by which it reports that a flow cannot be done, and why."""
 ANOTHER_WISH = "another_wish"
-"""The tool by which it hands a message back that is for another procedure, or calls this one off."""
+"""The tool by which it hands back a message that is for another flow, or cancels this one."""
 SYSTEM: Final = "You are a helpful agent."
 _PROCEDURE: Final = (
     "Follow {which} step by step, with the tools. Say that something was done only where a tool has done it. Names of "
@@ -39,7 +39,7 @@ _IN_TEXT: Final = {
     "beside": 'as "text" beside "tool_calls": in the same JSON as',
 }
 _NATIVE: Final = {"said": "beside", "beside": "as text beside it: together with"}
-"""How a text stands beside a call, by the form of calls."""
+"""How a model writes text beside a call; `_IN_TEXT` is for calls as JSON text."""
 _ABOUT: Final = (
     "The user is in the middle of {which}, which waits for them, and asks or says something about it. "
     "Answer in a few sentences from the procedure and from what is known, or look it up; change nothing, and do not "
@@ -66,12 +66,12 @@ _WAITING: Final = (
 _OTHERS: Final = "OTHER WISHES of the user, not to be worked on now, nor to be dropped:"
 _FACTS: Final = "KNOWN:"
 _HEADING: Final = re.compile(r"\b(KNOWN:|CALLS MADE SO FAR|OTHER WISHES)")
-"""What nobody who speaks may begin a part with: it is told as said."""
+"""Headings of our own parts; in what users and assistants said, they are marked as said."""
 _USABLE: Final = re.compile(r"Tools that may be called now: (.*)")
 _AT_WORK: Final = re.compile(r'WITH A PROCEDURE: "?([^".;\n]+)')
 _PROCEDURE_OF: Final = re.compile(r'<flow name="([^"]+)"')
 MOST_TOKENS: Final = 8_000
-"""What procedures and tools that were shown may take together; beyond, they are shown afresh."""
+"""Token limit of all procedures and tools shown; beyond it, only the current ones are shown again."""
 _SAYS: Final = "THE USER SAYS:"
 _NOW: Final = "WHAT TO DO NOW:"
 _IN_TURN: Final = (
@@ -85,11 +85,11 @@ _PARTS: Final = re.compile(
     r"\b(KNOWN:|CALLS MADE|OTHER WISHES|THE USER SAYS|WHAT TO DO NOW|PROCEDURE SHOWN|TOOLS SHOWN"
     r"|(?i:AVAILABLE TOOLS|TOOL RESULTS)\s*:)"
 )
-"""The same, where prompts only grow, of what an assistant said; what a user said is quoted there."""
+"""The same for assistant messages in append-only prompts, where user messages are quoted."""
 
 
 class FirstText(NamedTuple):
-    """The text of what was shown, and since which turn."""
+    """A text that was shown, and the turn from which on."""
 
     what: str
     text: str
@@ -98,22 +98,21 @@ class FirstText(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFlowQuestion:
-    """What a model is asked that goes on with a flow, or answers where none fits.
+    """The question to a model that continues a flow, or answers if none fits.
 
     Attributes:
         view: The conversation.
-        system: Who the model is.
-        flow: The name of the flow that is followed, or asked about; empty where none fits.
+        system: The system text with the model's role.
+        flow: Name of the flow to follow or to answer about; empty if none fits.
         procedure: The flow's prompt.
-        missing: The tools that the flow names and nobody connected.
-        lost: Names of what was returned before and is no longer known.
-        within: The name of the open flow.
-        only_about: Whether a question about it is to be answered.
-        offers: The titles of what can be done.
-        shown: Where prompts only grow, procedures and tools as `shown_texts`, those that are new last.
-        always: There, the tools that are told of in every turn: the ways to end a procedure.
-        usable: There, the tools that may be called now, by their names, with those that they have in the provider's
-            own form.
+        missing: Tools of the flow that are not connected.
+        lost: Names of earlier outputs that are no longer known.
+        within: Name of the open flow.
+        only_about: Whether only a question about the flow is to be answered.
+        offers: Titles of what the agent can do.
+        shown: With append-only prompts, procedures and tools as `shown_texts`, new ones last; else None.
+        always: With append-only prompts, the tools shown in every turn: those that end a procedure.
+        usable: With append-only prompts, the tools that may be called now, with their names at the provider.
     """
 
     view: ConversationView
@@ -130,7 +129,7 @@ class OpenFlowQuestion:
     usable: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def messages(self, native: bool = False) -> list[Message]:  # noqa: FBT001, FBT002 - as a chain asks for them
-        """The prompt, by whether tools are called in the provider's own form."""
+        """Return the prompt; `native` if tools are called in the provider's own format."""
         return self._afresh(native=native) if self.shown is None else self._grown(self.shown, native=native)
 
     def _afresh(self, *, native: bool) -> list[Message]:
@@ -193,7 +192,7 @@ class OpenFlowQuestion:
 
     @property
     def _waiting(self) -> tuple[str, ...]:
-        """What waits for the user, and what is missing."""
+        """The parts about what waits for the user and which tools are missing."""
         view = self.view
         waits = next((each.waits_for for each in view.flows if each.name == self.within), "") or view.waits_for
         asks_itself = self.flow and not self.only_about and view.waits_for and view.waiting == self.within
@@ -224,7 +223,6 @@ class OpenFlowQuestion:
 
 
 def _followed(which: str, called: str, *, native: bool) -> str:
-    """How a procedure is followed; a text stands beside a call by the form of calls."""
     return _PROCEDURE.format(which=which, title=called, **(_NATIVE if native else _IN_TEXT))
 
 
@@ -233,7 +231,7 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> Iterator[Message]:
-    """The conversation, with what was shown and called before what the user said next, and what is to be done now."""
+    """Yield the conversation, each user message after what was shown and called before it; the last after `now`."""
     new = sorted([*_calls_then(view), *((each.turn, each.text) for each in shown)], key=lambda each: each[0])
     said = view.steady()
     left_out = said[0][0] - 1 if said else 0
@@ -251,7 +249,7 @@ def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> It
 
 
 def at_work(messages: Sequence[Message]) -> str:
-    """The flow at which a prompt has a model work that may hand the message back; empty where it may not."""
+    """Return the name of the flow of a prompt in which the model may hand the message back, or ""."""
     told = "\n".join(each.content for each in messages)
     now = _USABLE.findall(told)
     offered = ANOTHER_WISH in now[-1] if now else f"\n{ANOTHER_WISH} {{" in told
@@ -268,7 +266,7 @@ def _as_said(text: str) -> str:
 def shown_texts(
     shown: Sequence[FirstShown], tools: Mapping[str, Tool], procedures: Mapping[str, str]
 ) -> list[FirstText]:
-    """What was shown as texts, in order; tools that were shown in a row are one text."""
+    """Render what was shown, in order; consecutive tools of a turn make one text."""
     texts: list[FirstText] = []
     for (turn, what), group in groupby(shown, key=lambda each: (each.turn, each.what)):
         names = [each.name for each in group]
@@ -281,17 +279,17 @@ def shown_texts(
 
 
 def is_too_much(texts: Sequence[FirstText]) -> bool:
-    """Whether what was shown takes more than there is room for."""
+    """Whether these texts exceed `MOST_TOKENS`."""
     return sum(estimate_tokens(each.text) for each in texts) > MOST_TOKENS
 
 
 def _behind(parts: Sequence[str], said: str) -> str:
-    """What a user said behind what is told to the model: in quotes, so that none of it passes for a part of ours."""
+    """Append what a user said to our parts, quoted, so that none of it passes for one of them."""
     return "\n\n".join((*parts, f"{_SAYS}\n{json_line(said)}"))
 
 
 def _calls_then(view: ConversationView) -> Iterator[tuple[int, str]]:
-    """The calls of earlier turns, each turn's before what the user said next."""
+    """Yield the calls of each earlier turn, with the turn of the user message that follows them."""
     lines = [(call.turn, line) for call, line in view.call_lines() if call.turn]
     for made_in, group in groupby(lines, key=lambda each: each[0]):
         told = "\n".join(line for _, line in group)

@@ -1,4 +1,4 @@
-"""A message that is nothing but the value that was asked for: no model has to read that."""
+"""Read values from short answers by rules, where no model is needed."""
 
 import re
 from collections import Counter
@@ -28,18 +28,18 @@ from jazz_select.words import words as name_words
 _IDENTIFIER: Final = re.compile(r"(?<!\S)(?=\S*\d|\S+@\S)\S+")
 _NUMERIC: Final = frozenset({"integer", "number"})
 _LEADING: Final = word_list("is its that's here here's hier use so ist lautet es è")
-"""Words before a value that only lead to it, beside those of the table."""
+"""Words that introduce a value, beside those of the table of phrases."""
 _ALSO: Final[Mapping[str, tuple[str, ...]]] = {
     "email": ("mail", "e-mail", "address", "adresse", "mailadresse", "e-mail-adresse", "correo"),
     "number": ("no", "nr", "nummer", "número", "numéro", "numero"),
     "order": ("bestellung", "bestellnummer", "pedido", "commande", "ordine"),
 }
-"""What people call them besides."""
+"""Synonyms of words in input names."""
 _LONGEST_ANSWER: Final = 100
 _LONGEST_PLAIN: Final = 60
 _MOST_PLAIN: Final = 3
 _MOST_COUNTED: Final = 6
-"""Words around a number that answers."""
+"""The most words of an answer from which a number is read."""
 _BETWEEN: Final = re.compile(r"[,;、\n]")
 _SHORTEST_IDENTIFIER: Final = 3
 _MEASURE: Final = re.compile(
@@ -48,10 +48,10 @@ _MEASURE: Final = re.compile(
     r"|\d+(st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eur|usd|min|days?|weeks?|months?|years?)",
     re.IGNORECASE,
 )
-"""Dates, times, prices, amounts and names of models: they tell no order from another."""
+"""Dates, times, prices, amounts and model names, which are not identifiers."""
 _LONGEST_SAID: Final = 4_000
 _DATED: Final = 1_000
-"""Characters of what was said in which dates are looked for, so that it takes a moment."""
+"""Characters of a message in which dates are looked for, to bound the time."""
 _SHAPING: Final = frozenset({"enum", "const", "format"})
 _SHAPED: Final = word_list(
     """
@@ -59,18 +59,18 @@ _SHAPED: Final = word_list(
     price ref reference sku tel telephone time token uri url uuid year zip
     """
 )
-"""Words in the name of what has a form of its own: no plain word is one."""
+"""Words in the names of inputs whose values have a format, so that a plain word is not one."""
 _SPACED_NUMBER: Final = re.compile(r"\+?\(?\d[\d ()/.-]{3,30}")
-"""Such as a phone's."""
+"""A number with blanks or punctuation, such as a phone's."""
 _ANY_VALUE: Final = {"value": Wanted({"anyOf": [{"type": "number"}, {"type": "string"}]}, {})}
 
 
 def bare_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
-    """A message that is nothing but a value answers the first of what was asked for, where it looks like that.
+    """Return the input that a message consisting of a single value answers.
 
-    A number, in digits or words, for a number, with the words of its name or without: "7 days" for `days`; one of the
-    values that are allowed; a date that can mean one day only; for a text a word with a digit or an @ in it. A yes or
-    a no answers for a boolean that was asked for alone. What cannot be the first answers the only one that it can be.
+    A number is read in digits or words, with or without words of the input's name ("7 days" for `days`). An enum takes
+    an allowed value, a date an unambiguous date, a text a word with a digit or an @. A yes or a no answers a boolean
+    that was asked for alone. The message answers the first input if it fits that one, else the only one that it fits.
     """
     text = message.strip().strip(EDGES).strip()
     if not wanted or not text or len(text) > _LONGEST_ANSWER:
@@ -81,12 +81,12 @@ def bare_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
 
 
 def is_value(message: str) -> bool:
-    """Whether a message is nothing but a value, of whatever name: a number, a date, an address, a word with a digit."""
+    """Whether a message is a single value: a number, a date, an address, or a word with a digit."""
     return bool(bare_answer(_ANY_VALUE, message)) or _SPACED_NUMBER.fullmatch(message.strip()) is not None
 
 
 def _read(name: str, want: Wanted, text: str, alone: bool) -> list[object]:  # noqa: FBT001
-    """What a whole message may be, as a value that fits."""
+    """Return the readings of a whole message that are valid for the input."""
     return [
         value
         for each in alternatives(want.part, want.root)
@@ -96,10 +96,7 @@ def _read(name: str, want: Wanted, text: str, alone: bool) -> list[object]:  # n
 
 
 def _without_its_name(text: str, name: str, kind: str) -> str:
-    """What is left without words that lead to it, or are the input's own name: of "my mail is a@b.org" the address.
-
-    Of "7 days" for `days` it is the 7.
-    """
+    """Remove words that introduce the value or name the input: "my mail is a@b.org" becomes "a@b.org"."""
     own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
     said, table = text.split(), phrases()
     courtesies, leading = table.courtesy, (table.courtesy | table.yes | table.chooses | _LEADING | own) - table.adds
@@ -111,13 +108,12 @@ def _without_its_name(text: str, name: str, kind: str) -> str:
 
 
 def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
-    """What people answer in words of their own to a question that only they were asked.
+    """Return the values in a free-text answer. The caller has ruled out that another flow is meant.
 
-    Where the author words the question of an input, the message answers it: its number, where a number is asked for;
-    the word with a digit or an @ in it, where the example is such a word; else the whole of it. Several inputs that
-    were asked for together are answered in their order, with commas between. Without a question of the author's, one
-    to three plain words answer for the one text that was asked for, such as a name. Nothing that asks, agrees, refuses,
-    greets or sighs is an answer. Whoever asks here has seen that no other flow is meant.
+    If the author wrote a question for the input, the message answers it: by its number for a numeric input, by its
+    identifier if the example is one, else as a whole. Several inputs are answered in their order, separated by commas.
+    Without such a question, one to three plain words answer a single text input, such as a name. A message that asks,
+    agrees, refuses, greets or sighs is not an answer.
     """
     parts = [each.strip() for each in _BETWEEN.split(message.strip()) if each.strip()]
     if len(wanted) > 1 and len(parts) == len(wanted):
@@ -139,7 +135,7 @@ def plain_answer(wanted: Mapping[str, Wanted], message: str) -> dict[str, Any]:
 
 
 def _worded(want: Wanted, text: str) -> list[object]:
-    """What answers the author's question: a number, a word with a digit or an @ in it, or the whole text."""
+    """Return the answers to the author's question: numbers, identifiers, or the whole text."""
     kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
     example = want.declared.example if want.declared is not None else ""
     if any("enum" in each.schema for each in kinds):
@@ -154,7 +150,7 @@ def _worded(want: Wanted, text: str) -> list[object]:
 
 
 def _plain(name: str, want: Wanted, text: str) -> list[object]:
-    """One to three words for a text that has no digits in it, such as a number, a code or a date."""
+    """Return one to three plain words as the value of a text input without a format."""
     words = normalized(text).split()
     kinds = alternatives(want.part, want.root)
     is_text = [each.type for each in kinds if each.type != "null"] == ["string"]
@@ -166,10 +162,10 @@ def _plain(name: str, want: Wanted, text: str) -> list[object]:
 
 
 def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], message: str) -> dict[str, Any]:
-    """What a message plainly says anew of what was answered, where nobody reads it.
+    """Return the corrections of earlier answers that rules find in a message.
 
-    "5 days" for `days`, since it has the name of the input; the one word with a digit or an @ in it, where one answer
-    alone is such a word; "no, 50" where one answer alone can be that.
+    These are "5 days" for `days`, by the name of the input; a single identifier, if exactly one answer is an
+    identifier; and "no, 50", if exactly one answer can be that value.
     """
     known = {name: want for name, want in wanted.items() if name in answers}
     first, _, rest = message.strip().partition(" ")
@@ -185,7 +181,7 @@ def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], messag
 
 
 def thing_named(wanted: Mapping[str, Wanted], like: Mapping[str, str], message: str) -> dict[str, Any]:
-    """The one word with a digit or an @ in a message, for the one input of which a value is `like` that."""
+    """Return the single identifier in a message as the value of the single input whose value in `like` is one."""
     named = [*dict.fromkeys(identifiers(message))]
     said = [each for each in named if each not in like.values()] or named
     names = [name for name in wanted if name in like and identifiers(like[name]) == [like[name]]]
@@ -195,20 +191,20 @@ def thing_named(wanted: Mapping[str, Wanted], like: Mapping[str, str], message: 
 
 
 def identifiers(message: str) -> list[str]:
-    """Words that name one particular thing: with a digit or an @ in them, and no date, part of one, price or amount."""
+    """Return the words with a digit or an @ that are not a date, part of a date, a price or an amount."""
     text = message[:_LONGEST_SAID]
     words = (word.strip(EDGES) for word in _IDENTIFIER.findall(text))
     found = [word for word in words if len(word) >= _SHORTEST_IDENTIFIER and not _MEASURE.fullmatch(word)]
     if not found:
         return found
-    # "March 5th, 2026" has a year in it that names nothing.
+    # The year in "March 5th, 2026" is not an identifier.
     in_dates = Counter(word.strip(EDGES) for written, _ in dates(text[:_DATED]) for word in written.split())
     return list((Counter(found) - in_dates).elements())
 
 
 @cache
 def _no_names() -> frozenset[str]:
-    """Words that a name is not made of: of another wish, a question, a sigh, a yes or a no."""
+    """Return the words that are not part of a name: of requests, questions, sighs, a yes or a no."""
     table = phrases()
     kinds = (
         table.yes,
@@ -226,13 +222,13 @@ def _no_names() -> frozenset[str]:
 
 
 def _answer(message: str) -> str:
-    """A yes or a no, and nothing besides; else empty."""
+    """Return the consent of a message that says nothing else, or ""."""
     said = read_consent(message)
     return "" if said.rest else said.answer
 
 
 def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[object]:
-    """What a whole message may be, as a value of a type."""
+    """Return the readings of a whole message as values of a type."""
     allowed = schema.get("enum")
     said = normalized(text)
     if isinstance(allowed, list):

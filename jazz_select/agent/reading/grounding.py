@@ -1,6 +1,6 @@
-"""What counts of the values that a model reads in a message: those that an input takes and that the user said. Pure.
+"""Ground the values that a model reads in a message: accept those that fit an input and that the user said. Pure.
 
-A value was said where it stands whole in one message, as text, as a number in digits or words, or as a date.
+A value was said if it occurs whole in one message: as text, as a number in digits or words, or as a date.
 """
 
 import re
@@ -30,12 +30,12 @@ EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 
 _MOST_LEAVES: Final = 200
 _TELLING: Final = re.compile(r"[\d@]|://")
-"""What a word has in it that tells one thing from another."""
+"""Characters that mark a word as a number, address or code."""
 _LONG_NUMBER: Final = 7
-"""From so many digits on people write a number in groups: of phones, accounts, cards."""
+"""Number of digits from which people group them, as for phones, accounts and cards."""
 _LONGEST_NUMBER: Final = 64
 _LETTER: Final = r"[^\W\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
-"""A letter, digit or underscore of a script that parts its words."""
+"""A letter, digit or underscore of a script that separates words."""
 _BEFORE: Final = re.compile(rf"(?<!{_LETTER})(?<!{_LETTER}[-@.+])(?<!\d[,:/])")
 _AFTER: Final = re.compile(rf"(?!{_LETTER})(?![-@.+]+{_LETTER})(?![,:/]\d)(?!'(?!s\b){_LETTER})")
 _DIGITS: Final = r"(?:\d{1,3}(?:[.,]\d{3})+(?:[.,]\d{1,2})?|\d+(?:[.,]\d+)?)"
@@ -43,7 +43,7 @@ _UNIT: Final = r"(?:st|nd|rd|th|am|pm|h|d|s|x|k|kg|g|cm|mm|m|km|l|ml|gb|mb|tb|eu
 _NUMBER: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})([-+]?{_DIGITS}){_UNIT}(?!{_LETTER})(?![-.,:/]\d)")
 _RANGE: Final = re.compile(rf"(?<![.,:/+-])(?<!{_LETTER})(\d+)[-–](\d+){_UNIT}(?!{_LETTER})(?![-–.,:/]\d)")
 _SHORTEST_NUMBER: Final = 4
-"""Digits of a number that names a thing, so that it is one however it is parted."""
+"""Number of digits from which a number is an identifier, which may be grouped in any way."""
 _GROUPED: Final = re.compile(r"(?<![\w.,:/+-])\d{1,3}(?:[ .-]\d{1,3})+(?![\w]|[.,:/-]\d| \d)")
 _DOT, _AT = re.compile(r"\s+(?:dot|punkt|punto|point)\s+"), re.compile(r"\s+(?:at|ät|arroba|chiocciola)\s+")
 _LED: Final = re.compile(
@@ -86,15 +86,15 @@ _MANY: Final = {
     **dict.fromkeys(["hundred", "hundert", "einhundert", "cien", "ciento", "cent", "cents", "cento", "сто"], 100),
     **dict.fromkeys(["thousand", "tausend", "eintausend", "mil", "mille", "mila", "тысяча", "тысячи", "тысяч"], 1_000),
 }
-"""Words that multiply the number before them."""
+"""Multipliers of the number before them."""
 _ALSO_WORDS: Final = frozenset({"once", "due", "sept", "sei", "neuf", "une"})
-"""Words for numbers that mean something else in running text, of that language or another."""
+"""Number words that mean something else in running text, in the same or another language."""
 _GROUPING: Final = word_list(
     """
     half quarter million dozen point halb einhalb komma medio media demi virgule mezzo virgola половиной
     """
 )
-"""Beside one of these, a word for a number is only a part of one."""
+"""Beside one of these, a number word is only part of a number."""
 _TOKEN: Final = re.compile(r"[^\W_]+(?:[-'][^\W_]+)*")
 _MONTHS_NAMED: Final = """
     january february march april may june july august september october november december
@@ -124,7 +124,7 @@ _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 class Wanted(NamedTuple):
-    """An input: its schema, where that one's references point, and what its author declares of it."""
+    """An input: its schema, the root schema for its references, and the author's declaration."""
 
     part: object
     root: Schema
@@ -132,15 +132,15 @@ class Wanted(NamedTuple):
 
 
 class Grounded(NamedTuple):
-    """What counts of what a model read for the inputs of a flow.
+    """The accepted values among those that a model read for the inputs of a flow.
 
     Attributes:
-        values: By input.
-        unclear: Several values for one input, of which nothing tells which is meant; or one that names a thing in
-            particular, and that the user said in no words that are known here: whether it is that is asked.
-        taken_back: Inputs that the user takes back.
-        refused: What does not count, and why.
-        wrong: What an author's check refuses, with what the user is told.
+        values: Accepted values by input.
+        unclear: Several candidate values of an input, or a single identifier that was not found in the user's words;
+            the user is asked about them.
+        taken_back: Inputs that the user withdraws.
+        refused: Reasons of refusal by input.
+        wrong: Messages to the user by input, from the author's checks.
     """
 
     values: Mapping[str, Any] = {}
@@ -154,7 +154,7 @@ NOTHING_SAID: Final = Grounded()
 
 
 def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
-    """The schemas of these inputs, each of the first tool that has it."""
+    """Return the schemas of these inputs, each from the first tool that has it."""
     found: dict[str, Wanted] = {}
     for tool in tools:
         for name, (part, _) in fields(tool.input_schema).items():
@@ -164,7 +164,7 @@ def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
 
 
 def refined(want: Wanted | None, declared: Input | None) -> Wanted:
-    """An input as its tool has it, with what the author says of it."""
+    """Merge the author's declaration into an input; its choices and question replace and complete the schema."""
     part, root, _ = want or Wanted({"type": "string"}, {})
     if declared is None:
         return Wanted(part, root)
@@ -178,7 +178,7 @@ def refined(want: Wanted | None, declared: Input | None) -> Wanted:
 
 
 def shown_inputs(wanted: Mapping[str, Wanted]) -> tuple[str, ...]:
-    """Inputs as a model is shown them: name, type or members, and a few words."""
+    """Render inputs for a model, a line each: name, type or members, and a short description."""
     return tuple(in_one_line(_shown(name, each)) for name, each in [*wanted.items()][:_MOST_SHOWN])
 
 
@@ -202,11 +202,11 @@ def _members(schema: Schema) -> list[object]:
 def ground(
     values: Mapping[str, Any], unclear: Mapping[str, Any], wanted: Mapping[str, Wanted], said: Sequence[str]
 ) -> Grounded:
-    """What counts of the values that a model read in what a user said.
+    """Return the accepted values among those that a model read.
 
-    A value counts where an input takes it and the user said it: a text as it was said, a number or a date as a value.
-    Of an input that is true or false, or one of a list, any that it takes counts: nobody says those word for word, and
-    the next question shows it. What no input takes is nobody's, and no fault.
+    A value is accepted if the input takes it and the user said it: a text verbatim, a number or a date by its value.
+    For a boolean or an enum, any valid value is accepted: people paraphrase those, and the next question shows the
+    value. Values for unknown inputs are ignored.
     """
     found: dict[str, Any] = {}
     refused: dict[str, str] = {}
@@ -234,7 +234,7 @@ def ground(
 
 
 def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, str]:
-    """The value as the input takes it, if it does, and why it does not count; empty where it does."""
+    """Return the value in the form that the input takes, or None, and the reason of a refusal, or ""."""
     taken = [each for each in _forms(_without_nulls(value)) if fits(name, each, want)]
     if not taken:
         return None, "the input does not take it"
@@ -245,12 +245,12 @@ def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[
 
 
 def _names_one_thing(value: object) -> bool:
-    """Whether a value is one that nothing may take the place of unasked: a number, or a text with a digit or an @."""
+    """Whether a value is an identifier, which is never replaced unasked: a number, or a text with a digit or an @."""
     return not isinstance(value, bool) and ("@" in str(value) or any(map(str.isdecimal, str(value))))
 
 
 def _is_member(value: object, want: Wanted) -> bool:
-    """Whether an input takes one of a list, or true and false, and this is one of them."""
+    """Whether the input is a boolean or an enum, and this is one of its values."""
     kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
     if isinstance(value, bool):
         return [each.type for each in kinds] == ["boolean"]
@@ -258,7 +258,7 @@ def _is_member(value: object, want: Wanted) -> bool:
 
 
 def _forms(value: Any) -> list[Any]:
-    """The value as it is, and a number as a text or a text as a number: a model may write either."""
+    """Return the value, and a number also as text and a text as numbers, since a model may write either."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return [value]
     if not isinstance(value, str):
@@ -269,7 +269,7 @@ def _forms(value: Any) -> list[Any]:
 
 
 def _without_nulls(value: object) -> object:
-    """Without the members that are null: that is how a model says that they were not said."""
+    """Remove null members, by which a model marks what was not said."""
     if isinstance(value, Mapping):
         inside = cast("Mapping[str, object]", value).items()
         return {name: _without_nulls(inner) for name, inner in inside if inner is not None}
@@ -277,7 +277,7 @@ def _without_nulls(value: object) -> object:
 
 
 def fits(name: str, value: object, want: Wanted) -> bool:
-    """Whether an input takes a value."""
+    """Whether a value is valid for an input."""
     if value in ("", None):
         return False
     schema = {**want.root, "type": "object", "properties": {name: want.part}, "required": [name]}
@@ -288,17 +288,17 @@ def fits(name: str, value: object, want: Wanted) -> bool:
 
 
 def normalized(text: str) -> str:
-    """A text without case, in one form of each letter, with one blank between words."""
+    """Return a text casefolded, in Unicode's NFKC form, with single blanks."""
     return " ".join(nfkc(text).replace("’", "'").replace("−", "-").casefold().split())
 
 
 def folded_message(message: str) -> str:
-    """A message as it is compared: folded, and without what may stand around it."""
+    """Return a message normalized and without punctuation around it, for comparison."""
     return normalized(message).strip(EDGES + " ")
 
 
 def is_named(flow: BaseFlow | None, message: str) -> bool:
-    """Whether a message is the name of a flow, an alias or an example of it, word for word."""
+    """Whether a message is the name, an alias or an example of a flow."""
     if flow is None:
         return False
     named = (flow.name, *flow.aliases, *flow.examples)
@@ -309,11 +309,11 @@ def is_named(flow: BaseFlow | None, message: str) -> bool:
 
 
 def was_said(value: object, part: object, root: Schema, messages: Iterable[str]) -> bool:
-    """Whether a value, or each in it where it is a list or an object, stands in one of these messages.
+    """Whether each leaf of a value occurs in one of these messages.
 
-    A text stands there word for word: case, the form of letters, and blanks may differ, and nothing else. The words of
-    an `enum` may have blanks for `_`. A number may be written in words, and a date in a way that can mean no other day.
-    A boolean stands there as "true" or "false". What says nothing, such as an empty list, was not said.
+    A text occurs verbatim, but for case, Unicode form and blanks. Words of an `enum` may have blanks for `_`. A number
+    may be in words, and a date in any unambiguous form. A boolean occurs as "true" or "false". An empty list or object
+    was not said.
     """
     leaves = list(_leaves(value, part, root))
     if not 0 < len(leaves) <= _MOST_LEAVES:
@@ -323,41 +323,38 @@ def was_said(value: object, part: object, root: Schema, messages: Iterable[str])
 
 
 def names_only_what_was_told(answer: str, told: Iterable[str]) -> bool:
-    """Whether each number, address and code in an answer stands in what was told: then it makes none of them up."""
+    """Whether each number, address and code in an answer occurs in the given texts, so that none is made up."""
     known = normalized(" ".join(told))
     named = (word.strip(EDGES) for word in normalized(answer).split() if _TELLING.search(word))
     return all(_stands(word, known) for word in named)
 
 
 class _Text:
-    """A message as many values are looked for in it: what it says is read once."""
+    """A message in which many values are looked for; each reading of it is cached."""
 
     def __init__(self, message: str) -> None:
         self.folded = normalized(message)
 
     @cached_property
     def in_words(self) -> str:
-        """With blanks for what joins words."""
         return in_words(self.folded)
 
     @cached_property
     def numbers(self) -> frozenset[Decimal]:
-        """All of them."""
         return frozenset(numbers(self.folded))
 
     @cached_property
     def floats(self) -> frozenset[float]:
-        """The numbers as floats."""
         return frozenset(map(float, self.numbers))
 
     @cached_property
     def spelt(self) -> frozenset[int]:
-        """The numbers in words."""
+        """The numbers written in words."""
         return frozenset(_spelt(self.folded))
 
     @cached_property
     def long_numbers(self) -> frozenset[str]:
-        """The numbers of things, however they are parted: "no.60143", "60 143", "six oh one four three"."""
+        """Identifiers in digits, however they are grouped: "no.60143", "60 143", "six oh one four three"."""
         grouped = (re.sub(r"\D", "", found.group()) for found in _GROUPED.finditer(self.folded))
         led = (found[1] for found in _LED.finditer(self.folded))
         digits = [_DIGIT_WORDS.get(token, " ") for token in _TOKEN.findall(self.folded)]
@@ -365,20 +362,17 @@ class _Text:
 
     @cached_property
     def addresses(self) -> str:
-        """With "at" and "dot" as they are written in an address."""
+        """The text with "at" and "dot" replaced as in an address."""
         return _DOT.sub(".", _AT.sub("@", self.folded))
 
     @cached_property
     def days(self) -> frozenset[str]:
-        """The dates, as ISO 8601 has them."""
+        """The dates in ISO 8601."""
         return frozenset(day for _, day in dates(self.folded))
 
 
 def numbers(text: str) -> Iterator[Decimal]:
-    """The numbers in a text: in digits, with points or commas between thousands or before decimals, and in words.
-
-    Each way in which one is written is read once, however often it stands there.
-    """
+    """Yield the numbers in a text: in digits, with points or commas for thousands or decimals, and in words."""
     text = normalized(text)
     for written in dict.fromkeys(found[1] for found in _NUMBER.finditer(text)):
         yield from (Decimal(written),) if written.isdecimal() else decimals(written)
@@ -387,7 +381,7 @@ def numbers(text: str) -> Iterator[Decimal]:
 
 
 def decimals(number: str) -> Iterator[Decimal]:
-    """What a number in digits may be: "1,500" is two of them; what is no number is none."""
+    """Yield the readings of a number in digits: two for "1,500", none for what is not a number."""
     if not re.fullmatch(f"[-+]?{_DIGITS}", number):
         return
     for reading in dict.fromkeys((_plain(number, ",", "."), _plain(number, ".", ","))):
@@ -398,12 +392,12 @@ def decimals(number: str) -> Iterator[Decimal]:
 
 
 def number_in_words(text: str) -> int | None:
-    """The number that a text is, in words: "three", "twenty-one"."""
+    """Return the number that the whole text spells, such as "three" or "twenty-one", or None."""
     return _value(normalized(text).strip(EDGES))
 
 
 def dates(text: str) -> Iterator[tuple[str, str]]:
-    """The dates in a text that can mean one day only: how each is written, and as ISO 8601 has it."""
+    """Yield the unambiguous dates in a text, as written and in ISO 8601."""
     text = normalized(text)
     for pattern in _DATES:
         for found in pattern.finditer(text):
@@ -412,7 +406,7 @@ def dates(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _leaves(value: object, part: object, root: Schema) -> Iterator[tuple[object, object]]:
-    """The values in a value, each with its schema, and the keys that no schema names."""
+    """Yield the leaves of a value, each with its schema, and the keys that no schema declares."""
     if isinstance(value, Mapping):
         named: dict[str, object] = {}
         for each in alternatives(part, root):
@@ -459,7 +453,7 @@ def _is_listed(value: str, part: object, root: Schema) -> bool:
 
 
 def _stands(value: str, text: str) -> bool:
-    """Whether a value stands in a text that is folded, from one end of a word to another."""
+    """Whether a value occurs in a normalized text at word boundaries."""
     value = normalized(value).strip(EDGES + " ")
     tight = value.replace(" ", "")
     if not value or len(tight) > len(text):
@@ -475,7 +469,7 @@ def _stands(value: str, text: str) -> bool:
 
 
 def _places(value: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where a text has a value, letter by letter; places may overlap."""
+    """Yield the spans of a value in a text; they may overlap."""
     start = text.find(value)
     while start >= 0:
         yield start, start + len(value)
@@ -483,7 +477,7 @@ def _places(value: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _spaced(tight: str, text: str) -> Iterator[tuple[int, int]]:
-    """Where a text has a number, with or without blanks in it."""
+    """Yield the spans of a number in a text, with or without blanks in it."""
     pattern = re.compile(" ?".join(map(re.escape, tight)))
     found = pattern.search(text)
     while found:
@@ -492,7 +486,7 @@ def _spaced(tight: str, text: str) -> Iterator[tuple[int, int]]:
 
 
 def _plain(number: str, thousands: str, point: str) -> str:
-    """A number by one of two habits; empty where it is not of that one."""
+    """Return a number in plain digits, read with these separators, or "" if it does not match them."""
     whole, _, rest = number.partition(point)
     groups = whole.split(thousands)
     if point in rest or thousands in rest or (len(groups) > 1 and any(len(each) != 3 for each in groups[1:])):  # noqa: PLR2004
@@ -501,7 +495,7 @@ def _plain(number: str, thousands: str, point: str) -> str:
 
 
 def _spelt(text: str) -> list[int]:
-    """The numbers in words in a folded text; none that is only a part of a larger one."""
+    """Return the numbers in words in a normalized text, except parts of larger numbers."""
     tokens = _TOKEN.findall(text)
     found: list[int] = []
     place = 0
@@ -523,7 +517,7 @@ def _spelt(text: str) -> list[int]:
 
 
 def _value(text: str) -> int | None:
-    """A number in words: "three", "twenty-one", "two thousand five hundred"; None where they make no one number."""
+    """Return the value of number words such as "two thousand five hundred", or None if they are not one number."""
     whole = part = 0
     words: list[str] = []
     for token in (*text.split(), ""):
@@ -542,7 +536,7 @@ def _value(text: str) -> int | None:
 
 
 def _below_hundred(text: str) -> int | None:
-    """One word for a number, or tens and ones as English has them."""
+    """Return the value of a single number word, or of English tens and ones."""
     if text in _WORDS:
         return _WORDS[text]
     tens, _, ones = text.replace(" ", "-").partition("-")
@@ -551,7 +545,7 @@ def _below_hundred(text: str) -> int | None:
 
 
 def _day(parts: Mapping[str, Any]) -> str:
-    """A date as ISO 8601 has it; empty where it is none, or may be another."""
+    """Return a matched date in ISO 8601, or "" if it is invalid or ambiguous."""
     day, month = parts.get("day"), parts.get("number") or _MONTHS.get(str(parts.get("month")))
     if first := parts.get("first"):
         second = str(parts["second"])
@@ -568,5 +562,5 @@ def _iso(year: object, month: object, day: object) -> str:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values of an input are one, however they are written."""
+    """Whether two values are equal, or equal as normalized text."""
     return one == other or normalized(str(one)) == normalized(str(other))
