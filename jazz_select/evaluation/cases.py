@@ -299,12 +299,9 @@ class Case(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseProblem:
-    """A problem in a file of cases.
+    """A problem of an entry in a file of cases, or of the file as entry 0. Entries and lines count from 1.
 
-    Attributes:
-        entry: Number of the entry, from 1; 0 for a problem of the file.
-        line: First line of the entry, from 1; None if unknown.
-        is_note: Whether the entry is used all the same.
+    An entry with a note alone is used.
     """
 
     file: str

@@ -60,12 +60,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_several), AfterValidator(_ch
 
 
 class ExpectedCall(Strict):
-    """An expected call of a tool.
-
-    Attributes:
-        arguments: Expected values of the named arguments; other arguments are ignored. Values are compared as in
-            `agrees`.
-    """
+    """An expected call of a tool; only the named arguments are compared, as in `agrees`."""
 
     tool: str = Field(min_length=1)
     arguments: Mapping[str, Any] = Field(default_factory=dict[str, Any])

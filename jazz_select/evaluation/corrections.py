@@ -24,12 +24,9 @@ _SHARES: Final = 1 << 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Correction:
-    """The flows that a person called right for a request, whether or not they had been chosen.
+    """The right flows of a request according to a person (none if nothing fits), whether or not they were chosen.
 
-    Attributes:
-        right: Names of the right flows, in order; empty if nothing fits.
-        first: The flow that recall had first at the time; empty if none.
-        why: The reason for leaving it out; empty if it is used.
+    `first` is the flow that recall had first at the time. `why` is the reason for leaving it out; empty if it is used.
     """
 
     request: str
@@ -56,12 +53,9 @@ class Correction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """The corrections of a log.
+    """The latest correction for each text, and the refused ones: unusable, or contradicted later.
 
-    Attributes:
-        corrections: The latest one for each text.
-        refused: Unusable ones, and earlier ones that a later one contradicts.
-        suggested: Labels that an agent inferred for requests that no person corrected, for a person to look at.
+    Suggested are labels that an agent inferred for requests that no person corrected, for a person to look at.
     """
 
     corrections: tuple[Correction, ...] = ()

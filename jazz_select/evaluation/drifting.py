@@ -35,13 +35,7 @@ _MOST_FLOWS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster of similar requests.
-
-    Attributes:
-        before: Number of such requests in the window before.
-        texts: The requests nearest to the centre.
-        nearest: The flow that was first for most of them; empty without one.
-    """
+    """A cluster of requests: its sizes in both windows, its most central texts, and their commonest first flow."""
 
     size: int
     before: int = 0
@@ -191,12 +185,9 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift(Framed):
-    """The change between two windows of a log.
+    """The change between two windows of a log, with the flows of lowest expected accuracy first.
 
-    Attributes:
-        flows: Each flow, the lowest expected accuracy first.
-        silent: Flows that were first for no request in the last days.
-        clusters: Clusters of requests without a flow in the last days.
+    Silent flows were first for no request in the last days. Clusters are of requests without a flow in the last days.
     """
 
     days: float

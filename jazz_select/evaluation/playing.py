@@ -36,13 +36,7 @@ _SHOWN_TEXT: Final = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPlayed:
-    """The result of one turn.
-
-    Attributes:
-        number: Its number, from 1.
-        replies: The model's replies, in order, as a script would hold them.
-        notes: Degradations.
-    """
+    """The result of one turn, numbered from 1, with the model's replies as a script would hold them."""
 
     number: int
     say: str
@@ -66,12 +60,10 @@ class TurnPlayed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversationResult:
-    """The result of one conversation.
+    """The result of one conversation, with the checks over all turns.
 
-    Attributes:
-        checks: The checks over all turns.
-        xfail: The reason for a known failure; empty without one.
-        error: The error of the agent or of its factory, after which no turn was played; empty without one.
+    `xfail` is the reason for a known failure, and `error` that of the agent or its factory, which ended the
+    conversation.
     """
 
     id: str

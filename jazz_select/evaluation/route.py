@@ -1,7 +1,6 @@
 """Routes: the flows that recall ranks for each request, and whether a model would be asked.
 
-`eval` compares routes with labels, and `diff` with the routes of another version. A `FlowSelector` over the real memory
-makes them, so that this module has no ranking and no decision of its own.
+A `FlowSelector` over the real memory makes them, so this module has no ranking and no decision of its own.
 """
 
 import asyncio

@@ -69,12 +69,7 @@ class _Sections:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """How a team judges its catalogue, on the command line and in the panel.
-
-    Attributes:
-        fail_on: Lowest severity that fails a check.
-        embedder: The embedder, unless an option or the environment sets one.
-    """
+    """How a team judges its catalogue; an option or the environment overrides the embedder."""
 
     ignore: Sequence[str] = ()
     fail_on: Level = "error"

@@ -163,13 +163,9 @@ class Choices:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation(Framed):
-    """The measures of a catalogue on labelled requests.
+    """The measures of a catalogue on labelled requests; `model` is empty if none was asked.
 
-    Attributes:
-        judged: Each case with its route and choice.
-        at: The accuracy that thresholds have to keep.
-        model: The model that chose; empty if none was asked.
-        problems: Problems in the file of cases; excluded entries are in no number.
+    Thresholds have to keep the accuracy `at`. Entries excluded by problems in the file of cases are in no number.
     """
 
     judged: tuple[Judged, ...]

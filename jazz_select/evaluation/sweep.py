@@ -23,13 +23,10 @@ _FOLDS, _LEAST_FOR_FOLDS = 5, 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A pair of thresholds and its result.
+    """A pair of thresholds, None for never, and its result.
 
-    Attributes:
-        skip_llm_above: None for never. A threshold replaces an error budget here.
-        abstain_below: None for never.
-        unasked: Number of requests for which no model is asked.
-        right: Number of those for which exactly the expected flows are taken.
+    Counted are requests that no model is asked about, and those of them for which exactly the expected flows are taken.
+    A threshold replaces an error budget here.
     """
 
     skip_llm_above: float | None = None

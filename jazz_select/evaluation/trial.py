@@ -50,12 +50,7 @@ class Gated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The effect of a change on the gate.
-
-    Attributes:
-        lost: Positions of the requests that were right and are now wrong.
-        why: The reason why the change must not land; empty if it may.
-    """
+    """The effect of a change on the gate: positions of lost requests, and why it must not land (empty if it may)."""
 
     gain: Gain
     lost: tuple[int, ...] = ()
@@ -158,12 +153,7 @@ _SHOWN: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A request whose first flow differs between the live version and the one on trial.
-
-    Attributes:
-        right: The right flows according to a person; None if unknown.
-        learned: Whether the version on trial learned this request, so it says nothing about other requests.
-    """
+    """A request whose first flow differs on trial; if the version learned it, it says nothing about others."""
 
     request: str
     before: str

@@ -27,11 +27,9 @@ _Fields = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowChanges:
-    """Flows that were added, removed, renamed or changed.
+    """Flows that were added, removed, renamed (old name to new), or changed (fields by new name).
 
-    Attributes:
-        renamed: Old names to new ones. A flow counts as renamed if its other fields, or most examples, are the same.
-        changed: The changed fields of each flow that both versions have, by its new name.
+    A flow counts as renamed if its other fields, or most of its examples, are the same.
     """
 
     added: tuple[str, ...]
@@ -148,13 +146,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteChange:
-    """A request whose route changed.
-
-    Attributes:
-        episodes: Earlier messages of its conversation.
-        expect: The right flows; None where it has no label.
-        why: The known reason, such as a removed flow.
-    """
+    """A request whose route changed, with its right flows (None without a label) and the known reason."""
 
     request: str
     episodes: tuple[str, ...]
@@ -270,12 +262,7 @@ class GateFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference(Framed):
-    """The difference between two versions of a catalogue.
-
-    Attributes:
-        changes: Requests whose route changed, the most harmful first.
-        confusions: Pairs of flows that are confused more often, those that grew most first.
-    """
+    """The difference between two versions of a catalogue; the most harmful changes and worst confusions come first."""
 
     base: str
     head: str

@@ -43,13 +43,7 @@ _LAST = 4_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The job of a side's process.
-
-    Attributes:
-        side: The side, with the folder of its files as `root`.
-        beside: As for `indexed`; the starting process removes it.
-        learned: A version of learned examples, as JSON; not used for an index.
-    """
+    """The job of a side's process; the starting process removes `beside`, and `learned` is not used for an index."""
 
     side: Side
     agent_id: str = AGENT

@@ -40,11 +40,9 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """A request that both versions are asked.
+    """A request that both versions are asked, with its right flows; None if unknown.
 
-    Attributes:
-        expect: The right flows: the labels of a case, empty if nothing fits; for an example, the flows that have it;
-            None if unknown.
+    These are the labels of a case, empty if nothing fits, or the flows that have the text as an example.
     """
 
     asked: Query
@@ -92,11 +90,7 @@ GUARD = "guard"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideState:
-    """One version of a catalogue.
-
-    Attributes:
-        tokens: Estimated tokens of the model's prompt for the counted requests, by key; 0 if no model is asked.
-    """
+    """One version of a catalogue; estimated prompt tokens are 0 for requests that ask no model."""
 
     label: str
     flows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])

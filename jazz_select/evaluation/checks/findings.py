@@ -290,13 +290,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One problem of a catalogue.
-
-    Attributes:
-        code: Its kind, one of `KINDS`.
-        remedy: What to do, in a sentence.
-        evidence: The evidence, the clearest first.
-    """
+    """One problem of a catalogue: its kind in `KINDS`, what to do about it, and its evidence, the clearest first."""
 
     code: str
     flows: tuple[str, ...] = ()
@@ -346,12 +340,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(Framed):
-    """The result of a check: its findings in order of harm, and those that `ignore` accepts.
-
-    Attributes:
-        embedder: The embedder's identity; empty if nothing was embedded.
-        notes: Checks that were skipped, and why.
-    """
+    """The findings in order of harm, those that `ignore` accepts, and notes on skipped checks."""
 
     found: tuple[Finding, ...] = ()
     accepted: tuple[Finding, ...] = ()

@@ -57,29 +57,19 @@ Answer with JSON alone: {"first": "…", "second": "…"}"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Asks a model for texts, with a timeout for each call."""
+    """Asks a model for texts, with a timeout for each call, which raises errors of `chat`."""
 
     client: ChatClient
     timeout_s: float
 
     async def examples(self, flow: BaseFlow, neighbours: Sequence[BaseFlow], count: int) -> list[str]:
-        """Return at most fifty requests that the model wrote for a flow.
-
-        Raises:
-            ModelTimeoutError: The call took too long.
-            ModelUnavailableError: The model failed recently, and is not called for a while.
-        """
+        """Return at most fifty requests that the model wrote for a flow."""
         data = {"procedure": _described(flow), "neighbours": [_described(each, examples=3) for each in neighbours]}
         values = await self._asked(_EXAMPLES.format(count=count), data, '{"examples": […]}')
         return list(_texts(values, "examples"))[:_MOST_READ]
 
     async def conditions(self, one: BaseFlow, other: BaseFlow, between: Sequence[str]) -> tuple[str, str]:
-        """Return a condition for each of two flows; empty if the model wrote no usable one.
-
-        Raises:
-            ModelTimeoutError: The call took too long.
-            ModelUnavailableError: The model failed recently, and is not called for a while.
-        """
+        """Return a condition for each of two flows; empty if the model wrote no usable one."""
         shown = [_cut(text) for text in between[:_SHOWN]]
         data = {"first": _described(one), "second": _described(other), "between": shown}
         values = await self._asked(_CONDITIONS, data, '{"first": "…", "second": "…"}')
@@ -148,12 +138,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Labelled:
-    """A logged request, and the flow that was right for it.
-
-    Attributes:
-        sure: Confidence in the label, from 0 to 1; 1 if a person confirmed it.
-        first: The flow that was first, if the log has it; otherwise it is computed.
-    """
+    """A logged request with its right flow; `sure` is 1 if a person confirmed it, and an empty `first` is computed."""
 
     request: str
     flow: str
@@ -163,11 +148,7 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
-    """One suggestion.
-
-    Attributes:
-        other: The flow to distinguish it from, or the one that the request belongs to.
-    """
+    """One suggestion; `other` is the flow to distinguish it from, or the one that the request belongs to."""
 
     part: Target
     flow: str
@@ -184,14 +165,7 @@ class Suggestion:
 
 @dataclass(frozen=True, kw_only=True)
 class Suggestions(Framed):
-    """The suggestions for a catalogue.
-
-    Attributes:
-        suggested: The suggestions, in the catalogue's order of flows.
-        wanting: The reasons for looking at each flow, by name.
-        dropped: Number of rejected texts, by reason.
-        notes: What could not be done, and why.
-    """
+    """The suggestions by flow, the reasons for looking at each flow, and counts of rejected texts by reason."""
 
     suggested: tuple[Suggestion, ...] = ()
     wanting: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
