@@ -1,4 +1,4 @@
-"""The composition root: where flows, memory, models and settings meet."""
+"""The composition root: makes memories, registries and selectors from settings."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 AgentFactory: TypeAlias = Callable[..., Any]
-"""Takes the opened selector, and where it has a parameter `model` that one, too; returns an `Agent`, or awaits one."""
+"""Takes the opened selector, and `model` if it has such a parameter; returns an `Agent` or an awaitable of one."""
 
 
 def load_factory(named: str, *, named_by: str) -> AgentFactory:
-    """The factory of an agent that `package.module:factory` names.
+    """Return the agent factory that `package.module:factory` names.
 
     Raises:
         ConfigError: There is none; `named_by` says who named it.
@@ -47,7 +47,7 @@ def load_factory(named: str, *, named_by: str) -> AgentFactory:
 
 
 def takes(function: Callable[..., object], name: str) -> bool:
-    """Whether a function has a parameter of this name; one that is built in tells nothing of what it takes."""
+    """Whether a function has a parameter of this name; False for built-ins without a signature."""
     try:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -55,10 +55,10 @@ def takes(function: Callable[..., object], name: str) -> bool:
 
 
 def made_by(factory: AgentFactory, selector: "FlowSelector", model: object, **more: object) -> Any:
-    """What a factory gives for a selector: an agent, or what gives one when it is awaited.
+    """Call a factory with a selector; return its agent, or an awaitable of one.
 
     Raises:
-        ConfigError: It has no parameter for something `more` that it is to take.
+        ConfigError: It lacks a parameter for something in `more`.
     """
     if lacking := next((name for name in more if not takes(factory, name)), None):
         raise ConfigError(f"a conversation has a {lacking}: give the factory of the agent a parameter {lacking!r}")
@@ -78,38 +78,36 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
     allow_empty: bool = False,
     allow_delete: bool = False,
 ) -> "SyncReport":
-    """Bring the index to the flows of a registry: create, update, delete or skip each, by checksum.
+    """Synchronise the index with a registry: create, update, delete or skip each flow, by checksum.
 
-    Idempotent, and safe to interrupt at any point: run it again. It never touches
-    another agent's flows.
+    Idempotent and safe to interrupt: run it again. It never touches another agent's flows.
 
     Args:
         memory: The index.
-        agent_id: Whose flows these are.
-        registry: The flows; the default scope, `BaseFlow.registry`, where None.
-        dry_run: Only say what would happen.
+        agent_id: The owner of the flows.
+        registry: The flows; None for the default scope, `BaseFlow.registry`.
+        dry_run: Only report what would happen.
         progress: Called with (flows written, flows to write) after each batch.
-        cases: Labelled requests, (text, flow name); they make confidence better, and it does without. One that no flow
-            answers, (text, None), is left out with a note. Give them to each sync: what was learned from them is
-            dropped by one without, and the report notes it.
-        tools: The tools that there are, as an agent takes them: a flow that names another is an error, as it is where
-            an agent is made. Where they are not given, the report notes that nobody looked.
-        learned: What was learned from corrections, or its file: the examples of the live version are indexed beside
-            those of the flows, which stay as they are. A later sync without it takes them out again.
-        allow_empty: Delete all flows of the agent where the registry has none. Mostly an empty registry means that
-            the flow modules were not imported, or that `registry=` was forgotten, so it must be said.
-        allow_delete: Delete flows that the registry does not have also where they are more than 5, and more than half
-            of the agent's. Mostly that means that it is another agent's catalogue, so it must be said.
+        cases: Labelled requests, (text, flow name), which improve confidence. Those that no flow answers, (text, None),
+            are left out with a note. Pass them to each sync: a sync without them drops what was learned from them, with
+            a note in the report.
+        tools: The available tools, as an agent takes them. A flow that requires another is an error, as for an agent.
+            Without them, the report notes that tools were not checked.
+        learned: What was learned from corrections, or its file. The examples of the live version are indexed beside
+            those of the flows. A later sync without it removes them.
+        allow_empty: Delete all flows of the agent if the registry is empty. Must be explicit, since an empty registry
+            usually means that the flow modules were not imported, or that `registry=` was forgotten.
+        allow_delete: Delete flows missing from the registry even if they are more than 5 and more than half of the
+            agent's. Must be explicit, since it usually is another agent's catalogue.
 
     Raises:
-        SyncDeletesError: That many would be deleted, and nothing was said; the error names them, and nothing was
+        SyncDeletesError: So many flows would be deleted without `allow_delete`; the error names them, and nothing was
             written.
-        ConfigError: The registry is empty or no registry at all, a case names a flow that it does not have, or the
-            file of what was learned cannot be read.
+        ConfigError: The registry is empty or not a registry, a case names an unknown flow, or the file of what was
+            learned cannot be read.
         FlowValidationError: A flow has a chain that cannot run; nothing was written.
-        UnconnectedToolsError: A flow names a tool that does not exist, which is not among its `optional_tools`, and is
-            not `manual`; nothing was written.
-        EmbeddingError: The embedder failed; what was written before stays.
+        UnconnectedToolsError: A required tool of a flow is not available; nothing was written.
+        EmbeddingError: The embedder failed; earlier batches stay.
         StoreUnavailableError: The server did not answer.
     """
     flows = BaseFlow.registry if registry is None else registry
@@ -145,7 +143,7 @@ async def sync_registry(  # noqa: PLR0913 - a published signature, and options w
 def with_learned(
     registry: Mapping[str, BaseFlow], learned: "Overlay | str | Path"
 ) -> tuple[FlowRegistry, tuple[str, ...]]:
-    """The flows with the examples of the live version of what was learned, and notes of what could not be used."""
+    """Return the flows with the learned examples of the live version, and notes on what could not be used."""
     from jazz_select.evaluation.overlay import Overlay, load_overlay, taught
 
     overlay = learned if isinstance(learned, Overlay) else load_overlay(Path(learned), must_exist=True)
@@ -154,14 +152,14 @@ def with_learned(
 
 
 def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[str, ...]:
-    """See that all chains can run, and that there is every tool that a flow cannot do without.
+    """Check that all chains can run and that all required tools are available.
 
     Returns:
-        A note where flows name tools and `tools` is None, so that nobody can tell.
+        A note if flows name tools and `tools` is None, so that they could not be checked.
 
     Raises:
-        FlowValidationError: One cannot.
-        UnconnectedToolsError: One is not there.
+        FlowValidationError: A chain cannot run.
+        UnconnectedToolsError: A required tool is not available.
     """
     given = list(flows)
     for flow in given:
@@ -181,7 +179,7 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
 
 
 async def open_memory(settings: "Settings") -> "ProceduralMemory":
-    """The memory that the settings name: a server where `url` is set, the embedded index otherwise."""
+    """Open the memory of the settings: a server if `url` is set, else the embedded index."""
     from jazz_select.memory.procedural import ProceduralMemory
 
     key = settings.api_key.get_secret_value() if settings.api_key else None
@@ -196,7 +194,7 @@ async def open_memory(settings: "Settings") -> "ProceduralMemory":
 
 
 def load_registry(source: str | Path) -> FlowRegistry:
-    """The flows of a package, folder or file, in a registry of their own.
+    """Load the flows of a package, folder or file into a new registry.
 
     Raises:
         FlowLoadError: They cannot be read, or there are none.
@@ -211,7 +209,7 @@ def load_registry(source: str | Path) -> FlowRegistry:
 
 
 def selector_options(settings: "Settings") -> "SelectorOptions":
-    """How the settings have a selector select. Whom it asks, and what it keeps, is for whoever makes it to say."""
+    """Return the selection options of the settings, without models and stores."""
     from jazz_select.selector.calibration import Cascade
     from jazz_select.selector.selector_options import SelectorOptions, budget_of
 
@@ -223,7 +221,7 @@ def selector_options(settings: "Settings") -> "SelectorOptions":
 
 
 def open_selector(settings: "Settings", memory: "ProceduralMemory", registry: Mapping[str, BaseFlow]) -> "FlowSelector":
-    """The selector that the settings describe; to be closed, as it has the connections of its models."""
+    """Return the selector of the settings. Close it, since it owns the connections of its models."""
     from jazz_select.selector.select import FlowSelector
 
     options = selector_options(settings)

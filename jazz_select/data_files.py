@@ -1,4 +1,4 @@
-"""Files of data that a user wrote, in YAML, JSON or TOML: read within bounds, or told why they are not."""
+"""Read users' files of YAML, JSON or TOML within limits, with errors that name the place."""
 
 import json
 import tomllib
@@ -19,9 +19,9 @@ else:
     _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster, where PyYAML has libyaml
 
 LARGEST: Final = 4 << 20
-"""Bytes of a file that is read."""
+"""The most bytes of a file."""
 MOST_VALUES: Final = 100_000
-"""Keys, texts, lists and mappings in one file, those that aliases and merge keys repeat counted again."""
+"""The most keys, texts, lists and mappings in one file, counting repetitions by aliases and merge keys."""
 _DEPTH: Final = 100
 _LONGEST_NUMBER: Final = 100
 _LONGEST_PROBLEM: Final = 500
@@ -33,8 +33,8 @@ class Document(NamedTuple):
     """One document of a file.
 
     Attributes:
-        value: What it holds.
-        node: Where in the text each part of it stands; None where the format does not tell.
+        value: Its content.
+        node: The YAML node with the positions of its parts; None for other formats.
     """
 
     value: Any
@@ -42,7 +42,7 @@ class Document(NamedTuple):
 
 
 def node_at(node: yaml.Node | None, path: Iterable[str | int]) -> yaml.Node | None:
-    """Where a part of a document stands: the node of the last step of a path that there is."""
+    """Return the YAML node of the longest existing prefix of a path."""
     for step in path:
         found: yaml.Node | None = None
         if isinstance(node, yaml.MappingNode):
@@ -57,7 +57,7 @@ def node_at(node: yaml.Node | None, path: Iterable[str | int]) -> yaml.Node | No
 
 
 def place_of(file: Path | str, node: yaml.Node | None, path: Sequence[str | int] = ()) -> str:
-    """A file with the line and the column of a part of it, or of the key of one, as editors open it."""
+    """Return the file with line and column of a part, or of a mapping's key, as editors open it."""
     found = node_at(node, path)
     around = node_at(node, path[:-1])
     if path and isinstance(around, yaml.MappingNode) and found is not around:
@@ -66,10 +66,10 @@ def place_of(file: Path | str, node: yaml.Node | None, path: Sequence[str | int]
 
 
 def read_text(file: Path, largest: int = LARGEST) -> str:
-    """The text of a data file of at most so many bytes.
+    """Return the text of a file of at most `largest` bytes.
 
     Raises:
-        DataFileError: There is none, or it is not UTF-8.
+        DataFileError: It is missing, too large, or not UTF-8.
     """
     try:
         with file.open("rb") as opened:
@@ -87,17 +87,17 @@ def read_text(file: Path, largest: int = LARGEST) -> str:
 def documents_of(
     file: Path, text: str | None = None, *, suffix: str = "", largest: int = LARGEST, most_values: int = MOST_VALUES
 ) -> list[Document]:
-    """The documents of a data file, by its suffix: `.json` and `.toml` hold one, anything else is YAML.
+    """Read the documents of a file, by its suffix: `.json` and `.toml` hold one, anything else is YAML.
 
     Args:
-        file: Which one.
-        text: What it holds, where somebody has read it.
-        suffix: As which it is read, whatever its name.
-        largest: Bytes that it may have.
-        most_values: Values that it may hold.
+        file: The file.
+        text: Its text, if read already.
+        suffix: Overrides that of its name.
+        largest: The most bytes.
+        most_values: The most values.
 
     Raises:
-        DataFileError: It cannot be read, is none of its format, or would not be loaded in a moment.
+        DataFileError: It cannot be read, has a syntax error, or would take too long to load.
     """
     read = read_text(file, largest) if text is None else text
     try:
@@ -114,10 +114,10 @@ def documents_of(
 
 
 def json_value(text: str, most_values: int = MOST_VALUES) -> object:
-    """What a text of JSON holds.
+    """Parse JSON text.
 
     Raises:
-        ValueError: It is none, holds more values, or a key stands twice in one mapping.
+        ValueError: It is invalid, has too many values, or a key occurs twice in one object.
         RecursionError: It is nested too deeply.
     """
     if has_more_values(text.encode(errors="replace"), most_values):
@@ -126,7 +126,7 @@ def json_value(text: str, most_values: int = MOST_VALUES) -> object:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """The pairs of an object of JSON, for `object_pairs_hook`."""
+    """An `object_pairs_hook` that refuses repeated keys."""
     seen: dict[str, object] = {}
     for key, value in pairs:
         if key in seen:
@@ -146,10 +146,10 @@ def _yaml_documents(text: str) -> list[Document]:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what would not be loaded in a moment: events come one at a time, whatever they add up to.
+    """Refuse YAML that would take too long to load, reading it event by event.
 
-    The fast loader recurses in C, where too deep a nesting ends the process; an alias stands for all that it names,
-    so that a line may mean a million; and a long number, in the base 60 of YAML 1.1, takes time by its square.
+    The fast loader recurses in C, where deep nesting ends the process. An alias counts as all that it refers to, since
+    a line may stand for a million values. Long numbers in the base 60 of YAML 1.1 take quadratic time.
     """
     total = 0
     known: dict[str, int] = {}
@@ -163,7 +163,7 @@ def _check_size(text: str) -> None:
             if anchor:
                 known[str(anchor)] = total - before
         elif isinstance(event, yaml.AliasEvent):
-            # One that is not closed yet holds itself; one that there is not is told of when the nodes are made.
+            # An open anchor contains itself. An unknown one is reported when the nodes are made.
             is_open = any(anchor == event.anchor for anchor, _ in nodes)
             total += MOST_VALUES if is_open else known.get(str(event.anchor), 1)
         elif isinstance(event, yaml.ScalarEvent):
@@ -180,7 +180,7 @@ def _check_size(text: str) -> None:
 
 
 class _UniqueKeys(_YamlLoader):
-    """A safe loader that refuses a key written twice, where YAML libraries silently keep the last."""
+    """A safe loader that refuses repeated keys, where YAML libraries silently keep the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002
         pairs = node.value if isinstance(node, yaml.MappingNode) else ()  # pyright: ignore[reportUnnecessaryIsInstance] - `!!map x`
@@ -209,7 +209,7 @@ _MEANT = {
     "cannot start any token": "; a text that begins with such a mark needs quotes",
     "undefined alias": "; a text that begins with a star needs quotes",
 }
-"""What is mostly wrong, by what the two YAML libraries say of it."""
+"""The usual mistake behind each error text of the two YAML libraries."""
 
 
 def _syntax_problem(error: Exception) -> str:

@@ -1,7 +1,7 @@
-"""Public names of a package that are loaded on first use, so that importing the package costs next to nothing.
+"""Load a package's public names on first use, so that importing the package is nearly free.
 
-The names stand once, in the package's `__init__.pyi`, where type checkers and documentation find them too: one line
-each, `from home import name as name`. What this module itself would import costs everyone, so it imports `sys` alone.
+The names stand once, in the package's `__init__.pyi`, which type checkers and documentation read: one line each, `from
+home import name as name`. Everyone pays for this module's imports, so it imports only `sys`.
 """
 
 import sys
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def front(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]":
-    """A package's `__getattr__`, `__dir__` and sorted `__all__`, of the names that the stub beside it lists."""
+    """Return a package's `__getattr__`, `__dir__` and sorted `__all__` for the names in its stub."""
     module = sys.modules[package]
     with open(f"{module.__path__[0]}/__init__.pyi", encoding="utf-8") as stub:  # noqa: PTH123 - pathlib takes 10 ms
         homes = stub_names(stub.read())
@@ -31,6 +31,6 @@ def front(package: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]],
 
 
 def stub_names(stub: str) -> "Mapping[str, str]":
-    """Name to the module that has it, of a stub of `from home import name as name` lines."""
+    """Return each name and its module from a stub of `from home import name as name` lines."""
     words = [line.split() for line in stub.splitlines() if line.startswith("from ")]
     return {line[3]: line[1] for line in words if line[2:3] == ["import"] and line[4:5] == ["as"]}

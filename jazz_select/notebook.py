@@ -1,7 +1,6 @@
-"""Values as a notebook shows them: small tables of HTML, every text in them escaped.
+"""HTML tables of values for notebooks. All text is escaped and long text cut.
 
-What is shown was said by users, models and tools. None of it is markup, a link or a style here; a text that is long is
-cut, so that a page stays one.
+The text comes from users, models and tools, so none of it becomes markup, a link or a style.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,13 +17,13 @@ _QUIET: Final = f"{_CELL};opacity:.65;font-weight:normal"
 
 
 class NotebookRepr(str):
-    """HTML that was made here, of escaped texts."""
+    """HTML made here from escaped text."""
 
     __slots__ = ()
 
 
 def text_html(value: object) -> NotebookRepr:
-    """A value as escaped text, in one line, and not all of it where it is long."""
+    """Return a value as one line of escaped text, cut if long."""
     if isinstance(value, NotebookRepr):
         return value
     shown = f"{value:.4g}" if isinstance(value, float) else "" if value is None else as_text(value)
@@ -32,7 +31,7 @@ def text_html(value: object) -> NotebookRepr:
 
 
 def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> NotebookRepr:
-    """What is known of one thing, a fact a line; what is empty is left out."""
+    """Return the nonempty facts about one thing, one a line."""
     rows = "".join(
         f'<tr><th scope="row" style="{_QUIET}">{text_html(name)}</th><td style="{_CELL}">{text_html(value)}</td></tr>'
         for name, value in facts
@@ -43,7 +42,7 @@ def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> NotebookRepr:
 
 
 def rows_html(names: Sequence[str], rows: Sequence[Sequence[object]]) -> NotebookRepr:
-    """Things of one kind, one a line, with what there are more of them than are shown."""
+    """Return a table of rows, with the number of rows not shown."""
     if not rows:
         return NotebookRepr("")
     head = "".join(f'<th scope="col" style="{_QUIET}">{text_html(name)}</th>' for name in names)
@@ -58,5 +57,5 @@ def _cell(value: object) -> str:
 
 
 def page_html(*parts: NotebookRepr) -> str:
-    """Several of them, one below the other."""
+    """Join parts, one below the other."""
     return f"<div>{''.join(parts)}</div>"

@@ -1,12 +1,10 @@
 """Traces as OpenTelemetry spans, by the semantic conventions for generative AI. Needs the extra `otel`.
 
-A turn is `invoke_agent`, a call of a model `chat`, of a tool `execute_tool`, a narrowing `retrieval`. What has no
-convention, nodes and decisions, keeps its name and has no `gen_ai.operation.name`. A call of a decision model is
-`decide`: the conventions have no name for it, and pydantic-ai has this one. What spans say beside is under
-`jazz_select.`.
+A turn is `invoke_agent`, a call of a model `chat`, of a tool `execute_tool`, a recall `retrieval`. Nodes and decisions
+have no convention: they keep their names and have no `gen_ai.operation.name`. A call of a decision model is `decide`,
+as in pydantic-ai. Other attributes are under `jazz_select.`.
 
-The conventions stand in a repository of their own since 2026, and are all still in development. A test holds what is
-used of them against the names of their registry.
+The conventions are still in development. A test compares the names used here with their registry.
 
 Source: https://github.com/open-telemetry/semantic-conventions-genai, `model/gen-ai/` at 002c8a6
 """
@@ -35,7 +33,7 @@ OPERATIONS: Final[Mapping[str, str]] = {
     "tool": "execute_tool",
     "recall": "retrieval",
 }
-"""What is done in a span, by its kind."""
+"""The operation by kind of span."""
 PROVIDERS: Final[Mapping[str, str]] = {
     "anthropic": "anthropic",
     "azure": "azure.ai.openai",
@@ -56,7 +54,7 @@ PROVIDERS: Final[Mapping[str, str]] = {
     "openai-responses": "openai",
     "xai": "x_ai",
 }
-"""The provider as the conventions call it, by what a model's name begins with. Of other models nobody says it."""
+"""The conventions' provider by prefix of a model's name; unset for other models."""
 _CALL: Final = {
     "model": "gen_ai.response.model",
     "input_tokens": "gen_ai.usage.input_tokens",
@@ -70,34 +68,34 @@ KEYS: Final[Mapping[str, Mapping[str, str]]] = {
     "tool": {"call_id": "gen_ai.tool.call.id"},
     "recall": {"data_source": "gen_ai.data_source.id", "top_k": "gen_ai.request.top_k"},
 }
-"""Attributes that have a name in the conventions, by the kind of span. Tokens are those of calls alone: a decision has
-them too, and whoever adds up a trace would count them twice."""
+"""Attributes named by the conventions, by kind of span. Only calls have tokens: those of decisions would be counted
+twice."""
 CONTENT: Final[Mapping[str, str]] = {
     "messages": "gen_ai.input.messages",
     "reply": "gen_ai.output.messages",
     "arguments": "gen_ai.tool.call.arguments",
     "output": "gen_ai.tool.call.result",
 }
-"""Content that has a name in the conventions."""
+"""Content named by the conventions."""
 TURN_CONTENT: Final[Mapping[str, str]] = {"message": "gen_ai.input.messages", "text": "gen_ai.output.messages"}
-"""Of a turn, beside it."""
+"""Likewise, of a turn."""
 _SAID_BY: Final = {"message": "user", "text": "assistant", "reply": "assistant"}
 _CLIENTS: Final = frozenset({"chat", "decide", "recall"})
 _NAMESPACE: Final = "jazz_select"
 
 
 class OpenTelemetryHook:
-    """A `TraceHook` that makes an OpenTelemetry span of each span, nested like them, while it lasts.
+    """A `TraceHook` that mirrors each span, with its nesting, as an OpenTelemetry span.
 
-    Spans of other libraries that begin within one lie in it, since it is the current one.
+    It is the current span while it lasts, so spans of other libraries nest in it.
     """
 
     def __init__(self, tracer_provider: "TracerProvider | None" = None, *, with_content: bool = False) -> None:
-        """Take where spans go.
+        """Create a hook.
 
         Args:
-            tracer_provider: The global one where None.
-            with_content: Whether what users, models and tools say goes along; the conventions leave it out by default.
+            tracer_provider: Receives the spans; None for the global one.
+            with_content: Whether to include what users, models and tools say; off by default in the conventions.
 
         Raises:
             MissingExtraError: OpenTelemetry is not installed.
@@ -111,7 +109,7 @@ class OpenTelemetryHook:
         self._open: dict[int, tuple[OtelSpan, Token[Context]]] = {}
 
     def started(self, span: Span) -> None:
-        """Begin a span, and make it the current one."""
+        """Begin a span and make it the current one."""
         from opentelemetry import context, trace
 
         operation = OPERATIONS.get(span.kind)
@@ -126,7 +124,7 @@ class OpenTelemetryHook:
         self._open[id(span)] = (own, context.attach(trace.set_span_in_context(own)))
 
     def ended(self, span: Span) -> None:
-        """End it, with what is known by now."""
+        """End the span with its final attributes."""
         from opentelemetry import context
 
         own, token = self._open.pop(id(span))
@@ -137,7 +135,7 @@ class OpenTelemetryHook:
             own.end()
 
     def _describe(self, own: "OtelSpan", span: Span) -> None:
-        """Say on it what is known."""
+        """Set the attributes."""
         from opentelemetry.trace import StatusCode
 
         keys = KEYS.get(span.kind, {})
@@ -163,7 +161,7 @@ class OpenTelemetryHook:
 
 
 def _named(span: Span) -> dict[str, str]:
-    """What its name says."""
+    """Return the attributes that a span's name provides."""
     if span.kind in {"chat", "decide"}:
         provider, _, model = span.name.partition(":")
         known = PROVIDERS.get(provider) if model else None
@@ -175,7 +173,7 @@ def _named(span: Span) -> dict[str, str]:
 
 
 def _as_told(name: str, value: object, contents: Mapping[str, str]) -> object:
-    """Content in the form of the conventions: messages as their roles and parts."""
+    """Return content in the conventions' form: messages as roles and parts."""
     if not contents.get(name, "").endswith(".messages"):
         return value
     said = cast("list[object]", value) if isinstance(value, list) else [{"role": _SAID_BY.get(name), "content": value}]
@@ -187,7 +185,7 @@ def _message(said: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _value(value: object) -> Any:
-    """As OpenTelemetry takes attributes: a scalar, or else JSON; a number of more than 64 bits as text."""
+    """Return a scalar, or JSON; a number of more than 64 bits as text."""
     if isinstance(value, bool | float):
         return value
     if isinstance(value, int) and -(2**63) <= value < 2**63:

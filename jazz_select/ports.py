@@ -1,4 +1,4 @@
-"""The ports: what the core asks of the outside. Adapters implement them; no adapter is imported here."""
+"""The ports: protocols of what the core needs from outside. Adapters implement them; none is imported here."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,25 +21,25 @@ class ChatModel(Protocol):
         """Answer `messages`, oldest first.
 
         Raises:
-            ModelError: The call failed; `.retryable` says whether the same call may go through later.
+            ModelError: The call failed; `.retryable` says whether the same call may succeed later.
         """
         ...
 
 
 @runtime_checkable
 class StructuredChatModel(ChatModel, Protocol):
-    """A chat model that can be held to a JSON schema. Every `ChatModel` may be one; none has to be."""
+    """A chat model that can constrain its reply to a JSON schema. Optional for a `ChatModel`."""
 
     @property
     def takes_schema(self) -> bool:
-        """Whether a schema holds the reply, or the prompt alone has to; a provider's refusal may change it."""
+        """Whether a schema constrains the reply, rather than the prompt alone; a provider's refusal may change it."""
         ...
 
     async def complete(self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None) -> Reply:
-        """Answer `messages` with the JSON text of an object of this schema, where one is given and `takes_schema`.
+        """Answer `messages` with the JSON text of an object of this schema, if one is given and `takes_schema`.
 
-        A schema has an object at its root, as providers want it. It is a help, not a promise: a reply may still be cut
-        off, refused or wrong, so whoever reads it checks it like any other.
+        The schema has an object at its root, as providers require. Callers validate the reply all the same: it may be
+        cut off, refused or wrong.
 
         Raises:
             ModelError: As without a schema.
@@ -48,97 +48,97 @@ class StructuredChatModel(ChatModel, Protocol):
 
 
 def takes_schema(model: ChatModel) -> TypeGuard[StructuredChatModel]:
-    """Whether this model may be sent a schema; False for all that never heard of one."""
+    """Whether this model accepts a schema; False if it does not say."""
     return getattr(model, "takes_schema", False) is True
 
 
 @runtime_checkable
 class ToolCallingModel(ChatModel, Protocol):
-    """A chat model that calls tools in its provider's own form. Every `ChatModel` may be one; none has to be."""
+    """A chat model with native tool calling. Optional for a `ChatModel`."""
 
     @property
     def takes_tools(self) -> bool:
-        """Whether it may be given tools."""
+        """Whether it accepts tools."""
         ...
 
     async def complete(self, messages: Sequence[Message], *, tools: Sequence[OfferedTool] = ()) -> Reply:
         """Answer `messages` with a text, calls of these tools, or both.
 
-        What the calls say is as the model wrote it: names and arguments may be anything, ids may be missing or stand
-        twice. After a message with `tool_calls` follows one of role `tool` for each of them.
+        Calls are as the model wrote them: names and arguments may be anything, ids may be missing or repeated. A
+        message with `tool_calls` is followed by one of role `tool` for each call.
 
         Raises:
-            ModelError: As without tools. A schema that a provider refuses is sent again in a plainer form; the reply
+            ModelError: As without tools. A schema that a provider refuses is sent again in a simpler form; the reply
                 then has a note.
         """
         ...
 
 
 def takes_tools(model: ChatModel) -> TypeGuard[ToolCallingModel]:
-    """Whether this model may be given tools; False for all that never heard of them."""
+    """Whether this model accepts tools; False if it does not say."""
     return getattr(model, "takes_tools", False) is True
 
 
 @runtime_checkable
 class StreamingChatModel(ChatModel, Protocol):
-    """A chat model whose reply can be had while it is written. Every `ChatModel` may be one; none has to be."""
+    """A chat model that can stream its reply. Optional for a `ChatModel`."""
 
     def stream(
         self, messages: Sequence[Message], *, schema: Mapping[str, Any] | None = None
     ) -> AsyncIterator[str] | AsyncIterator[str | Reply]:
-        """The text of the reply, piece by piece; the schema as for `complete`, and only where `takes_schema`.
+        """Yield the text of the reply piece by piece; pass a schema as for `complete`, only if `takes_schema`.
 
-        After the last piece it may give the whole as a `Reply`, with what only that knows, such as tokens. One of a
-        model that `takes_tools` is given `tools`, too, as `complete` is: calls are in the whole.
+        It may end with the whole `Reply`, which adds details such as tokens. A model that `takes_tools` gets `tools` as
+        in `complete`; calls are in the whole.
 
         Raises:
-            ModelError: While it is read, as `complete` does.
+            ModelError: During iteration, as `complete` does.
         """
         ...
 
 
 def streams(model: ChatModel) -> TypeGuard[StreamingChatModel]:
-    """Whether this model's reply can be had while it is written."""
+    """Whether this model can stream."""
     return callable(getattr(model, "stream", None))
 
 
 @runtime_checkable
 class DecisionModel(Protocol):
-    """A decision model: a text and typed questions in, a probability for each option out; it writes no text."""
+    """A decision model: a text and typed questions in, a probability for each option out."""
 
     @property
     def most_options(self) -> int | None:
-        """How many options a question may have; None where there is no limit, or none is known."""
+        """The most options of a question; None if unlimited or unknown."""
         ...
 
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
-        """Answer all `questions`, by their names, about `state`, the text to judge.
+        """Answer all `questions`, by name, about `state`, the text to judge.
 
         The reply has each question and each of its options once; a yes/no question has `yes` and `no`.
 
         Raises:
-            ModelError: The call failed; `.retryable` says whether the same call may go through later.
+            ModelError: The call failed; `.retryable` says whether the same call may succeed later.
         """
         ...
 
 
 class FlowMemory(Protocol):
-    """Procedural memory, as a selector sees it."""
+    """Procedural memory, as a selector uses it."""
 
     async def recall(
         self, query: str, agent_id: str, top_k: int = 3, rrf_k: int = 10, *, exclude: Collection[str] = ()
     ) -> Sequence[Mapping[str, Any]]:
-        """At most `top_k` candidates of this agent as metadata dicts, best first, without the flow ids in `exclude`."""
+        """Return at most `top_k` candidates as metadata dicts, best first, without the flow ids in `exclude`."""
         ...
 
 
 Capability = Literal["focus", "auto_size", "situation"]
-"""What a memory or a selector takes beside its port: `recall` a `focus`, or `top_k="auto"` with a `coverage`; `select`
-the `situation` that it is asked in. It says so in `capabilities`; one that says nothing is never given them."""
+"""Optional arguments beyond the port: `focus`, or `top_k="auto"` with `coverage`, of `recall`; `situation` of `select`.
+A memory or selector lists those it accepts in `capabilities`; only these are passed."""
 
 
 def has_capability(part: object, capability: Capability) -> bool:
-    """Whether a memory or a selector says that it takes this."""
+    """Whether a memory or selector lists this capability."""
     return capability in getattr(part, "capabilities", ())
 
 
@@ -147,55 +147,55 @@ class Embedder(Protocol):
 
     @property
     def identity(self) -> str:
-        """Names model and version; two embedders of one identity give the same vectors."""
+        """Model and version; embedders of one identity give the same vectors."""
         ...
 
     @property
     def dim(self) -> int:
-        """Length of each vector."""
+        """The length of each vector."""
         ...
 
     @property
     def offload(self) -> bool:
-        """True where a call takes long enough (about a millisecond) to be worth a thread of its own."""
+        """Whether a call takes long enough (about a millisecond) to run in a thread of its own."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit row per text, shape (len(texts), dim), float32; a text without a known token is a zero row."""
+        """Return one unit row per text, shape (len(texts), dim), float32; a text without known tokens is a zero row."""
         ...
 
     def embed_query(self, text: str) -> Vectors:
-        """The vector of a request, shape (dim,); some models embed requests and documents differently."""
+        """Return the vector of a request, shape (dim,); some models embed requests and documents differently."""
         ...
 
 
 @runtime_checkable
 class BatchEmbedder(Embedder, Protocol):
-    """An embedder that reads many requests sooner than one after the other. Every `Embedder` may be one."""
+    """An embedder with fast batches of requests. Optional for an `Embedder`."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """One row per request, each as `embed_query` gives it."""
+        """Return one row per request, equal to its `embed_query`."""
         ...
 
 
 @runtime_checkable
 class StagedEmbedder(Embedder, Protocol):
-    """Two embedders in one: the second is asked where the first is not sure. Every `Embedder` may be one."""
+    """Two embedders in one: the second reads requests if the first is not confident. Optional for an `Embedder`."""
 
     @property
     def stages(self) -> tuple[Embedder, Embedder]:
-        """The fast one, and the better one."""
+        """The fast one and the better one."""
         ...
 
 
 def stages_of(embedder: Embedder) -> tuple[Embedder, ...]:
-    """The embedders that a request may be read by, in their order: one, or two."""
+    """Return the one or two embedders that may read a request, in order."""
     return embedder.stages if isinstance(embedder, StagedEmbedder) else (embedder,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector:
-    """Token ids and their weights, of one length."""
+    """Token ids and their weights, of equal length."""
 
     indices: tuple[int, ...]
     values: tuple[float, ...]
@@ -203,80 +203,80 @@ class SparseVector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPoint:
-    """One flow as the engine stores it."""
+    """A flow as the engine stores it."""
 
     agent_id: str
     flow_id: str
     fingerprint: str
-    """Changes when anything that is stored would change."""
+    """Changes with anything that is stored."""
     dense: Sequence[float] | None
-    """None for a flow whose texts hold no token that the embedder knows."""
+    """None for a flow whose texts have no token that the embedder knows."""
     sparse: SparseVector
     payload: Mapping[str, Any]
     second: Sequence[float] | None = None
-    """Of another embedder, where the layout has one; None as for `dense`."""
+    """The second embedder's vector, if the layout has one; None as for `dense`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HybridQuery:
-    """Both arms of one request; None for an arm that has nothing to ask."""
+    """Both arms of one request; None for an arm with nothing to search for."""
 
     agent_id: str
     dense: Sequence[float] | None
     sparse: SparseVector | None
     depth: int
-    """How many hits each arm returns."""
+    """The number of hits per arm."""
     exclude: tuple[str, ...] = ()
     of_second: bool = False
-    """Whether `dense` is compared with the flows' `second` vectors."""
+    """Whether to compare `dense` with the flows' `second` vectors."""
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """The arms that have something to ask, dense first."""
+        """The arms with something to search for, dense first."""
         if self.dense is not None:
             return ("dense", "bm25") if self.sparse is not None else ("dense",)
         return ("bm25",) if self.sparse is not None else ()
 
 
 Key = int
-"""How a store names a flow of an agent; means nothing elsewhere."""
+"""A store's name for a flow of an agent; meaningless elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Legs:
-    """What each arm found: key to raw score, best first."""
+    """The hits of each arm: key to raw score, best first."""
 
     dense: Mapping[Key, float]
     bm25: Mapping[Key, float]
     payloads: Mapping[Key, Mapping[str, Any]]
-    """Those that came along; `FlowStore.retrieve` fetches the others."""
+    """The payloads returned with the hits; `FlowStore.retrieve` fetches the rest."""
 
 
 class FlowStore(Protocol):
-    """Where flows are kept and searched: one index of one vector layout, many agents.
+    """A searchable store of flows: one index of one vector layout, many agents.
 
-    Every call is scoped to an agent; nothing of another agent is read or touched.
+    Every call is scoped to one agent and neither reads nor changes another's flows.
     """
 
     @property
     def shared(self) -> bool:
-        """True where other processes may write too."""
+        """Whether other processes may write too."""
         ...
 
     def key(self, agent_id: str, flow_id: str) -> Key:
-        """The key of this flow, whether it is stored or not."""
+        """Return the key of this flow, stored or not."""
         ...
 
     async def payloads(self, agent_id: str) -> dict[Key, dict[str, Any]]:
-        """The payloads of all flows of this agent in this layout by key, in no particular order, as they are stored."""
+        """Return the stored payloads of all flows of this agent in this layout by key, in any order."""
         ...
 
     async def count(self, agent_id: str) -> int:
-        """How many flows of this agent there are in this layout."""
+        """Return the number of this agent's flows in this layout."""
         ...
 
     async def terms(self, agent_id: str, limit: int) -> list[tuple[int, ...]]:
-        """The token ids of each flow of this agent in this layout; of more than `limit`, those of the lowest keys."""
+        """Return the token ids of this agent's flows in this layout; of more than `limit`, those of the lowest keys."""
         ...
 
     async def upsert(self, points: Sequence[FlowPoint]) -> None:
@@ -284,52 +284,52 @@ class FlowStore(Protocol):
         ...
 
     async def delete(self, agent_id: str, flow_ids: Collection[str]) -> None:
-        """Remove these flows; ids that are not there are ignored. Durable on return."""
+        """Remove these flows, ignoring unknown ids; durable on return."""
         ...
 
     async def discard(self, agent_id: str, keys: Collection[Key]) -> None:
-        """Remove what lies at these keys, which `payloads` gave for this agent. Durable on return."""
+        """Remove the entries at these keys, which `payloads` returned for this agent; durable on return."""
         ...
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
-        """What both arms find for each query, in one round trip for all of them."""
+        """Search both arms for each query, in one round trip for all."""
         ...
 
     async def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-        """The payloads of these flows; keys that are not there are left out."""
+        """Return the payloads of these flows, without unknown keys."""
         ...
 
     async def read_note(self, agent_id: str) -> dict[str, Any] | None:
-        """What `write_note` left for this agent in this layout; None where nothing is, empty where it is no mapping."""
+        """Return the note of this agent in this layout; None if there is none, empty if it is not a mapping."""
         ...
 
     async def write_note(self, agent_id: str, note: Mapping[str, Any]) -> None:
-        """Keep a JSON value for this agent beside its flows; it is never found by a search or listed."""
+        """Store a JSON value for this agent beside its flows; searches and listings skip it."""
         ...
 
     async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
-        """The payloads of this agent's flows in all other layouts; each says which, as its `layout`."""
+        """Return the payloads of this agent's flows in all other layouts, each with its `layout`."""
         ...
 
     async def forget_other_layouts(self, agent_id: str) -> None:
-        """Remove this agent's flows, and its note, from every layout but this one."""
+        """Remove this agent's flows and note from every other layout."""
         ...
 
     async def close(self) -> None:
-        """Release the index; a second call does nothing."""
+        """Release the index. May be called twice."""
         ...
 
 
 class ClaimStore(Protocol):
-    """Who may make a call that several processes might make: the first that claims it. It outlives all of them."""
+    """Grants a call that several processes might make to the first that claims it. Outlives all of them."""
 
     async def claim(self, call_id: str, fingerprint: str) -> Claim | None:
-        """Claim a call before it is made: None where nobody has before, for the first of any number of callers alone.
+        """Claim a call before it is made: None for the first of any number of callers, the claim for the others.
 
-        What it gave is on disk, or wherever it survives this process, before it returns.
+        The claim is durable on return.
         """
         ...
 
     async def settle(self, call_id: str, outcome: str) -> None:
-        """Keep what became of a call that was claimed; the first outcome stays."""
+        """Store the outcome of a claimed call; the first outcome stays."""
         ...

@@ -1,4 +1,4 @@
-"""What a decision model is asked, and what it answers: typed questions about a text, a probability for each option."""
+"""Questions to a decision model and its answers: typed questions about a text, a probability for each option."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,10 +12,10 @@ NO: Final = "no"
 
 @dataclass(frozen=True, slots=True)
 class ChoiceQuestion:
-    """Which one of several options fits.
+    """Which of several options fits.
 
     Attributes:
-        options: What each option means, by its label; at least two.
+        options: The meaning of each option, by its label; at least two.
         asked: The question, in words.
     """
 
@@ -25,7 +25,7 @@ class ChoiceQuestion:
 
 @dataclass(frozen=True, slots=True)
 class YesNoQuestion:
-    """Whether something is so; `yes` and `no` say what each answer means, where that helps."""
+    """Whether something is true; `yes` and `no` optionally say what each answer means."""
 
     asked: str
     yes: str = ""
@@ -36,17 +36,17 @@ Question: TypeAlias = ChoiceQuestion | YesNoQuestion
 
 
 def labels_of(question: Question) -> tuple[str, ...]:
-    """The options that an answer gives a probability to: those of a choice, or `yes` and `no`."""
+    """Return the labels that an answer gives probabilities to: a choice's options, or `yes` and `no`."""
     return tuple(question.options) if isinstance(question, ChoiceQuestion) else (YES, NO)
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionReply:
-    """What a decision model answered.
+    """A decision model's answer.
 
     Attributes:
-        probabilities: By the question's name, how likely each of its options is; they sum to one, but for rounding.
-        usage: The tokens that it took, where they were counted.
+        probabilities: The probability of each option, by the question's name; they sum to one, up to rounding.
+        usage: Its tokens, if counted.
         model: The model that answered, as it names itself.
     """
 
@@ -55,7 +55,7 @@ class DecisionReply:
     model: str = ""
 
     def best(self, name: str) -> tuple[str, float]:
-        """The likeliest option of the question `name`, and how likely it is; of two alike, the first asked.
+        """Return the likeliest option of the question `name` and its probability; the first of equals.
 
         Raises:
             KeyError: There was no such question.

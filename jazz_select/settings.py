@@ -1,4 +1,4 @@
-"""Settings from the environment (`JAZZ_*`), frozen. The only reader of the environment in this library."""
+"""Settings from the environment (`JAZZ_*`), frozen. Only this module reads the environment."""
 
 import os
 import re
@@ -29,76 +29,76 @@ _TO_WRITE: Final[Mapping[str, str]] = {
 
 
 class Settings(BaseSettings):
-    """What a deployment may set. Every field is also `JAZZ_<NAME>` in the environment; arguments win."""
+    """The settings of a deployment. Every field is also `JAZZ_<NAME>` in the environment; arguments take precedence."""
 
     model_config = SettingsConfigDict(env_prefix="JAZZ_", frozen=True, extra="ignore")
 
     agent_id: str = Field(default="support", min_length=1)
-    """Whose flows: each agent sees its own alone."""
+    """The owner of the flows: each agent sees only its own."""
     flows: str = "flows"
-    """A package, a folder of .py files, or a YAML/JSON file of flows; the default is a folder to the command line."""
+    """A package, a folder of .py files, or a YAML/JSON file; the command line takes the default as a folder."""
     learned: Path | None = None
-    """What `jazz-select learn` learned from corrections; a sync indexes the live version of it beside the flows."""
+    """The file of `jazz-select learn`; a sync indexes its live version beside the flows."""
     index: Path = Path(".jazz/index")
-    """Folder of the embedded index."""
+    """The folder of the embedded index."""
     url: str | None = None
     """A Qdrant server instead of the embedded index."""
     api_key: SecretStr | None = None
-    """Key for that server."""
+    """The server's key."""
     grpc_port: int | None = Field(default=None, ge=0, le=65_535)
-    """Where it speaks gRPC; 0 for REST alone, none for the port after that of the url."""
+    """The server's gRPC port; 0 for REST only, None for the port after that of the url."""
     embedder: str = "auto"
-    """`auto` (the best that is installed), `minilm`, `static`, `cascade` (`static`, where it is not sure `minilm`),
+    """`auto` (the best installed), `minilm`, `static`, `cascade` (`static`, then `minilm` if it is not confident),
     `multilingual`, `fastembed:<model>` or `fastembed:<name>@<folder>`."""
     language: str = "english"
     """Stop words and stemming of the lexical arm: `english`, `german`, …, or `none`."""
     llm: str | None = None
-    """A model string such as `openai:gpt-5-mini`; none means semantic choice only."""
+    """A model string such as `openai:gpt-5-mini`; None for semantic choice only."""
     decider: str | None = None
-    """A decision model such as `system-one:clm-latest`: which of the candidates fits, it is asked before the model, and
-    decides as far as `max_error` allows; an agent that is served asks it in conversations too."""
+    """A decision model such as `system-one:clm-latest`. It chooses before the model does, as far as `max_error` allows;
+    a served agent also uses it in conversations."""
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
-    """How many candidates; `auto`: as few, up to 10, as hold the right one with probability `coverage`."""
+    """The number of candidates; `auto`: as few, up to 10, as contain the right one with probability `coverage`."""
     coverage: float = Field(default=COVERAGE, ge=LEAST_COVERAGE, le=MOST_COVERAGE)
-    """What `auto` promises."""
+    """The target of `auto`."""
     rrf_k: int = Field(default=10, ge=1)
     timeout_s: float = Field(default=20.0, gt=0)
-    """How long the model may take, in seconds."""
+    """The model's time limit, in seconds."""
     skip_llm_above: float | None = Field(default=None, ge=0, le=1)
-    """Do without the model where recall is at least this sure of its top candidate."""
+    """Skip the model if recall's confidence in its top candidate is at least this."""
     abstain_below: float | None = Field(default=None, ge=0, le=1)
-    """Choose nothing where P(some flow is right) is below this."""
+    """Choose nothing if P(some flow is right) is below this."""
     max_error: float | None = Field(default=None, ge=0, le=1)
-    """The share of answers without the model that may be wrong; takes the place of `skip_llm_above`. Where neither is
-    set and there is a model, one in a hundred; 0 has it asked all the same."""
+    """The allowed share of wrong answers without the model; replaces `skip_llm_above`. By default 0.01 if there is a
+    model; 0 always asks the model."""
     ask_user: bool = False
-    """Ask which flow is meant where two or three are left and nobody else may decide."""
+    """Ask the user if two or three flows are left and no stage may decide."""
     on_empty: Literal["top1", "none"] = "none"
-    """What "nothing fits" from the model leads to: nothing, or the top candidate."""
+    """The result if the model finds that nothing fits: nothing, or the top candidate."""
     serve_key: SecretStr | None = None
-    """The key that `jazz-select serve` asks for; at least 16 characters."""
+    """The key that `jazz-select serve` requires; at least 16 characters."""
     serve_secret: SecretStr | None = None
-    """What it signs conversations with, where several processes are to go on with each other's."""
+    """The key to sign conversations with, so that several processes can continue each other's."""
     serve_state: Path | None = None
-    """Folder of what it keeps beside the index: that secret where none is given, and the claims of calls."""
+    """The folder of the service's own data: the secret if none is given, and claims of calls."""
 
     @property
     def learned_by_now(self) -> Path | None:
-        """The file of what was learned, where one is named and is there: `learn` makes it with the first example."""
+        """The file of what was learned, if set and present: `learn` creates it with the first example."""
         return self.learned if self.learned is not None and self.learned.exists() else None
 
 
 def setting_problem(name: str, where: str, wrong: Sequence[str], given: object) -> str:
-    """Why a setting cannot work, as whoever wrote it reads it: where it stands, what came, and what to write."""
+    """Return why a setting cannot work: where it stands, its value, and what to write."""
     told = f"{where}: {', or '.join(wrong)}"
     return f"{told}, not {given!r:.60}; write {_TO_WRITE[name]}" if name in _TO_WRITE else told
 
 
 def expanded(text: str) -> str:
-    """`text` with each `${NAME}` as it is in the environment, and each `${NAME:-other}` so, or else `other`.
+    """Return `text` with each `${NAME}` and `${NAME:-default}` replaced from the environment.
 
     Raises:
-        ConfigError: One that has no other is not set.
+        ConfigError: A variable without a default is not set.
     """
 
     def value(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The stages of a decision: how sure is sure enough, what each of them said and cost, and what a user is asked."""
+"""The stages of a decision: thresholds, what each stage decided and cost, and questions to the user."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -6,45 +6,43 @@ from itertools import accumulate
 from typing import Final, Literal
 
 StageName = Literal["recall", "transformer", "decider", "chat", "user"]
-"""What a request may be asked of, in this order: the index, its second embedder, a decision model, a chat model, the
-user."""
+"""The stages in order: the index, its second embedder, a decision model, a chat model, the user."""
 StageOutcome = Literal["decided", "passed", "none", "failed", "spared"]
-"""What came of it: it chose, it left the choice to the next one, it said that nothing fits, it could not answer; it was
-not asked, since an earlier one decided."""
+"""It chose, left the choice to the next stage, found that nothing fits, failed, or was skipped because an earlier stage
+decided."""
 OUTSIDE: Final = 0.1
-"""The share of requests that are taken to ask for what no flow does: P(in scope) alone is even between both."""
+"""The assumed share of requests that no flow is for. P(in scope) alone assumes one half."""
 MARGIN: Final = 0.8
-"""How much of an error budget is spent by what recall expects of itself: a catalogue's own examples are few, and what
-users ask for differs from them."""
+"""The share of the error budget that recall may spend by its own estimate. The estimate comes from few examples, and
+users' requests differ from them."""
 SHARED: Final = 0.5
-"""How much of that is recall's where a decision model comes after it: what recall leaves, both decide together, and of
-the same budget that answers more."""
+"""Recall's share of that if a decision model follows. Together they answer more within the same budget."""
 _NEVER: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Tokens that a call took, as the provider counts them."""
+    """Tokens of a call, as counted by the provider."""
 
     input_tokens: int = 0
-    """All that was sent, cached or not."""
+    """All input, cached or not."""
     output_tokens: int = 0
     cached_tokens: int = 0
-    """Those of the input that the provider read from its cache."""
+    """The part of the input that the provider read from its cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRecord:
-    """What one stage made of a request.
+    """The result of one stage for a request.
 
     Attributes:
-        name: Which one.
-        outcome: What came of it.
-        why: In words: how sure it was, and how sure it had to be; what it failed with.
-        confidence: P(its choice is right), with what the stages before it knew; None where it said nothing of that.
-        took_s: How long it took, in seconds; of a stage that was spared, how long it took on average so far.
-        usage: The tokens that it took, where they were counted; likewise.
-        calls: Calls of a model that were answered.
+        name: The stage.
+        outcome: What it decided.
+        why: In words: its confidence and threshold, or its error.
+        confidence: P(its choice is right), given the stages before it; None if unknown.
+        took_s: In seconds; of a skipped stage, its average so far.
+        usage: Its tokens, if counted; of a skipped stage, the average.
+        calls: Answered model calls.
     """
 
     name: StageName
@@ -62,7 +60,7 @@ class StageRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserOption:
-    """One of the flows that a user is asked to choose from: what it is called, and what tells it from the others."""
+    """A flow that the user may choose: its name and what distinguishes it."""
 
     flow_id: str
     flow_name: str
@@ -72,15 +70,15 @@ class UserOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserQuestion:
-    """What a user is to be asked, since nobody else may decide; `select(answer, asked=…)` takes the answer.
+    """A question to the user if no stage may decide; `select(answer, asked=…)` takes the answer.
 
     Attributes:
-        text: The question with its options, numbered, one a line; made of the flows' own words.
+        text: The question with its numbered options, one a line, in the flows' own words.
         options: The options, in that order.
-        request: What was asked for, which an answer that names none of them is read with.
-        again: Whether it is asked once more, since what was said to it names no one option: a number that none has,
-            two of them, what is not meant.
-        more: Whether something else than these may be meant as well.
+        request: The original request, used to read an answer that names no option.
+        again: Whether it is repeated because the answer did not name one option: an unknown number, two options, or a
+            refusal.
+        more: Whether something other than the options may be meant.
     """
 
     text: str
@@ -92,13 +90,13 @@ class UserQuestion:
 
 @dataclass(frozen=True, slots=True)
 class OwnAnswers:
-    """How sure recall was of its answers to the examples of its catalogue, each asked as if it were none.
+    """Recall's confidences on the catalogue's own examples, each asked as if it were none of them.
 
     Attributes:
-        first: P(the first candidate is right), one for each example, from the surest down.
-        scoped: Likewise, that it is right and that the request is one for a flow at all (`joint_probability`).
-        errors: P(the answer is wrong) of each of both, as long as its flow is without the example that was asked; None
-            where that is what is left to 1, as in what an earlier version noted.
+        first: P(the first candidate is right) per example, descending.
+        scoped: P(it is right and the request is for a flow) per example, descending (`joint_probability`).
+        errors: P(the answer is wrong) in the same two orders, with the example left out of its flow; None if it is one
+            minus the confidence, as in notes of an earlier version.
     """
 
     first: tuple[float, ...]
@@ -109,10 +107,10 @@ class OwnAnswers:
     )
 
     def threshold(self, max_error: float, *, scoped: bool) -> float:
-        """How sure an answer has to be, so that so small a share of those that are as sure is expected to be wrong.
+        """Return the least confidence at which the expected error of answers that confident is at most `max_error`.
 
-        The expected errors are those that `errors` or confidence own to: errors counted among so few examples would
-        say less. 1 where no answer is sure enough: then only a request that is the name of a flow is.
+        The expectation uses `errors` or the confidences: errors counted among so few examples would say less. Returns 1
+        if no answer is confident enough: then only a request that is the name of a flow is.
         """
         known = self._found.get((max_error, scoped))
         if known is not None:
@@ -126,9 +124,9 @@ class OwnAnswers:
 
 
 def own_answers(pairs: Iterable[tuple[float, float]], asked: Iterable[float] | None = None) -> OwnAnswers:
-    """What is kept of answers, from the confidence in each and P(in scope).
+    """Return the record of answers from (confidence, P(in scope)) pairs.
 
-    `asked` is what the confidence in each was as it was asked, where that differs.
+    `asked` has the confidences at the time of asking, if they differ.
     """
     known = list(pairs)
     before = [first for first, _ in known] if asked is None else list(asked)
@@ -140,7 +138,7 @@ def own_answers(pairs: Iterable[tuple[float, float]], asked: Iterable[float] | N
 
 
 def _surest_first(pairs: Iterable[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """How sure each is now, from the surest down, and how unsure each was."""
+    """Return the confidences, descending, and the error probabilities in that order."""
     order = sorted(
         ((round(now, 6), round(1 - before, 6)) for now, before in pairs), key=lambda each: (-each[0], each[1])
     )
@@ -148,9 +146,9 @@ def _surest_first(pairs: Iterable[tuple[float, float]]) -> tuple[tuple[float, ..
 
 
 def joint_probability(confidence: float, in_scope: float | None) -> float:
-    """P(the first candidate is right, and the request is one for a flow): what confidence is where "none" may be said.
+    """Return P(the first candidate is right, and the request is for a flow), for choices that include "none".
 
-    P(in scope) weighs requests for a flow and others as equally many; here one in ten (`OUTSIDE`) is of the others.
+    P(in scope) assumes as many requests outside as inside the catalogue; this corrects it to `OUTSIDE`.
     """
     if in_scope is None:
         return confidence

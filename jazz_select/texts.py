@@ -1,4 +1,4 @@
-"""What is said to users by itself, in their language: one table (`texts.toml`), replaceable singly or whole."""
+"""Fixed sentences to users in their language: one table (`texts.toml`), replaceable in part or whole."""
 
 import tomllib
 from collections.abc import Generator, Iterable, Mapping
@@ -19,22 +19,22 @@ _Table = Mapping[str, str]
 
 @cache
 def default_texts() -> Mapping[str, _Table]:
-    """The sentences of each language, by key."""
+    """Return the sentences of each language, by key."""
     return tomllib.loads(Path(__file__).with_name("texts.toml").read_text("utf-8"))
 
 
 class Texts:
-    """The sentences of an agent, by language and key.
+    """An agent's sentences, by language and key.
 
-    A given mapping holds sentences by key, for every language, or languages with sentences by key. A language that the
-    table does not have has to come whole.
+    A given mapping holds sentences by key, for every language, or languages with sentences by key. A language missing
+    from the table must be complete.
     """
 
     def __init__(self, given: Mapping[str, Any] | None = None) -> None:
-        """Take the table, with what is given in the place of what it has.
+        """Take the table, overridden by what is given.
 
         Raises:
-            ConfigError: It holds what is no text, an unknown key, or a text that lacks a placeholder or has another.
+            ConfigError: A value is not text, a key is unknown, or a placeholder is missing or unknown.
         """
         if not isinstance(cast("object", given), Mapping | None):
             raise ConfigError(f"texts maps keys to sentences, or languages to such a mapping, not {given!r:.80}")
@@ -56,7 +56,7 @@ class Texts:
             self._tables[name] = {**self._tables.get(name, {}), **own}
 
     def spoken(self, messages: Iterable[str]) -> "_Spoken":
-        """The sentences in the language of what a user says: of the latest message that tells, else English."""
+        """Return the sentences in the language of the latest message that shows one, else in English."""
         language = next((found for each in messages if (found := language_of(each)) in self._tables), ENGLISH)
         return _Spoken(language, self._tables[language])
 
@@ -68,7 +68,7 @@ class _Spoken:
         self.language, self._table = language, table
 
     def say(self, key: str, /, **values: object) -> str:
-        """A sentence with what stands in its placeholders."""
+        """Return a sentence with its placeholders filled."""
         return self._table[key].format_map({name: str(value) for name, value in values.items()})
 
 
@@ -77,7 +77,7 @@ _now: ContextVar[_Spoken | None] = ContextVar("jazz_select_texts", default=None)
 
 @contextmanager
 def speaking(spoken: _Spoken) -> Generator[None]:
-    """What is said inside is said in these sentences."""
+    """Use these sentences in the block."""
     before = _now.set(spoken)
     try:
         yield
@@ -86,13 +86,13 @@ def speaking(spoken: _Spoken) -> Generator[None]:
 
 
 def say(key: str, /, **values: object) -> str:
-    """A sentence of the turn that runs, in its language; outside of a turn, in English."""
+    """Return a sentence in the language of the current turn; outside of a turn, in English."""
     spoken = _now.get() or _Spoken(ENGLISH, default_texts()[ENGLISH])
     return spoken.say(key, **values)
 
 
 def _check(place: str, key: str, text: object) -> None:
-    """A sentence that can stand for the one of its key."""
+    """Check that a sentence can replace the one of its key."""
     english = default_texts()[ENGLISH]
     if key not in english:
         hint = did_you_mean(key, [*english]) or f"keys are {', '.join(english)}"

@@ -1,7 +1,7 @@
-"""Values that leave the process: as data that anyone can keep, and out of data that anyone may have written.
+"""Convert values to portable data, and untrusted data back to values.
 
-A result is told as plain JSON values, and read again with every type checked (`value_of`): what comes back
-was in somebody else's hands. Errors travel as their class's name, their text and their own fields.
+Results are plain JSON values; reading them back checks every type (`value_of`). Errors travel as class name, text and
+fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,24 +18,24 @@ from jazz_select.text import beginning, describe_error, wrong_fields
 
 T = TypeVar("T")
 LONGEST_READ: Final = 64_000_000
-"""Characters of a JSON text that is read."""
+"""The most characters of a JSON text."""
 NO_ROOM: Final = "no_room"
-"""The code by which a service says that it has too much to do, and has done nothing."""
+"""The code by which a service says that it is overloaded and did nothing."""
 _MOST_ERRORS: Final = 100
 _LONGEST_PROBLEM: Final = 300
 
 
 def value_of(kind: type[T], data: object, what: str = "", *, sparse: bool = False) -> T:
-    """The value of a dataclass, or of another type that pydantic reads, that `to_dict` told. Unknown keys are ignored.
+    """Read a value of a dataclass, or another type that pydantic reads, from `to_dict`. Unknown keys are ignored.
 
     Args:
         kind: The type.
-        data: What was told.
-        what: What a message calls it, where that is not its name.
-        sparse: Whether None, wherever it stands for a field, means what the field is where nobody says.
+        data: The data.
+        what: Its name in messages; by default that of the type.
+        sparse: Whether None for a field means its default.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The data is not valid.
     """
     from pydantic import ValidationError
 
@@ -59,15 +59,15 @@ def _said(value: object) -> Any:
 
 
 def unreadable(what: str, problem: str) -> ConfigError:
-    """The error of data that is not what it should be; give `from_dict` what `to_dict` told."""
+    """Return the error for invalid data; its advice is to give `from_dict` the output of `to_dict`."""
     return ConfigError(f"this is no {what} that to_dict told: {beginning(problem, _LONGEST_PROBLEM)}")
 
 
 def whole_of(data: object, what: str) -> dict[str, Any]:
-    """An object of JSON in which everything is JSON: no halves of surrogate pairs, no number beyond 64 bits.
+    """Return a JSON object after checking that all in it is JSON: no lone surrogates, no number beyond 64 bits.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: It is not.
     """
     known = value_of(dict[str, Any], data, what)
     try:
@@ -78,10 +78,10 @@ def whole_of(data: object, what: str) -> dict[str, Any]:
 
 
 def read_json(text: str | bytes, what: str) -> Any:
-    """The data of a JSON text.
+    """Parse a JSON text.
 
     Raises:
-        ConfigError: It is too long, or no JSON.
+        ConfigError: It is too long or invalid.
     """
     if not isinstance(cast("object", text), str | bytes | bytearray):
         raise unreadable(what, f"it is {type(text).__name__}, and no text")
@@ -94,32 +94,32 @@ def read_json(text: str | bytes, what: str) -> Any:
 
 
 class JsonData:
-    """A dataclass that is told as plain JSON values, keys always all of them and in the order of its fields."""
+    """Base of dataclasses that convert to plain JSON values, with all keys in the order of the fields."""
 
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain JSON values; None stands for what is not known."""
+        """Return plain JSON values; None stands for unknown."""
         return cast("dict[str, Any]", plain(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """What `to_dict` told, every type checked.
+        """Read the output of `to_dict`, checking every type.
 
         Raises:
-            ConfigError: It is none.
+            ConfigError: The data is not valid.
         """
         return value_of(cls, whole_of(data, cls.__name__), sparse=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Marks a field of a dataclass, in `Annotated`, that is read in a way of its own, or is given as it is."""
+    """In `Annotated`, gives a dataclass field its own reader, or keeps its value as given."""
 
     by: Callable[[Any], object] = lambda value: value
 
     def __get_pydantic_core_schema__(self, *_: object) -> Any:
-        """As pydantic asks for it."""
+        """Return the schema for pydantic."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(self.by)
@@ -127,7 +127,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class _Error:
-    """An error as `error_data` tells it."""
+    """The data of `error_data`."""
 
     code: str
     message: str
@@ -135,10 +135,10 @@ class _Error:
 
 
 def error_of(data: Any) -> JazzSelectError | None:
-    """The error that `error_data` told: of its own class where that is one of ours, else a `ToldError`.
+    """Rebuild the error of `error_data`: of its own class if that is one of ours, else a `ToldError`.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The data is not valid.
     """
     if data is None:
         return None
@@ -146,7 +146,7 @@ def error_of(data: Any) -> JazzSelectError | None:
     kind = getattr(errors, told.code, None)
     if not isinstance(kind, type) or not issubclass(kind, JazzSelectError):
         return ToldError(told.code, told.message)
-    # Not called: an error builds its text from its fields, and this one has it already.
+    # Skip the constructor: it would build the text from the fields, and the text is given.
     error = kind.__new__(kind, told.message)
     for name, value in (told.details or {}).items():
         if name[:1].isalpha() and not hasattr(kind, name):

@@ -1,7 +1,7 @@
-"""A name as words, what two spellings have in common, and what words mean for safety. Pure, bounded.
+"""Split names into words, compare spellings, and classify words for safety. Pure and bounded.
 
-The lists of words need not be complete. A verb that is missing in them makes a name less likely to be guessed, never
-more: see `jazz_select.routing.names.resolution`.
+The word lists need not be complete. A missing verb makes a name less likely to be guessed, never more: see
+`jazz_select.routing.names.resolution`.
 """
 
 import re
@@ -12,15 +12,15 @@ from unicodedata import category, normalize
 from jazz_select.text import nfkc
 
 LONGEST: Final = 200
-"""A longer text is no name: only a tool that is called exactly so is found by it."""
+"""Longer texts are not read as names: they only match a tool of exactly that name."""
 
 _LONGEST_FOLDED: Final = 1_000
 _MOST_READ: Final = 40_000
-"""Characters of any text that are taken for words: a character may stand for eighteen."""
+"""The most characters read as words; Unicode folding may turn one into eighteen."""
 _APART = re.compile(r"[^A-Za-z0-9]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = ("L", "M", "N")
-"""Letters, the marks that stand on them, and digits: a name without its marks is another name."""
+"""Unicode categories of letters, their marks and digits: a name without its marks is another name."""
 _DIGITS = re.compile(r"(?<=\d) (?=\d)")
 _LOOKING_LIKE: Final = {
     **dict(zip("АВЕЗКМНОРСТУХІЈЅԚԜӀҮаеорсухіјѕԁԛԝһӏүкмт", "ABE3KMHOPCTYXIJSQWIYaeopcyxijsdqwhlykmt", strict=True)),
@@ -28,7 +28,7 @@ _LOOKING_LIKE: Final = {
     **dict(zip("ՕօոսհցԼՏ", "OonuhgLS", strict=True)),
     **dict(zip("ıɩɡɑʏᴏᴄᴠᴡᴢꓲꓳ", "iigayocvwzIO", strict=True)),
 }
-"""Cyrillic, Greek, Armenian and rare Latin letters, and the Latin ones that nobody can tell them from."""
+"""Cyrillic, Greek, Armenian and rare Latin letters, and the Latin letters that look the same."""
 _IRREGULAR: Final = {
     **dict.fromkeys(("aws", "canvas", "css", "dns", "gps", "https", "ios", "news", "os", "series", "sms", "tls"), ""),
     "children": "child",
@@ -41,9 +41,9 @@ _SHORTEST_PLURAL = 4
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a name, without case: at humps, separators and whatever else is no letter or digit.
+    """Split a name, casefolded, at humps, separators and anything else that is not a letter or digit.
 
-    Characters that nobody sees (zero-width, direction marks) are no part of a name.
+    Invisible characters (zero-width, direction marks) are ignored.
     """
     if text.isascii():  # as below, and some ten times as fast: a catalogue has thousands of names
         return tuple(_APART.sub(" ", _HUMP.sub(" ", text[:_MOST_READ])).casefold().split())
@@ -53,23 +53,23 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def folded_name(name: str) -> str:
-    """What spellings of a name have in common: `orderId`, `order_id` and `Order-ID` are one, `v_1_1` and `v_11` two."""
+    """Return the common form of spellings: `orderId`, `order_id` and `Order-ID` are one, `v_1_1` and `v_11` two."""
     if len(name) > _LONGEST_FOLDED:
         return name
     return _DIGITS.sub("_", " ".join(words(name))).replace(" ", "") or name.casefold()
 
 
 def skeleton(name: str) -> str:
-    """What names that look alike have in common: the `folded_name` without marks, in the Latin letters it looks like.
+    """Return the common form of names that look alike: the `folded_name` without marks, in lookalike Latin letters.
 
-    Two names of one skeleton are not the same name: one may have been written to be taken for the other.
+    Names of one skeleton are different names: one may imitate the other.
     """
     plain = "".join(_LOOKING_LIKE.get(char, char) for char in nfkc(name))
     return folded_name("".join(char for char in normalize("NFD", plain) if not category(char).startswith("M")))
 
 
 def stem(word: str) -> str:
-    """The singular of an English word, as far as its spelling tells."""
+    """Return the singular of an English word, guessed from its spelling."""
     if word in _IRREGULAR:
         return _IRREGULAR[word] or word
     if len(word) < _SHORTEST_PLURAL or not word.endswith("s") or word.endswith(("ss", "us", "is")):
@@ -80,18 +80,18 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> tuple[str, ...]:
-    """The words of a name, each in its singular."""
+    """Return the words of a name, each in the singular."""
     return tuple(map(stem, words(text)))
 
 
 def input_words(schema: object) -> frozenset[str]:
-    """The words of the names of a tool's inputs."""
+    """Return the words in the names of a tool's inputs."""
     fields = cast("Mapping[str, Any]", schema).get("properties") if isinstance(schema, Mapping) else None
     names = cast("Mapping[object, Any]", fields) if isinstance(fields, Mapping) else ()
     return frozenset(word for name in names for word in stems(str(name)[:LONGEST]))
 
 
-# --- what words mean: which act, which only look, and which are opposites; in singular ---
+# --- word classes, in the singular: verbs that act or only look, and opposites ---
 
 
 def _set(text: str) -> frozenset[str]:
@@ -101,20 +101,20 @@ def _set(text: str) -> frozenset[str]:
 BEFORE: Final = _set("""
     api apis call default execute func function functions invoke mcp plugin plugins run tool tools use
 """)
-"""What models put in front of names: `functions.web_search`, `call_web_search`."""
+"""Prefixes that models add to names: `functions.web_search`, `call_web_search`."""
 
 BEHIND: Final = _set("""
     api func function plugin tool
 """)
-"""What models put behind them: `web_search_tool`."""
+"""Suffixes that models add: `web_search_tool`."""
 
 CONNECTING: Final = _set("""
     a an at by for my of the with
 """)
-"""Words that name nothing. `on` and `in` are not among them: they have opposites."""
+"""Words without meaning of their own. `on` and `in` are not among them: they have opposites."""
 
 DIRECTION: Final = frozenset({"2", "from", "into", "onto", "to"})
-"""With one of these in a name, the order of its words is its meaning: `pdf_to_word`."""
+"""If a name has one of these, the order of its words matters: `pdf_to_word`."""
 
 NEGATION: Final = _set("""
     avoid cannot dont except exclude never no non not prevent skip stop undo without
@@ -126,7 +126,7 @@ LOOKING: Final = _set("""
     look lookup measure monitor parse peek ping poll predict preview query read render resolve retrieve scan search
     see show sort stat summarise summarize test track transcribe translate validate verify view watch
 """)
-"""Verbs that leave the world as it is."""
+"""Verbs that change nothing."""
 
 ACTING: Final = _set("""
     abort accept activate add adjust allow append apply approve archive arm assign attach authorize backup ban bill
@@ -160,13 +160,13 @@ NOUNS: Final = _set("""
     town track trade trail train trial trip trust unit user value vendor version video visit voice vote weather week
     wheel word work world year zone
 """)
-"""Nouns spelt like other nouns: right as they stand, so never somebody's slip for another one."""
+"""Nouns spelt like other nouns, never corrected to them."""
 
 READING: Final = _set("""
     browse check compare count describe display estimate fetch find forecast get inspect is list look lookup peek
     preview query read retrieve search see show summarise summarize track view
 """)
-"""Verbs of tools that only read: of those that look, the ones that make, test or settle nothing."""
+"""Verbs of read-only tools: those of `LOOKING` that make, test or settle nothing."""
 
 OPPOSITE: Final = frozenset(
     frozenset(pair.split(":"))
@@ -194,7 +194,7 @@ _UNDOING: Final = ("de", "dis", "in", "non", "re", "un")
 
 
 def are_opposites(one: str, other: str) -> bool:
-    """True for two words that undo each other: by the list, or since one is the other with un-, de- or the like."""
+    """Whether two words undo each other: by the list, or because one is the other with un-, de- or the like."""
     if frozenset((one, other)) in OPPOSITE:
         return True
     short, long = sorted((one, other), key=len)
@@ -202,7 +202,7 @@ def are_opposites(one: str, other: str) -> bool:
 
 
 def opposites_of(word: str) -> frozenset[str]:
-    """Every word that would undo this one, whether there is such a word or not."""
+    """Return every word that would undo this one, real or not."""
     listed = {other for pair in OPPOSITE if word in pair for other in pair - {word}}
     prefixed = {prefix + word for prefix in _UNDOING}
     return frozenset(listed | prefixed | {word.removeprefix(prefix) for prefix in _UNDOING} - {word, ""})

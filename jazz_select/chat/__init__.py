@@ -1,12 +1,10 @@
 """Asking chat models: whatever the caller has becomes a `jazz_select.ports.ChatModel`, and one client asks it.
 
-`models.as_chat_model` makes a `ChatModel` of an object that is one already, of an async
-function, and of what pydantic-ai knows (a model string, or its `Model`). `client.ChatClient`
-asks it, within a deadline; nothing else in the package does. `json_reader` is what readers
-of its replies have in common.
+`models.as_chat_model` makes a `ChatModel` of an object, an async function, a model string or a pydantic-ai `Model`.
+`client.ChatClient` asks it within a deadline; nothing else in the package does. `json_reader` parses replies.
 
-To write an adapter of your own, give an object one method, and let `check_chat_model`
-prove it; there is no base class and nothing to register:
+To write an adapter, give an object one method, and let `check_chat_model` check it; there is no base class and nothing
+to register:
 
 ```python
 from collections.abc import Sequence
@@ -29,10 +27,10 @@ async def test_contract() -> None:
     await check_chat_model(HouseModel())
 ```
 
-A model that can be held to a JSON schema says so (`takes_schema = True`) and takes one:
-`complete(messages, *, schema=None)`. `PROVIDER_CASES` are what its provider may do; give
-them to a server of yours, and the model to `check_provider_case`.
+A model that accepts a JSON schema sets `takes_schema = True` and takes one: `complete(messages, *, schema=None)`.
+`PROVIDER_CASES` are what its provider may do: run a server that acts them out, and pass the model to
+`check_provider_case`.
 
-Raise `ModelError` for what the provider did, with the provider's own error as its
-cause; let your own bugs and `asyncio.CancelledError` through.
+Raise `ModelError` for the provider's failures, with the provider's own error as its cause; let your own bugs and
+`asyncio.CancelledError` through.
 """

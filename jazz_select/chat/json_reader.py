@@ -1,7 +1,6 @@
-"""The JSON in what a model wrote: all of it, what stands in its prose, or what a repair makes of it. Pure, bounded.
+"""Find JSON in a model's reply: the whole text, values within prose, or a repaired text. Pure and bounded.
 
-What the JSON has to say is its reader's; here is what readers have in common: decoding, answers in quotes, prose and
-fences around JSON, thoughts before it, and its repair.
+It handles what all readers share: quotes, prose and code fences around JSON, thoughts before it, and repair.
 """
 
 import json
@@ -10,19 +9,19 @@ from bisect import bisect_right
 from typing import Any, Final, NamedTuple
 
 LONGEST: Final = 262_144
-"""A longer reply is not read: about as many tokens as the longest that models write."""
+"""Longer replies are not read: about as many tokens as the longest that models write."""
 MOST_MARKS: Final = 32_768
-"""Nor is one with more brackets, commas and tags together: each is a value to make, which takes time by the hundred."""
+"""Nor are replies with more brackets, commas and tags: each is a value to make, which takes time."""
 MOST_FAILURES: Final = 64
-"""How many brackets may turn out not to open JSON before the search ends."""
+"""The most brackets that may turn out not to open JSON before the search ends."""
 MOST_WASTED: Final = 131_072
-"""How many characters may be read in vain on the way."""
+"""The most characters that may be parsed in vain."""
 MOST_VALUES: Final = 1_000
-"""How many values are found in one text."""
+"""The most values of one text."""
 REPAIRABLE: Final = 2_048
-"""How many characters are handed to the repair, which is slow."""
+"""The most characters to repair, since repair is slow."""
 OPENERS: Final = 100
-"""How many brackets an answer that is worth repairing may open; the repair takes time by their square."""
+"""The most opening brackets to repair, since repair takes quadratic time in them."""
 
 BROKEN: Final = object()
 """Stands for "no JSON", since None is a JSON value."""
@@ -33,12 +32,12 @@ _THOUGHT_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
 _THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _THOUGHT_BEGIN = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _DECODER = json.JSONDecoder()
-# Bad text and overlong numbers are ValueErrors, too deep nesting is not.
+# Bad text and overlong numbers are ValueErrors; too deep nesting is not.
 _UNDECODABLE = (ValueError, RecursionError)
 
 
 def too_large(text: str) -> str:
-    """Why a reply is not read, as a sentence goes on after "the reply"; empty where it is."""
+    """Return why a reply is not read, to follow "the reply", or ""."""
     if len(text) > LONGEST:
         return f"is longer than {LONGEST} characters"
     if len(text) > MOST_MARKS and sum(map(text.count, "[{,<")) > MOST_MARKS:
@@ -47,7 +46,7 @@ def too_large(text: str) -> str:
 
 
 def decoded(text: str) -> Any:
-    """The value that `text` is, or BROKEN; also of what is too large to be read."""
+    """Parse the whole text, or return BROKEN, also if it is too large."""
     if too_large(text):
         return BROKEN
     try:
@@ -57,7 +56,7 @@ def decoded(text: str) -> Any:
 
 
 def unquoted(text: str) -> tuple[str, Any]:
-    """A text and the value that it is, or BROKEN; of an answer in quotes, what stands in the quotes."""
+    """Return a text and its value or BROKEN; of a quoted answer, those of its content."""
     value = decoded(text)
     if not isinstance(value, str):
         return text, value
@@ -66,7 +65,7 @@ def unquoted(text: str) -> tuple[str, Any]:
 
 
 class Located(NamedTuple):
-    """A value, and where in the text it stands."""
+    """A value and its place in the text."""
 
     value: Any
     start: int
@@ -74,10 +73,9 @@ class Located(NamedTuple):
 
 
 def standing(text: str) -> list[Located]:
-    """The arrays and objects that stand in `text`, outermost only, in order, with their places.
+    """Return the outermost arrays and objects in `text` with their places, in order.
 
-    There are none in a text that is too large to be read. The search ends early where there are too many values, or
-    where too much was read in vain.
+    A text that is too large has none. The search ends early at too many values, or too much parsed in vain.
     """
     found: list[Located] = []
     if too_large(text):
@@ -98,43 +96,43 @@ def standing(text: str) -> list[Located]:
 
 
 def _read_until(error: ValueError | RecursionError, end: int) -> int:
-    """How far a text was read that turned out to be no JSON; where that is not told, to its end."""
+    """Return how far invalid JSON was read; to its end if unknown."""
     if isinstance(error, json.JSONDecodeError) and not error.msg.startswith("Unterminated"):
         return error.pos
     return end
 
 
 def embedded(text: str) -> list[Any]:
-    """The arrays and objects that stand in `text`, outermost only, in order."""
+    """Return the outermost arrays and objects in `text`, in order."""
     return [each.value for each in standing(text)]
 
 
 def values_in(text: str) -> list[Any]:
-    """The value that `text` is; else the arrays and objects that stand in it, in order; none of what is too large."""
+    """Return the value that `text` is, else the arrays and objects in it; none if it is too large."""
     whole = decoded(text.strip())
     return embedded(text) if whole is BROKEN else [whole]
 
 
 def after_thoughts(text: str) -> str:
-    """What stands behind the last thought that ends in `text`; all of it where none does."""
+    """Return what follows the last closed thought in `text`; all of it if there is none."""
     return _THOUGHT_END.split(text)[-1]
 
 
 def before_thoughts(text: str) -> str:
-    """What stands before the first thought that begins in `text`; all of it where none does."""
+    """Return what precedes the first thought in `text`; all of it if there is none."""
     return _THOUGHT_BEGIN.split(text, maxsplit=1)[0]
 
 
 def without_first_thought(text: str) -> str:
-    """`text` without the thought that it begins with, where that one ends."""
+    """Return `text` without a closed thought at its beginning."""
     thought = _THOUGHT.match(text)
     return text[thought.end() :] if thought else text
 
 
 def outside_thoughts(text: str) -> tuple[str, list[Located]]:
-    """The text without a thought that lacks its beginning or its end, and the values that stand in the rest.
+    """Remove a thought that lacks its beginning or its end; return the rest of the text and its values.
 
-    What stands inside of a value is part of it.
+    A tag inside a value belongs to the value.
     """
     values = standing(text)
     starts = [each.start for each in values]
@@ -151,12 +149,12 @@ def outside_thoughts(text: str) -> tuple[str, list[Located]]:
 
 
 def ends_as_json(text: str) -> bool:
-    """Whether the last of it, fences aside, closes an array or an object: what was cut off is not to be repaired."""
+    """Whether the text, without fences, ends with a closing bracket: a truncated reply is not repaired."""
     return text.rstrip().rstrip("`").rstrip().endswith(("}", "]"))
 
 
 def repaired(text: str) -> Any:
-    """What a repair makes of `text` from its first bracket on: single quotes, missing ends, stray commas; or BROKEN."""
+    """Repair `text` from its first bracket on (single quotes, missing ends, stray commas), or return BROKEN."""
     opener = _OPENER.search(text)
     if opener is None:
         return BROKEN

@@ -1,4 +1,4 @@
-"""Whatever a caller has as a model, as a `ChatModel` or a `DecisionModel`: an object, a function, a model string."""
+"""Make a `ChatModel` or `DecisionModel` of an object, a function or a model string."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,24 +23,22 @@ else:
 
 ChatCallable = Callable[[Sequence[Message]], Awaitable[str | Reply]]
 ModelLike: TypeAlias = ChatModel | ChatCallable | Model | str
-"""Whatever can be asked: an object, an async function, a pydantic-ai `Model`, or a model string."""
+"""An object, an async function, a pydantic-ai `Model`, or a model string."""
 DecisionModelLike: TypeAlias = DecisionModel | Model | str
-"""Whatever decides: an object, a pydantic-ai `DecisionModel`, or a model string."""
+"""An object, a pydantic-ai `DecisionModel`, or a model string."""
 
 
 class CallableModel:
-    """A `ChatModel` that asks an async function `(messages) -> str` or `-> Reply`.
+    """A `ChatModel` that calls an async function `(messages) -> str` or `-> Reply`.
 
-    The function's own exceptions pass as they are. Raise `ModelError` in it to say
-    whether the same call may go through later.
+    The function's exceptions pass unchanged. Raise `ModelError` in it to say whether the same call may succeed later.
 
-    A blocking function is refused rather than run: it would stop the event loop,
-    and no timeout could end it. `lambda messages: asyncio.to_thread(ask, messages)`
-    makes one fit.
+    A blocking function is refused: it would stop the event loop, and no timeout could end it. Wrap one as `lambda
+    messages: asyncio.to_thread(ask, messages)`.
     """
 
     def __init__(self, function: ChatCallable) -> None:
-        """Keep the function; it is called at the first `complete`."""
+        """Store the function; its first call is at `complete`."""
         self.name = str(getattr(function, "__name__", type(function).__name__))
         self._function = function
         try:
@@ -56,8 +54,8 @@ class CallableModel:
             ) from error
 
     async def complete(self, messages: Sequence[Message]) -> Reply:
-        """Ask the function."""
-        # Only what it returns tells: a lambda or a partial around an async function is no coroutine function.
+        """Call the function."""
+        # Check what it returns: a lambda or partial around an async function is not a coroutine function.
         pending: object = self._function(messages)
         if not inspect.isawaitable(pending):
             raise ConfigError(
@@ -82,11 +80,11 @@ def as_chat_model(llm: ModelLike | None, *, argument: str = "llm") -> ChatModel 
             - an object with `async complete(messages) -> Reply`: itself;
             - an async function `(messages) -> str` or `-> Reply`;
             - a model string such as `"openai:gpt-5-mini"`, or a pydantic-ai `Model`.
-        argument: What the caller calls it, for the message.
+        argument: Its name in error messages.
 
     Raises:
-        ConfigError: `llm` is none of these, or a function of other arguments; or it is a decision model, which writes
-            no text; or its provider is unknown, lacks a key or a package.
+        ConfigError: `llm` is none of these, a function of other arguments, or a decision model; or its provider is
+            unknown or lacks a key or a package.
     """
     if llm is None:
         return None
@@ -119,11 +117,11 @@ def as_decision_model(decider: DecisionModelLike | None, *, argument: str = "dec
             - `None`: stays None, which means without one;
             - an object with `async decide(state, questions) -> DecisionReply` and `most_options`: itself;
             - a model string such as `"system-one:clm-latest"`, or a pydantic-ai `DecisionModel`.
-        argument: What the caller calls it, for the message.
+        argument: Its name in error messages.
 
     Raises:
-        ConfigError: `decider` is none of these; or it is a chat model, which writes text; or its provider is unknown,
-            lacks a key or a package.
+        ConfigError: `decider` is none of these, or a chat model; or its provider is unknown or lacks a key or a
+            package.
     """
     if decider is None:
         return None

@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings
 
 _ASKED = "Which of these fits?"
-"""What is asked where nothing else is: some providers refuse a question without words."""
+"""The default question: some providers refuse a question without words."""
 
 
 class PydanticAIDecisions:
-    """A `DecisionModel` on a model string such as `"system-one:clm-latest"`, or on a ready pydantic-ai `DecisionModel`.
+    """A `DecisionModel` for a model string such as `"system-one:clm-latest"` or a pydantic-ai `DecisionModel`.
 
-    What cannot work is told at construction: a missing package, an unknown provider, a key that is not set, a model
-    that writes. What fails later is a `ModelError` with the vendor's own error as its cause.
+    The constructor reports a missing package, an unknown provider, a missing key, or a chat model. Later failures are
+    `ModelError`s with the vendor's error as their cause.
 
-    One `decide` is one request: nothing is repeated by the vendor's client. A model string may be used on several
-    event loops; each gets its own connections.
+    One `decide` is one request, without retries of the vendor's client. A model string has connections per event loop,
+    so it may be used on several.
     """
 
     def __init__(
         self, model: "str | Model", *, settings: "ModelSettings | None" = None, timeout_s: float | None = None
     ) -> None:
-        """Find the provider and make its client; nothing is sent.
+        """Find the provider and make its client; send nothing.
 
         Args:
             model: `"provider:model"`, as pydantic-ai names them, or a `DecisionModel`.
-            settings: What pydantic-ai may pass on: `{"extra_headers": {…}}`.
-            timeout_s: How long a call may take in all.
+            settings: Passed to pydantic-ai: `{"extra_headers": {…}}`.
+            timeout_s: The limit of a whole call.
 
         Raises:
-            ConfigError: It writes text, its provider is unknown, or it lacks its key.
+            ConfigError: It is a chat model, its provider is unknown, or it lacks its key.
             MissingExtraError: pydantic-ai is not installed.
         """
         refuse_chat_model(model, argument="model")
@@ -62,24 +62,24 @@ class PydanticAIDecisions:
 
     @property
     def most_options(self) -> int | None:
-        """How many options a question may have, as pydantic-ai knows it of the model, or of its provider."""
+        """The most options of a question, as pydantic-ai knows it of the model or its provider."""
         model = self._theirs(self._homes.first)
         most: object = model.profile.get("decision_max_choice_options", model.max_choice_options)
         return most if isinstance(most, int) else None
 
     @property
     def most_questions(self) -> int | None:
-        """How many questions its provider takes at once, as pydantic-ai knows it."""
+        """The most questions of a call, as pydantic-ai knows it of the provider."""
         return self._theirs(self._homes.first).max_questions
 
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
-        """Ask the model, once.
+        """Ask the model once.
 
-        What fails is a `ModelError`, and a `ConfigError` where pydantic-ai says that it cannot work as configured.
+        Failures are `ModelError`s; a `ConfigError` if pydantic-ai rejects the configuration.
 
         Raises:
-            DecisionAskError: There are more questions than its provider takes at once; nothing was sent.
-            DecisionReplyError: It declined to answer, or its answer is none to these questions.
+            DecisionAskError: There are more questions than the provider takes at once; nothing was sent.
+            DecisionReplyError: It declined, or its answer does not fit the questions.
         """
         from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
         from pydantic_ai.models import check_allow_model_requests
@@ -110,7 +110,7 @@ class PydanticAIDecisions:
             raise to_model_error(error, model=self.name) from error
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, where the client is ours; a later call opens new ones."""
+        """Close this event loop's connections if the client is ours; a later call opens new ones."""
         await self._homes.aclose()
 
     def _theirs(self, model: "Model") -> "DecisionModel[Any]":
@@ -121,7 +121,7 @@ class PydanticAIDecisions:
 
 
 def refuse_chat_model(model: "str | Model", *, argument: str) -> None:
-    """Refuse what writes, where a model is wanted that answers typed questions."""
+    """Raise if a chat model is given where a decision model is needed."""
     if isinstance(model, str):
         if ":" in model and not names_decision_model(model) and _names_chat_model(model):
             raise ConfigError(_not_for_decisions(repr(model), argument))
@@ -132,7 +132,7 @@ def refuse_chat_model(model: "str | Model", *, argument: str) -> None:
 
 
 def _names_chat_model(model: str) -> bool:
-    """Whether a provider is known by its name, and is none of decisions; others are left to pydantic-ai to name."""
+    """Whether the provider is known and serves no decision models; pydantic-ai reports unknown ones."""
     try:
         from pydantic_ai.providers import infer_provider_class
 
@@ -152,7 +152,7 @@ def _not_for_decisions(model: str, argument: str) -> str:
 
 
 def to_question(question: Question) -> "DecisionQuestion":
-    """Ours to theirs; what is not said is left out, and halves of surrogate pairs, which no request can hold. Pure."""
+    """Translate our question to theirs, without empty fields and lone surrogates, which no request can hold."""
     from pydantic_ai.models import decision as theirs
 
     asked = as_text(question.asked) or _ASKED
@@ -164,10 +164,10 @@ def to_question(question: Question) -> "DecisionQuestion":
 
 
 def to_decision_reply(response: "DecisionResponse", *, model: str) -> DecisionReply:
-    """Theirs to ours; whether the answers fit the questions is for whoever asked to check. Pure.
+    """Translate their response to ours; the caller checks whether the answers fit the questions.
 
     Raises:
-        DecisionReplyError: An answer is of a kind that was not asked for.
+        DecisionReplyError: An answer is of another kind than its question.
     """
     from pydantic_ai.models.decision import ChoiceAnswer, NoulAnswer
 

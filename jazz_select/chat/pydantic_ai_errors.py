@@ -1,4 +1,4 @@
-"""What pydantic-ai raises, as errors of ours. Pure; pydantic-ai is imported by then, since it raised something."""
+"""Translate pydantic-ai's errors to ours. Pure; pydantic-ai is imported by then, since it raised the error."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,19 +14,19 @@ _REFUSED_STATUS = frozenset({400, 422})
 _ABOUT_THE_SCHEMA = re.compile(
     r"schema|response_format|output_config|output_format|text\.format|structured.output", re.IGNORECASE
 )
-"""How a refusal of the schema is worded; the vendors have no code for it."""
+"""Vendors' words for a refused schema; they have no code for it."""
 _TIMEOUT_ERRORS = ("ModelTimeoutError", "ModelRequestTimeout")
 _UNREADABLE = (LookupError, TypeError, AttributeError, ValueError)
-"""What pydantic-ai's own translation fails with where it finds an answer of another shape."""
+"""What pydantic-ai's own translation raises for an answer of unexpected shape."""
 _LONGEST_PROBLEM = 500
 _UNSET = re.compile(r"Set the ((?:`\w+`(?:,? or )?)+) environment variable")
 
 
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
-    """The seconds that `Retry-After` names, as a number or as a date; None without it, or where it makes no sense.
+    """Return the seconds in `Retry-After`, a number or a date; None if it is missing or invalid.
 
     Args:
-        headers: Of the response, their names in lower case.
+        headers: Of the response, with names in lower case.
     """
     said = headers.get("retry-after", "").strip()
     try:
@@ -47,13 +47,13 @@ def _seconds_until(date: str) -> float | None:
 
 
 def to_model_error(error: Exception, *, model: str, timeout_s: float | None = None, mended: bool = False) -> ModelError:
-    """Theirs to ours; the caller raises it `from error`. Pure.
+    """Translate an error to ours, to be raised `from error`.
 
     Args:
         error: What pydantic-ai raised.
-        model: Which model it came from.
-        timeout_s: The time limit, where one is known.
-        mended: Whether what the provider objects to will not be sent again.
+        model: The model's name.
+        timeout_s: The time limit, if known.
+        mended: Whether what the provider refused will not be sent again.
     """
     if timeout_s is not None and _is_a(error, *_TIMEOUT_ERRORS):
         return ModelTimeoutError(model, timeout_s=timeout_s)
@@ -70,7 +70,7 @@ def to_model_error(error: Exception, *, model: str, timeout_s: float | None = No
 
 
 def to_config_error(error: Exception, *, model: str) -> ConfigError:
-    """What keeps a model from being used at all, with the fix where it is known; to be raised `from error`. Pure."""
+    """Return the error of a model that cannot be used at all, with the fix if known; to be raised `from error`."""
     said = " ".join(str(error).split())
     if unset := _UNSET.match(said):  # what follows are arguments, which a model string has no place for
         said = f"set the environment variable {unset[1].replace('`', '')}"
@@ -80,12 +80,12 @@ def to_config_error(error: Exception, *, model: str) -> ConfigError:
 
 
 def refuses_schema(error: BaseException) -> bool:
-    """Whether a provider that should know schemas objects to one: a server of its protocol may be older than it."""
+    """Whether the provider refuses a schema: servers with its protocol may be older than schemas."""
     return any(is_refused(each) and _ABOUT_THE_SCHEMA.search(str(each)) for each in _each_model(error))
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether a request was refused for what it holds, by one of several models if there are several."""
+    """Whether the content of a request was refused, by one of several models if there are several."""
     from pydantic_ai.exceptions import ModelHTTPError, UserError
 
     return any(
@@ -117,12 +117,12 @@ def _retryable(error: BaseException) -> bool:
         return error.status_code in _TRANSIENT_STATUS or error.status_code >= 500  # noqa: PLR2004  (HTTP's own number)
     if _is_a(error, "ModelRequestRejectedError"):
         return False
-    # Without a status, their API errors are about the transport; TransportError is httpx, where it is passed on.
+    # API errors without a status are about the transport; TransportError is httpx's.
     return isinstance(error, ModelAPIError | OSError | TimeoutError) or _is_a(error, "TransportError")
 
 
 def _retry_after(error: BaseException) -> float | None:
-    """Of several models that failed, the one that may be asked first sets the time."""
+    """Return the earliest retry time of several failed models."""
     from pydantic_ai.exceptions import FallbackExceptionGroup
 
     if isinstance(error, FallbackExceptionGroup):
@@ -132,7 +132,7 @@ def _retry_after(error: BaseException) -> float | None:
     theirs = getattr(error, "retry_after", None)  # some providers say it in the body
     if isinstance(theirs, float):
         return theirs
-    # The first of pydantic-ai 2 leave the headers to the vendor's error.
+    # The first versions of pydantic-ai 2 leave the headers to the vendor's error.
     response = getattr(error.__cause__, "response", None)
     return seconds_to_wait(getattr(error, "headers", None) or getattr(response, "headers", None) or {})
 

@@ -1,4 +1,4 @@
-"""What a flow says, as a frozen value: comparable, the source of checksum and embedding text, and XML for a prompt."""
+"""A flow's content as a frozen value: the source of its checksum, embedding text and prompt XML."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -21,9 +21,9 @@ class SubflowDefinition:
 
     name: str
     when: str = ""
-    """When this branch of a conditional is taken; empty for "otherwise", and in the other composites."""
+    """The condition of a branch; empty for "otherwise" and in other composites."""
     flow: "Definition | None" = None
-    """None where a part that was given by name was not looked up."""
+    """None if a part given by name was not looked up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +43,11 @@ class Definition:
     parts: tuple[SubflowDefinition, ...] = ()
 
     def checksum(self) -> str:
-        """SHA-256 over the definition as JSON, fields in their order; any change, also in a part, changes it."""
+        """SHA-256 over the definition as JSON, parts included."""
         return sha256(orjson.dumps(self)).hexdigest()
 
     def embedding_text(self) -> str:
-        """All that tells this flow from another, one statement per line, the name also split into words."""
+        """All distinguishing content, one statement per line, the name also split into words."""
         words = split_name(self.name)
         name = self.name if words == self.name else f"{self.name} {words}"
         aliases = (f"{alias} {split_name(alias)}" if split_name(alias) != alias else alias for alias in self.aliases)
@@ -56,7 +56,7 @@ class Definition:
 
 
 def split_name(name: str) -> str:
-    """`refund_order`, `refund-order` and `RefundOrder` as words: "refund order", "refund order", "Refund Order"."""
+    """Split a name: `refund_order`, `refund-order` and `RefundOrder` give "refund order" or "Refund Order"."""
     return " ".join(word for word in _WORD_BREAK.split(name) if word)
 
 
@@ -77,12 +77,12 @@ _PARTS = {
 
 
 def render(definition: Definition, *, notes: Sequence[str] | None = None) -> str:
-    """The XML of a flow and its sub flows.
+    """Return the XML of a flow and its subflows.
 
     Args:
-        definition: What to render.
-        notes: Lines for developers; where they are given, comments also say what each section is for.
-            None renders no comments at all. Apart from comments the XML is the same.
+        definition: The flow.
+        notes: Lines for developers; if given, comments also explain each section. None renders no comments. The rest of
+            the XML is the same.
     """
     verbose = notes is not None
     root = _element(definition, verbose=verbose)
@@ -119,7 +119,7 @@ def _element(definition: Definition, *, verbose: bool) -> ET.Element:
 
 
 def render_followed(definition: Definition) -> str:
-    """The flow for a model that follows it, with its tools beside it: a line for each thing said, its parts as XML."""
+    """Return the flow for a model that follows it and has its tools: one line per statement, parts as XML."""
     return ET.tostring(_followed(replace(definition, condition="")), encoding="unicode")
 
 
@@ -151,5 +151,5 @@ def _part(part: SubflowDefinition, whole: Callable[[Definition], ET.Element], *,
 
 
 def _comment(text: str) -> "ET.Element[Any]":
-    # A comment may neither contain "--" nor end with "-", and nothing in it can be escaped.
+    # An XML comment may not contain "--" or end with "-", and has no escapes.
     return ET.Comment(f" {re.sub('-(?=-)', '- ', clean(text))} ")

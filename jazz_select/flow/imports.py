@@ -1,4 +1,4 @@
-"""Importing the Python files that flows are written in; an import that fails can be tried again."""
+"""Import the Python files that define flows; a failed import can be tried again."""
 
 import sys
 from collections.abc import Generator, Iterable
@@ -22,17 +22,17 @@ _ran: ContextVar[set[str] | None] = ContextVar("jazz_select_files_run", default=
 
 
 class AsWritten(SourceFileLoader):
-    """Compiles the source each time: what Python keeps is told by second and size, and an edit may change neither."""
+    """A loader that always compiles: bytecode caches compare second and size, which an edit may not change."""
 
     def get_code(self, fullname: str) -> CodeType:
-        """What the file says now."""
+        """Compile the current file."""
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
 
 
 @contextmanager
 def run_once(kept: Iterable[str] = ()) -> Generator[None]:
-    """Inside, a file is run once, however often it is asked for; modules of these names are not run again at all."""
+    """Run each file at most once in the block; modules of the given names not at all."""
     token = _ran.set(set(kept))
     try:
         yield
@@ -41,7 +41,7 @@ def run_once(kept: Iterable[str] = ()) -> Generator[None]:
 
 
 def is_package(folder: Path) -> bool:
-    """True where the folder is to be imported under its own name."""
+    """Whether a folder is importable under its own name."""
     return (folder / "__init__.py").is_file()
 
 
@@ -49,7 +49,7 @@ def import_name(name: str) -> list[str]:
     """Import a module, and all below it if it is a package.
 
     Raises:
-        FlowLoadError: One cannot be imported; those of them that this call imported are forgotten again.
+        FlowLoadError: One cannot be imported; those imported by this call are removed again.
     """
     invalidate_caches()
     before = set(sys.modules)
@@ -71,9 +71,9 @@ def import_folder(folder: Path) -> list[str]:
 
 
 def import_file(file: Path) -> str:
-    """Import one file: as the module it is where its folder is a package, else under a private name, anew each time.
+    """Import a file: as its module if its folder is a package, else under a private name, anew each time.
 
-    Within `run_once`, it is run once.
+    Within `run_once` it runs once.
     """
     if is_package(file.parent):
         with _importable(file) as name, _translated(short_path(str(file))):
@@ -103,13 +103,13 @@ def import_file(file: Path) -> str:
 
 
 def data_folders(name: str) -> list[Path]:
-    """Where the data files of this module can lie; none if it is no package."""
+    """Return the folders that may hold a module's data files; none if it is not a package."""
     return [Path(folder) for folder in getattr(sys.modules[name], "__path__", ())]
 
 
 def _below(package: str) -> Generator[str, None, None]:
     for found in iter_modules(getattr(sys.modules[package], "__path__", ())):
-        # `__main__` is a program, not a place to define flows in.
+        # `__main__` is a program and defines no flows.
         if found.name == "__main__":
             continue
         name = f"{package}.{found.name}"
@@ -122,7 +122,7 @@ def _below(package: str) -> Generator[str, None, None]:
 
 @contextmanager
 def _importable(file: Path) -> Generator[str, None, None]:
-    """The name under which a package's file can be imported while the block runs."""
+    """Make a package's file importable in the block, and yield its module name."""
     folder = file.parent
     parts = [] if file.stem == "__init__" else [file.stem]
     expected: list[Path] = []

@@ -1,4 +1,4 @@
-"""Where a flow was defined: for messages that name the place, and to find a module's flows again."""
+"""Where a flow was defined: for error messages, and to find a module's flows again."""
 
 import re
 import sys
@@ -12,12 +12,12 @@ from types import FrameType
 
 _PART = __name__.rpartition(".")[0]
 PRIVATE = "_jazz_flows_"
-"""How the names begin under which files that are in no package are imported; what stands for the path follows."""
+"""The module name prefix of files outside packages; a digest of the path follows."""
 _PRIVATE_NAME = re.compile(rf"{PRIVATE}[0-9a-f]+_")
 
 
 def is_ours(defined: object) -> bool:
-    """True for a class or function of the flow part itself, rather than of an author."""
+    """Whether a class or function belongs to the flow package, rather than to an author."""
     return defined.__module__.startswith(_PART)
 
 
@@ -26,14 +26,14 @@ class Origin:
     """The place of a definition."""
 
     module: str = ""
-    """The module whose execution defined the flow; empty where none was being executed."""
+    """The module whose execution defined the flow; empty if none was being executed."""
     file: str = ""
     line: int = 0
     entry: int = 0
     """Position in a data file, from 1; 0 for flows written in Python."""
 
     def describe(self, subject: str) -> str:
-        """`module.QualName (file.py:12)` for Python, `flows.yaml (flow 2)` for data."""
+        """Return `module.QualName (file.py:12)` for Python, `flows.yaml (flow 2)` for data."""
         if self.entry:
             return f"{short_path(self.file)} (flow {self.entry})"
         subject = _PRIVATE_NAME.sub("", subject, count=1)
@@ -45,7 +45,7 @@ _data: ContextVar[tuple[str, int] | None] = ContextVar("jazz_select_data_file", 
 
 @contextmanager
 def read_from(file: Path, entry: int) -> Generator[None, None, None]:
-    """Flows made inside come from this entry of this data file."""
+    """Attribute flows made in the block to this entry of this data file."""
     token = _data.set((str(file), entry))
     try:
         yield
@@ -58,7 +58,7 @@ _received: ContextVar[bool] = ContextVar("jazz_select_received", default=False)
 
 @contextmanager
 def received() -> Generator[None, None, None]:
-    """Flows made inside were told by another process: no module here defines them."""
+    """Attribute flows made in the block to no module: they come from another process."""
     token = _received.set(True)
     try:
         yield
@@ -67,7 +67,7 @@ def received() -> Generator[None, None, None]:
 
 
 def locate() -> Origin:
-    """The place outside this part of the library that is defining a flow right now."""
+    """Return the place outside this package that is defining a flow now."""
     if _received.get():
         return Origin()
     frame = currentframe()
@@ -76,7 +76,7 @@ def locate() -> Origin:
     if frame is None:  # pragma: no cover - called by an embedding program, without a Python frame around
         return Origin()
     module = _executing(frame)
-    # An author's own `__init__` calls ours: the line that makes the flow is the one that calls theirs.
+    # Skip an author's own `__init__`, which calls ours: the flow is made where that one is called.
     while frame.f_code.co_name == "__init__" and frame.f_back is not None:
         frame = frame.f_back
     if (data := _data.get()) is not None:
@@ -85,7 +85,7 @@ def locate() -> Origin:
 
 
 def short_path(file: str) -> str:
-    """`file` relative to the working directory where it lies below it."""
+    """Return `file` relative to the working directory if it is below it."""
     path = Path(file)
     try:
         return str(path.relative_to(Path.cwd()))

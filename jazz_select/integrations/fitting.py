@@ -1,4 +1,4 @@
-"""Whether a framework is there, and in a version that fits: said when its module is imported, in one line."""
+"""Check at import that a framework is installed in a supported version."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -10,18 +10,18 @@ from jazz_select.errors import MissingExtraError
 
 
 class Framework(NamedTuple):
-    """A framework, and which of its versions fit."""
+    """A framework and its supported versions."""
 
     package: str
-    """What it is installed as."""
+    """Its distribution name."""
     least: str
-    """The first version that fits."""
+    """The first supported version."""
     below: str
-    """The first one after that which does not: nobody has tried it."""
+    """The first version after that which has not been tried."""
 
     @property
     def wanted(self) -> str:
-        """As a requirement says it."""
+        """The version range of a requirement."""
         return f">={self.least},<{self.below}"
 
 
@@ -30,15 +30,15 @@ FRAMEWORKS: Final[Mapping[str, Framework]] = {
     "langgraph": Framework("langgraph", "1.2", "2"),
     "openai-agents": Framework("openai-agents", "0.24", "0.25"),
 }
-"""By the extra that installs each; the extra says the same."""
+"""By the extra that installs each, with the extra's own range."""
 
 
 @contextmanager
 def framework(extra: str) -> Generator[None, None, None]:
-    """Import a framework inside.
+    """Import a framework in this block.
 
     Raises:
-        MissingExtraError: It is not installed, or not in a version that fits, or lacks what is imported of it.
+        MissingExtraError: It is missing, in an unsupported version, or lacks what the block imports.
     """
     wanted = FRAMEWORKS[extra]
     purpose = f"jazz_select.integrations.{extra.replace('-', '_')}"
@@ -56,6 +56,6 @@ def framework(extra: str) -> Generator[None, None, None]:
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """The numbers that a version begins with; of one ahead of a release (`3.0b1`) those of the release."""
+    """Return the leading numbers of a version; a pre-release (`3.0b1`) counts as its release."""
     digits = ("".join(takewhile(str.isdecimal, part)) for part in text.split("."))
     return tuple(int(each) for each in takewhile(bool, digits))

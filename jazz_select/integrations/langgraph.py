@@ -1,6 +1,6 @@
 """LangGraph: a node that selects, and one that calls the tools. Needs the extra `langgraph`.
 
-What needs a yes interrupts the graph: compile it with a checkpointer, and resume with what was answered.
+Calls that need approval interrupt the graph: compile it with a checkpointer, and resume with the answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,13 +26,13 @@ _REFUSED: Final = "not run: it was asked about, and not agreed to"
 
 
 class FlowState(MessagesState):
-    """What the nodes read and write: messages, and what was selected for the last one of the user.
+    """What the nodes read and write: messages, and the selection for the user's last one.
 
     Attributes:
         flows: The names of the selected flows.
         prompt: Those flows, for the model's instructions.
-        tools: The names of the tools that go with them, as models are shown them.
-        flow_question: The question that is open, where the selector asks the user.
+        tools: Their tools, by the names that models are shown.
+        flow_question: The open question to the user, if any.
     """
 
     flows: list[str]
@@ -42,19 +42,19 @@ class FlowState(MessagesState):
 
 
 class FlowNodes:
-    """The nodes, and what to bind to a chat model between them."""
+    """The nodes, and the tools to bind to a chat model between them."""
 
     def __init__(self, door: FlowDoor, *, context: Callable[[FlowState], Mapping[str, Any]] | None = None) -> None:
-        """Take the door to flows and tools, and what of a state guards look at.
+        """Create the nodes; `context` returns what guards look at in a state.
 
         Raises:
-            ConfigError: It is no door.
+            ConfigError: `door` is not a door.
         """
         check_door(door)
         self._door, self._context = door, context
 
     async def select(self, state: FlowState) -> dict[str, Any]:
-        """The node that finds the flows for what the user said last."""
+        """Find the flows for the user's last message (a node)."""
         said = [str(message.text) for message in state["messages"] if isinstance(message, HumanMessage)]
         context = self._context(state) if self._context else None
         shown = await self._door.select(said, context, asked=kept_in(state))
@@ -62,17 +62,17 @@ class FlowNodes:
         return {"flows": names, "prompt": shown.prompt, "tools": list(shown.tools), OPEN: shown.kept}
 
     def schemas(self, state: FlowState) -> list[dict[str, Any]]:
-        """The tools of a state, as `bind_tools` takes them for any provider."""
+        """Return the tools of a state, as `bind_tools` takes them for any provider."""
         return tool_schemas(self._shown(state))
 
     async def call(self, state: FlowState, config: RunnableConfig) -> dict[str, Any]:  # noqa: PLR0914 - one turn of a graph
-        """The node that makes the calls of the last reply, one after the other.
+        """Make the calls of the last reply in order (a node).
 
-        Where some need a yes, it interrupts once, before any is made, with `calls`: for each its id, tool, title, the
-        question to ask, arguments and the reason. It is resumed with the ids of those that may be made; True will do
-        where it is one. To True for several it answers with the same calls once more, and the `problem`. The answer is
-        about those calls just as they were asked about, whatever the state or `approve` has come to say: another one is
-        not made. A call that LangChain could not read (`invalid_tool_calls`) is told so.
+        If some need approval, it interrupts once, before any call, with `calls`: for each its id, tool, title,
+        question, arguments and reason. Resume it with the ids of the approved calls, or with True if there is only one;
+        True for several repeats the calls with a `problem`. Approval is for those very calls: one that has changed
+        since, by the state or `approve`, is not made. Calls in `invalid_tool_calls`, which LangChain could not read,
+        get an error.
         """
         shown, last = self._shown(state), state["messages"][-1]
         place = f"{config.get('configurable', {}).get('thread_id', '')}:{last.id}"
@@ -80,7 +80,7 @@ class FlowNodes:
         ids = [call["id"] for call in (*calls, *unread)]
         sound = [call for call in calls if call["name"] in shown and call["id"] and ids.count(call["id"]) == 1]
         asks = [about for call in sound if (about := await self._asks(call, shown[call["name"]], place))]
-        # Also where nothing is asked about any more: what was answered to before is heard.
+        # Even if nothing needs approval any more: an earlier answer has to be consumed.
         if any(shown[call["name"]].destructive or self._door.may_ask(shown[call["name"]]) for call in sound):
             asks = await pending_approvals(asks)
         yes = _agreed(asks) if asks else dict[str, bool]()
@@ -103,7 +103,7 @@ class FlowNodes:
         return {name: self._door.tools[name] for name in state.get("tools", ()) if name in self._door.tools}
 
     async def _asks(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
-        """What somebody is asked about a call; None where nobody is."""
+        """Return the approval request for a call, or None."""
         asked = await self._door.asked(tool, call["args"], f"{place}:{call['id']}")
         if not isinstance(asked.verdict, Ask):
             return None
@@ -116,12 +116,12 @@ def _unread(call: InvalidToolCall) -> ToolMessage:
 
 @task
 async def pending_approvals(calls: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is asked about, as it was first: LangGraph keeps what a task gave, and a node that is resumed runs again."""
+    """Return the requests unchanged. LangGraph stores a task's result, so a resumed node sees the first ones."""
     return calls
 
 
 def _agreed(calls: list[dict[str, Any]]) -> dict[str, bool]:
-    """Whether each call was agreed to: by its id in a list, or by True for the only one. Anything else is no yes."""
+    """Return whether each call was approved: by its id in a list, or by True for the only one, and nothing else."""
     answer: object = interrupt({"calls": calls})
     while answer is True and len(calls) > 1:
         answer = interrupt({"calls": calls, "problem": _NAMELESS.format(len(calls))})

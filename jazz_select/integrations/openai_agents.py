@@ -1,6 +1,6 @@
 """OpenAI Agents SDK: an agent's instructions and tools follow the selected flows. Needs the extra `openai-agents`.
 
-What needs a yes interrupts the run: `result.interruptions`, then `state.approve(…)` or `state.reject(…)`.
+Calls that need approval interrupt the run: `result.interruptions`, then `state.approve(…)` or `state.reject(…)`.
 """
 
 from asyncio import Future, ensure_future, wait
@@ -29,21 +29,21 @@ with framework("openai-agents"):
     from agents.tool_context import ToolContext
 
 Context = Callable[[RunContextWrapper[Any]], Mapping[str, Any]]
-"""Of a run, what guards look at."""
+"""Returns what guards look at in a run."""
 
 
 class FlowAgentParts:
-    """In each run what goes with what the user says: `Agent(instructions=parts.instructions("…"), tools=parts.tools)`.
+    """Instructions and tools for what the user says: `Agent(instructions=parts.instructions("…"), tools=parts.tools)`.
 
     Attributes:
-        tools: All that is connected; in a run those are enabled that go with the selected flows.
+        tools: All connected tools; a run enables those of the selected flows.
     """
 
     def __init__(self, door: FlowDoor, *, context: Context | None = None) -> None:
-        """Take the door to flows and tools, and what of a run guards look at.
+        """Create the parts; `context` returns what guards look at in a run.
 
         Raises:
-            ConfigError: It is no door.
+            ConfigError: `door` is not a door.
         """
         check_door(door)
         self._door, self._context = door, context
@@ -52,7 +52,7 @@ class FlowAgentParts:
         self.tools: list[FunctionTool] = [self._function(name, tool) for name, tool in door.tools.items()]
 
     def instructions(self, base: str = "") -> Callable[[RunContextWrapper[Any], Agent[Any]], Awaitable[str]]:
-        """The agent's own instructions, and after them the selected flows."""
+        """Return the agent's own instructions followed by the selected flows."""
 
         async def both(ctx: RunContextWrapper[Any], _agent: Agent[Any]) -> str:
             shown = await self._shown(ctx)
@@ -61,16 +61,16 @@ class FlowAgentParts:
         return both
 
     async def _shown(self, ctx: RunContextWrapper[Any]) -> Shown | None:
-        """What is shown in a run, selected once; None where nobody knows yet what was said, as a run is taken up.
+        """Return what a run shows, selected once; None if a resumed run's message is not known yet.
 
-        It is selected while anybody waits: the end of one is no other's. What came to nothing is forgotten.
+        The selection runs as long as anybody waits: cancelling one waiter does not end it. A failed one is forgotten.
         """
         if ctx not in self._runs:
             if not ctx.turn_input:
                 self._taken_up.add(ctx)
                 return None
             self._runs[ctx] = ensure_future(self._select(ctx)), []
-            # Where nobody waits any longer, asyncio would warn of an error that is not looked at.
+            # Without a waiter, asyncio would warn of an error that nobody retrieves.
             self._runs[ctx][0].add_done_callback(lambda done: done.cancelled() or done.exception())
         selecting, waiting = self._runs[ctx]
         waiting.append(None)
@@ -92,7 +92,7 @@ class FlowAgentParts:
     def _function(self, name: str, tool: Tool) -> FunctionTool:
         async def enabled(ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
             shown = await self._shown(ctx)
-            # A run that is taken up elsewhere begins with what somebody was asked about: that has to be there.
+            # A run resumed elsewhere begins with the pending approvals, which must be stored by then.
             waits = ctx in self._taken_up and self._door.may_ask(tool)
             return waits or (shown is not None and name in shown.tools)
 
@@ -120,7 +120,7 @@ class FlowAgentParts:
 
 
 def _place(ctx: RunContextWrapper[Any], call_id: str) -> str:
-    """What a call is known by: not all ids that models give are unique."""
+    """Return an id of a call by run, since models may repeat ids."""
     return f"{mark_of(run_in(ctx.context), *_said(ctx))}:{call_id}"
 
 

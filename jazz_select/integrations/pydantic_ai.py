@@ -1,6 +1,6 @@
-"""pydantic-ai: a toolset of what goes with the selected flows. Needs the extra `pydantic-ai`.
+"""pydantic-ai: a toolset of the selected flows' tools. Needs the extra `pydantic-ai`.
 
-What needs a yes is deferred: have `DeferredToolRequests` among the agent's output types.
+Calls that need approval are deferred: have `DeferredToolRequests` among the agent's output types.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -32,31 +32,31 @@ with framework("pydantic-ai"):
 
 _ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
 Context: TypeAlias = Callable[[RunContext[AgentDepsT]], Mapping[str, Any]]
-"""Of a run, what guards look at."""
+"""Returns what guards look at in a run."""
 
 
 async def shown_in(ctx: RunContext[AgentDepsT], door: FlowDoor, context: Context[AgentDepsT] | None = None) -> Shown:
-    """What is shown in a run; in one that goes on after somebody was asked, also what was asked about."""
+    """Return what a run shows; a run resumed after an approval also shows the tools it was about."""
     before = [each for each in ctx.messages if any(isinstance(part, UserPromptPart) for part in each.parts)]
     said = _said(before) + ([] if ctx.prompt is None else [text_in(ctx.prompt)])
     last = ctx.messages[-1] if ctx.messages and ctx.prompt is None else None
     calls = last.tool_calls if isinstance(last, ModelResponse) else []
     waiting = await door.waiting((call.tool_name, call.args_as_dict()) for call in calls)
-    # A run that goes on was selected for with what its own request keeps; a new request may answer the one before it.
+    # A resumed run selects with what its own request stored. A new request may answer the one before it.
     asked = kept_in(*(each.metadata for each in before[-2 if ctx.prompt is None else -1 :]))
     shown = await door.select(said, context(ctx) if context else None, asked=asked)
     return replace(shown, tools={**shown.tools, **waiting})
 
 
 def keep(ctx: RunContext[Any], kept: Mapping[str, Any] | None) -> None:
-    """Have the message that led to the question that is open keep it: it goes where the history goes."""
+    """Store the open question in the message that led to it, so that it travels with the history."""
     for now in ctx.messages[-1:]:
         if kept and any(isinstance(part, UserPromptPart) for part in now.parts):
             now.metadata = {**(now.metadata or {}), OPEN: kept}
 
 
 def returned(made: CallOutcome) -> Any:
-    """What a call returned, or else raised, so that pydantic-ai hears what became of it."""
+    """Return a call's output, or raise so that pydantic-ai sees the outcome."""
     if made.status == "asked":
         raise ApprovalRequired(approval_request(made.call, made.reason))
     if made.error is None:
@@ -65,7 +65,7 @@ def returned(made: CallOutcome) -> Any:
 
 
 def call_id(ctx: RunContext[Any]) -> str:
-    """What a call is known by, in this run and in one that goes on with it; also by its place: ids may come again."""
+    """Return an id of a call that survives resuming; it includes the place, as providers may repeat ids."""
     replies = [each for each in ctx.messages if isinstance(each, ModelResponse)]
     before = mark_of(str(len(replies)), *_said(ctx.messages))
     return f"{ctx.conversation_id}:{before}:{ctx.tool_call_id}"
@@ -78,11 +78,11 @@ def _said(messages: Iterable[ModelMessage]) -> list[str]:
 
 @dataclass(eq=False)
 class FlowToolset(AbstractToolset[AgentDepsT]):
-    """The tools that go with what the user says, and the selected flows as instructions: `Agent(toolsets=[…])`.
+    """The tools for what the user says, and the selected flows as instructions: `Agent(toolsets=[…])`.
 
     Attributes:
         door: Flows and their tools.
-        context: Of a run, what guards look at.
+        context: Returns what guards look at in a run.
         name: Unique among an agent's toolsets.
         now: In a run, what is shown.
     """
@@ -93,7 +93,7 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     now: Shown | None = None
 
     def __post_init__(self) -> None:
-        """See that there is a door."""
+        """Check the door."""
         check_door(self.door)
 
     @property
@@ -106,16 +106,16 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
         return replace(self, now=await shown_in(ctx, self.door, self.context))
 
     async def for_run_step(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
-        """Keep what the user was asked."""
+        """Store the open question."""
         keep(ctx, self.now and self.now.kept)
         return self
 
     async def get_instructions(self, ctx: RunContext[AgentDepsT]) -> str | None:  # noqa: ARG002 - pydantic-ai's signature
-        """The selected flows."""
+        """Return the selected flows."""
         return self.now.prompt or None if self.now else None
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
-        """What goes with them; what destroys something runs alone."""
+        """Return the selected flows' tools; destructive ones run alone."""
         found: dict[str, ToolsetTool[AgentDepsT]] = {}
         for name, own in (self.now.tools if self.now else self.door.tools).items():
             schema = input_schema(own)
@@ -130,7 +130,7 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
-        """Call it by the rules of the house."""
+        """Call a tool through the door."""
         del tool  # pydantic-ai's signature
         own = self.door.tools[name]
         return returned(await self.door.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved))

@@ -1,6 +1,6 @@
 """pydantic-ai: a capability that narrows an agent's own tools to the selected flows. Needs the extra `pydantic-ai`.
 
-pydantic-ai calls the tools; what needs a yes is deferred: have `DeferredToolRequests` among the agent's output types.
+pydantic-ai calls the tools; those that need approval are deferred: have `DeferredToolRequests` among the output types.
 """
 
 from dataclasses import dataclass, replace
@@ -22,14 +22,14 @@ with framework("pydantic-ai"):
 
 @dataclass
 class FlowCapability(AbstractCapability[AgentDepsT]):
-    """The selected flows as instructions, and of an agent's tools those that go with them: `Agent(capabilities=[…])`.
+    """The selected flows as instructions, and the agent's own tools narrowed to them: `Agent(capabilities=[…])`.
 
-    The door's tools say what each of the agent's does, by its name. One that is connected there is shown where a
-    selected flow names it; any other of the agent's stays as it is.
+    The door's tools describe the agent's, by name. A described tool is shown if a selected flow names it; others of the
+    agent always are.
 
     Attributes:
         door: Flows and their tools.
-        context: Of a run, what guards look at.
+        context: Returns what guards look at in a run.
         now: In a run, what is shown.
     """
 
@@ -38,7 +38,7 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
     now: Shown | None = None
 
     def __post_init__(self) -> None:
-        """See that there is a door."""
+        """Check the door."""
         check_door(self.door)
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowCapability[AgentDepsT]":
@@ -48,16 +48,16 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Keep what the user was asked."""
+        """Store the open question."""
         keep(ctx, self.now and self.now.kept)
         return request_context
 
     def get_instructions(self) -> str | None:
-        """The selected flows."""
+        """Return the selected flows."""
         return self.now.prompt or None if self.now else None
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDepsT]) -> AbstractToolset[AgentDepsT] | None:
-        """The agent's tools, narrowed."""
+        """Return the agent's tools, narrowed."""
         return _Narrowed(toolset, self.door, self.now) if self.now else None
 
 

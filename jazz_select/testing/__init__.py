@@ -1,27 +1,27 @@
-"""Doubles and port contracts for the tests of those who use or extend this library.
+"""Test doubles and port contracts for users and extenders of this library.
 
 | Name | What it is |
 |---|---|
-| `ScriptedModel` | a chat model that gives the replies it was told to, and records what it was asked |
-| `ScriptedDecider` | a decision model that gives the probabilities it was told to, and records what it was asked |
+| `ScriptedModel` | a chat model that gives scripted replies, and records its calls |
+| `ScriptedDecider` | a decision model that gives scripted probabilities, and records its calls |
 | `likely` | one option of a question with a probability, the rest spread over the others |
-| `LIES` | what a bad decision model may answer, by name, for `ScriptedDecider` |
-| `Cassette` | a chat model that replays what was recorded, by the digest of the prompt; a changed prompt is named |
+| `LIES` | invalid answers of a decision model, by name, for `ScriptedDecider` |
+| `Cassette` | a chat model that replays recorded replies, by the digest of the prompt; it names a changed prompt |
 | `Recorded` | one record of it |
-| `ListMemory` | a procedural memory that recalls the candidates it was given |
+| `ListMemory` | a procedural memory that recalls given candidates |
 | `HashEmbedder` | a deterministic embedder without a model: shared words and word parts are near |
-| `FailingEmbedder` | an embedder that fails while it is told to |
-| `MemoryClaims` | a store of claims that is gone with its process |
+| `FailingEmbedder` | an embedder that fails on request |
+| `MemoryClaims` | a claim store in memory |
 | `check_chat_model` | the contract of `jazz_select.ports.ChatModel`, to run on your own adapter |
 | `check_decision_model` | the contract of `jazz_select.ports.DecisionModel`, to run on your own adapter |
 | `check_claim_store` | the contract of `jazz_select.ports.ClaimStore`, to run on your own |
 | `check_embedder` | the contract of `jazz_select.ports.Embedder`, to run on your own adapter |
 | `check_flow_store` | the contract of `jazz_select.ports.FlowStore`, to run on your own adapter |
 | `check_layouts` | that a store keeps vectors of different embedders apart |
-| `check_second_vectors` | that a store of two vectors a flow asks each by itself |
+| `check_second_vectors` | that a store with two vectors a flow keeps them apart |
 | `PROVIDER_CASES` | what a model's provider may do over HTTP, each a `ProviderCase` |
-| `check_provider_case` | that an adapter makes the right thing of such a case |
-| `check_cancelling` | that an adapter that is cancelled passes it on and closes its connection |
+| `check_provider_case` | that an adapter handles such a case |
+| `check_cancelling` | that a cancelled adapter passes the cancellation on and closes its connection |
 
 ```python
 from jazz_select import FlowRegistry, FlowSelector

@@ -1,4 +1,4 @@
-"""A double of a decision model that does as it is told, what a bad one may answer, and the contract of the port."""
+"""A scripted decision model, bad answers for it, and the contract of the port."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ _QUESTIONS: Mapping[str, Question] = {
 
 
 def likely(question: Question, label: str, probability: float = 0.97) -> dict[str, float]:
-    """One option with this probability, the rest of it spread evenly over the others.
+    """Return this probability for one option, with the rest spread evenly over the others.
 
     Raises:
         AssertionError: The question has no such option.
@@ -40,17 +40,17 @@ def likely(question: Question, label: str, probability: float = 0.97) -> dict[st
 
 
 class ScriptedDecider:
-    """A `DecisionModel` that gives these answers, one per call, and records what it was asked.
+    """A `DecisionModel` that gives these answers, one per call, and records its calls.
 
     Each answer is one of
 
     - probabilities, by question and option;
-    - an option: it gets `sure`, in each question that has it, and the others share the rest; a question that does
-      not have it is answered with its first option at 1 / n and a little;
-    - a `DecisionReply`, given as it is; an exception, raised; or a function of the state and the questions, which
+    - an option: it gets `sure`, in each question that has it, and the others share the rest; a question without it is
+      answered with its first option, barely above 1 / n;
+    - a `DecisionReply`, returned as it is; an exception, raised; or a function of the state and the questions that
       returns any of these.
 
-    `calls` holds the state and the questions of each call, also of those that failed.
+    `calls` holds the state and the questions of each call, failed ones included.
 
     ```python
     decider = ScriptedDecider("refund_order", ModelError("d", "busy", retryable=True), LIES["even"], sure=0.99)
@@ -66,15 +66,15 @@ class ScriptedDecider:
         most_options: int | None = None,
         usage: Usage | None = None,
     ) -> None:
-        """Write the script.
+        """Create the model.
 
         Args:
-            answers: What to answer, in order.
-            repeat: Give the last answer again when the script has ended, instead of failing.
-            sure: The probability of an option that is named alone.
-            delay_s: How long each call takes, in seconds, for tests of timeouts and cancellation.
-            most_options: How many options a question may have.
-            usage: The tokens that each call says it took.
+            answers: The answers, in order.
+            repeat: Repeat the last answer at the end of the script, instead of failing.
+            sure: The probability of an option given alone.
+            delay_s: Seconds that each call takes, for tests of timeouts and cancellation.
+            most_options: The most options of a question.
+            usage: The tokens reported for each call.
 
         Raises:
             ValueError: There is no answer to repeat.
@@ -90,7 +90,7 @@ class ScriptedDecider:
         self._usage = usage
 
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
-        """Give the next answer.
+        """Return the next answer.
 
         Raises:
             AssertionError: The script has ended.
@@ -141,7 +141,7 @@ LIES: Final[Mapping[str, Callable[[str, Mapping[str, Question]], DecisionReply]]
     "another question": lambda _, questions: DecisionReply({**_first(questions), "x": {"a": 1.0}}, None, "liar"),
     "nothing": lambda _, __: cast("DecisionReply", None),
 }
-"""What no decision model should answer, each an answer for `ScriptedDecider`. Even odds are an answer to a yes/no."""
+"""Invalid answers of a decision model, for `ScriptedDecider`. Even odds are a valid answer to a yes/no."""
 
 
 def _first(questions: Mapping[str, Question]) -> Probabilities:
@@ -149,14 +149,14 @@ def _first(questions: Mapping[str, Question]) -> Probabilities:
 
 
 async def check_decision_model(model: DecisionModel) -> None:
-    """Check a decision model that works; it is called five times, so a scripted one needs `repeat=True`.
+    """Check a decision model. It is called five times, so a scripted one needs `repeat=True`.
 
-    It answers a choice and a yes/no with a probability for each option, leaves the questions alone, can be called
-    concurrently, lets `asyncio.CancelledError` through, and says how many options it takes. What it decides does not
-    matter, but that it tells the options of a choice apart.
+    It answers a choice and a yes/no with a probability for each option, leaves the questions unchanged, can be called
+    concurrently, lets `asyncio.CancelledError` through, and reports how many options it takes. Its decisions do not
+    matter, except that it must tell the options of a choice apart.
 
     Raises:
-        AssertionError: It does not keep the contract.
+        AssertionError: It violates the contract.
     """
     most = cast("object", model.most_options)
     allowed = most is None or (isinstance(most, int) and not isinstance(most, bool) and most > 1)

@@ -1,4 +1,4 @@
-"""Embedders without a model, for tests that want vectors and no download."""
+"""Embedders without a model, for tests that need vectors and no download."""
 
 import re
 from collections import defaultdict
@@ -18,8 +18,7 @@ _GRAM_WEIGHT = 0.5
 class HashEmbedder:
     """An `Embedder` by feature hashing: texts that share words, or parts of words, are near each other.
 
-    The same vectors in every process, on every machine. It knows no synonyms and is
-    no stand-in for a model where quality counts.
+    Gives the same vectors on every machine. It knows no synonyms and does not replace a model where quality counts.
     """
 
     def __init__(self, dim: int = 256) -> None:
@@ -29,34 +28,34 @@ class HashEmbedder:
         self.offload = False  # it takes microseconds
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """One unit row per text; a text without a word is a zero row."""
+        """Return one unit row per text; a text without a word is a zero row."""
         rows = np.zeros((len(texts), self.dim), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
             for feature, weight in _features(text).items():
                 code = crc32(feature.encode("utf-8", "surrogatepass"))
-                # The lowest bit signs the feature, so that those which collide cancel out rather than add up.
+                # The lowest bit is the feature's sign, so that collisions cancel out instead of adding up.
                 row[(code >> 1) % self.dim] += weight if code & 1 else -weight
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return np.divide(rows, lengths, out=rows, where=lengths > 0)
 
     def embed_query(self, text: str) -> Vectors:
-        """The vector of a request: as of any text."""
+        """Return the vector of a request, as of any text."""
         return self.embed([text])[0]
 
 
 class FailingEmbedder:
-    """An `Embedder` that fails while `failing` is true, and asks another one while it is not.
+    """An `Embedder` that fails while `failing` is true, and delegates otherwise.
 
-    Set `failing` to False to index, and back to True to see what recall does without vectors.
+    Set `failing` to False to index, and back to True to test recall without vectors.
     """
 
     def __init__(
         self, embedder: Embedder | None = None, *, error: Exception | None = None, failing: bool = True
     ) -> None:
-        """Make one that fails.
+        """Create an embedder that fails.
 
         Args:
-            embedder: Whose vectors, identity and dim it has while it works; a `HashEmbedder` by default.
+            embedder: Its vectors, identity and dim are used; a `HashEmbedder` by default.
             error: What to raise; an `EmbeddingError` by default.
             failing: Whether it fails from the start.
         """
@@ -67,11 +66,11 @@ class FailingEmbedder:
         self.offload = self._embedder.offload
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Fail, or ask the other one."""
+        """Fail or delegate."""
         return self._working().embed(texts)
 
     def embed_query(self, text: str) -> Vectors:
-        """Fail, or ask the other one."""
+        """Fail or delegate."""
         return self._working().embed_query(text)
 
     def _working(self) -> Embedder:
@@ -81,7 +80,7 @@ class FailingEmbedder:
 
 
 def _features(text: str) -> dict[str, float]:
-    """The words, and the n-grams inside each, with their weights."""
+    """Return the words and the n-grams in each, with weights."""
     features: defaultdict[str, float] = defaultdict(float)
     for word in _WORD.findall(text.casefold()):
         features[word] += 1.0

@@ -35,7 +35,7 @@ async def _names(store: FlowStore, leg: Mapping[int, float]) -> list[str]:
 
 
 async def check_flow_store(store: FlowStore) -> None:
-    """Raise `AssertionError` where an empty store of two-dimensional vectors does not keep the port's promises."""
+    """Raise `AssertionError` unless an empty store of two-dimensional vectors keeps the port's contract."""
     await _check_empty(store)
     await store.upsert([_point("east", _EAST, _RED), _point("north", _NORTH, _BLUE)])
     await store.upsert([_point("between", _BETWEEN, _RED, _BLUE), _point("words only", None, _RED)])
@@ -47,7 +47,7 @@ async def check_flow_store(store: FlowStore) -> None:
 
 
 async def _marks(store: FlowStore, agent_id: str) -> dict[str, str]:
-    """Flow id to fingerprint."""
+    """Return fingerprints by flow id."""
     return {each["flow_id"]: each["fingerprint"] for each in (await store.payloads(agent_id)).values()}
 
 
@@ -149,7 +149,7 @@ async def _check_changes(store: FlowStore) -> None:
 
 
 async def check_second_vectors(store: FlowStore) -> None:
-    """Raise `AssertionError` where an empty store of two and, as second vectors, three dimensions mixes them up."""
+    """Raise `AssertionError` if an empty store of two dimensions, and three in second vectors, mixes the two up."""
     await store.upsert(
         [
             replace(_point("east", _EAST, _RED), second=(0.0, 0.0, 1.0)),
@@ -166,7 +166,7 @@ async def check_second_vectors(store: FlowStore) -> None:
 
 
 async def check_layouts(open_store: Callable[[str], Awaitable[FlowStore]]) -> None:
-    """Raise `AssertionError` where vectors of two layouts mix, or one agent's move touches another's flows.
+    """Raise `AssertionError` if vectors of two layouts mix, or one agent's move touches another's flows.
 
     `open_store` opens the same place with the layout of the given name; one is open at a time.
     """

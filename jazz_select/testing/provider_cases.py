@@ -1,7 +1,6 @@
-"""What a provider may do, as a table, and the check that an adapter makes the right thing of it.
+"""A table of provider behaviour, and the check that an adapter handles each case.
 
-An adapter's author gives each case to a server of theirs that acts it out, and
-the model that asks this server to the check:
+An adapter's author runs a server that acts out each case, and passes the model that calls it to the check:
 
 ```python
 @pytest.mark.parametrize("case", PROVIDER_CASES, ids=str)
@@ -32,29 +31,29 @@ Act = Literal["answer", "silence", "trickle", "garbage", "cut", "hang up"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderCase:
-    """One thing that a provider may do, and what the caller has to get."""
+    """A provider's behaviour, and the result that the caller must get."""
 
     name: str
     act: Act = "answer"
-    """`answer` with this status; keep `silence`, or `trickle` blanks, until the caller leaves; send `garbage`, which is
-    no JSON; `cut` the body of a good answer in the middle and hang up; or `hang up` before a word is said."""
+    """`answer` with this status; keep `silence`, or `trickle` blanks, until the caller leaves; send `garbage` instead
+    of JSON; `cut` a good answer's body in the middle and hang up; or `hang up` before a response."""
     status: int = 200
     code: str = ""
-    """What the provider's own error is called, for a status that is no success; means something to one protocol."""
+    """The provider's own error code, for a failure status; specific to one protocol."""
     text: str = "pong"
-    """What the model says, for a status of 200."""
+    """The model's text, for a status of 200."""
     finish_reason: Literal["stop", "length", "content_filter"] = "stop"
     wait_s: float | None = None
-    """How long the provider asks to wait."""
+    """The wait that the provider requests, in seconds."""
     wait_until: bool = False
-    """Whether it says so as a date."""
+    """Whether it requests it as a date."""
     error: type[ModelError] | None = None
-    """What `complete` has to raise; None where it has to answer."""
+    """The error that `complete` must raise; None if it must answer."""
     retryable: bool = False
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers to send, made now: a date is counted from here."""
+        """Return the headers to send; a date is computed now."""
         if self.wait_s is None:
             return {}
         then = datetime.now(UTC) + timedelta(seconds=self.wait_s)
@@ -87,13 +86,13 @@ PROVIDER_CASES: tuple[ProviderCase, ...] = (
     ProviderCase(name="503, wait 7 s", status=503, wait_s=7, error=ModelError, retryable=True),
     ProviderCase(name="503, wait until", status=503, wait_s=30, wait_until=True, error=ModelError, retryable=True),
 )
-"""What every provider may do over HTTP, whatever its protocol. A protocol may add cases of its own."""
+"""Cases of every HTTP provider; a protocol may add its own."""
 
 
 async def check_provider_case(model: ChatModel, case: ProviderCase) -> None:
-    """Ask a model whose provider acts out this case, once, and check what comes of it.
+    """Call a model whose provider acts out this case, once, and check the result.
 
-    For `silence` and `trickle` give the adapter a time limit of half a second or so: it is one for the call as a whole.
+    For `silence` and `trickle` give the adapter a time limit of about half a second for the whole call.
     """
     try:
         outcome: object = await asyncio.wait_for(model.complete(_ASK), _PATIENCE_S)
@@ -108,12 +107,12 @@ async def check_provider_case(model: ChatModel, case: ProviderCase) -> None:
 async def check_cancelling(
     model: ChatModel, *, arrived: Callable[[], Awaitable[object]], left: Callable[[], Awaitable[object]]
 ) -> None:
-    """Cancel a call in the middle of its request: the caller gets `CancelledError`, the provider a closed connection.
+    """Cancel a call during its request: the caller gets `CancelledError`, the provider a closed connection.
 
     Args:
         model: Its provider keeps silent.
         arrived: Waits until the provider has the request.
-        left: Waits until the provider sees that the caller is gone.
+        left: Waits until the provider sees the connection close.
     """
     task = asyncio.ensure_future(model.complete(_ASK))
     await asyncio.wait_for(arrived(), _PATIENCE_S)
