@@ -63,7 +63,7 @@ def check_run(steps: object, inputs: object) -> None:
 
 
 def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
-    """The steps of a flow for an executor: its attribute `chain`, or none where its author gave it none.
+    """Return the steps of a flow: its attribute `chain`, or none.
 
     ```python
     class CancelOrder(BaseFlow):
@@ -71,8 +71,7 @@ def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
         chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
     ```
 
-    A step is the name of a tool, a `GuidedDecisionPoint` or a mapping of its fields, `CHOOSE` or that word, as a file
-    has it. The tools after which points stand are among the flow's as well.
+    A step is the name of a tool, a `GuidedDecisionPoint` or a mapping of its fields, `CHOOSE` or that word.
 
     Raises:
         FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
@@ -144,10 +143,10 @@ class RunContext:
         self._declared: dict[str, Slot] = {}
 
     def keep(self, tool: Tool, output: Any, declared: Mapping[str, Slot]) -> None:
-        """A tool gave this; `declared` is what it says that it gives, by name.
+        """Store the output of a tool; `declared` are the fields that its schema declares, by name.
 
-        What the caller gave stays as it is, and of a tool that declares its output what it did not declare feeds
-        nothing: else whoever fills a field of an output could put another's account in the place of the caller's.
+        The caller's values are never replaced, and undeclared fields of a declared output are ignored: an output must
+        not exchange the caller's account for another.
         """
         given = dict(cast("Mapping[str, Any]", output)) if isinstance(output, Mapping) else {RESULT: output}
         fed = [name for name in given if name not in self.fixed and (not declared or name in declared)]
@@ -193,10 +192,10 @@ def inputs_lost(tool: Tool, lost: Iterable[str], arguments: Mapping[str, Any]) -
 def arguments_of(
     tool: Tool, context: Mapping[str, Any], fixed: Collection[str] = ()
 ) -> tuple[dict[str, Any], list[str]]:
-    """Arguments from what is there, and the required ones that are not: of the way to call it that lacks least.
+    """Return the arguments known from the context, and the missing required ones, of the way to call that lacks least.
 
-    What a tool gave and is not valid for an optional input of the next one is left out. The `fixed` ones, which the
-    caller gave, are not, and a tool that destroys something gets all that is there or fails.
+    An earlier output that is invalid for an optional input is left out. The caller's `fixed` values are not, and a
+    destructive tool gets every known value or fails.
     """
     alike: dict[str, list[str]] = {}
     for name in context:
@@ -256,30 +255,28 @@ class FlowExecutor:
         min_compatibility: float = MIN_COMPATIBILITY,
         on_call: OnCall | None = None,
     ) -> None:
-        """Put an executor together.
+        """Create an executor.
 
         Args:
-            tools: What there is: tools and functions, or what `load_tools` returns.
-            decision_callback: Who chooses at guided points, an object with a `decide` or a function that does what it
-                does; without one they are open.
-            open_router: Who chooses among all tools where nothing narrows them; without one the run is handed back.
-            decision_timeout_s: How long a choice may take.
-            step_timeout_s: How long a tool may take, each time.
-            retry: When a tool that failed is called again, as a tenacity policy; never by default, since only its
-                author knows whether calling it twice does it twice. A call that may have had its effect is not made
-                again where the tool destroys something and does not say that it is `idempotent`.
-            approval: What needs a yes where there is no `approve`: "destructive" lets steps that are named by their
-                caller pass, and none that destroys where schemas alone leave it or a `ModelDecision` chose it;
-                "always" lets nothing pass, "never" all of it.
-            approve: Asked before each call of a tool is made, once however often it is tried, whatever the policy.
-            claims: Where calls that destroy something are claimed before they are made, for runs that name their calls.
-            max_candidates: The most that one who chooses is shown where nobody named them; those that a decision point
-                names are all shown.
-            min_compatibility: How well a tool must fit what is there to be shown.
-            on_call: Hears of each call of a tool, before it is made and after.
+            tools: The connected tools: tools and functions, or the result of `load_tools`.
+            decision_callback: Chooses at guided points: an object with `decide`, or such a function. Without one they
+                stay open.
+            open_router: Chooses among all tools if nothing narrows the choice; without one the run ends as open.
+            decision_timeout_s: Time limit of a choice.
+            step_timeout_s: Time limit of each call of a tool.
+            retry: A tenacity policy for failed tools. None by default: only the author of a tool knows whether it may
+                be called twice. A call that may have had its effect is not repeated if the tool is destructive and not
+                `idempotent`.
+            approval: Which calls need approval if there is no `approve`. "destructive": those of destructive tools that
+                only schemas or a `ModelDecision` chose; steps that the caller names pass. "always" or "never".
+            approve: Asked once before each call of a tool, whatever the policy and the number of attempts.
+            claims: Where destructive calls with an id are claimed before they are made.
+            max_candidates: Most tools shown for a choice without named candidates; named ones are all shown.
+            min_compatibility: Lowest compatibility of a tool that is shown.
+            on_call: Called before and after each call of a tool.
 
         Raises:
-            ConfigError: There is no such policy, or one who is to be asked, or the store, is of the wrong kind.
+            ConfigError: The policy is unknown, or an argument has the wrong type.
             DuplicateToolError: Two tools have one name.
         """
         self._approve = engine_approver(approval, approve)
@@ -320,23 +317,21 @@ class FlowExecutor:
         """Run the steps in order.
 
         Args:
-            steps: Tools or their names, decision points, and `CHOOSE` where the executor is to find out what fits.
-            inputs: What is there at the beginning.
-            after: The tool that ran before them, where they are the rest of a flow: it does not follow itself.
-            fixed: Names of inputs that no output takes the place of; all of them where None.
-            lost: What was there before them and could not be kept, by name: a tool that destroys something and takes
-                one of these fails rather than run without it.
-            approve: Who is asked in this run, instead of who else would be.
-            call_id: Names the next call of this tool with these arguments, the same in every run that may be this one
-                once more; else each call is new.
-            deciding: Gives who chooses in this run, instead of the executor's own callback, after the steps so far.
+            steps: Tools or their names, decision points, and `CHOOSE` where the executor finds what fits.
+            inputs: The initial context.
+            after: The tool that ran before, if the steps are the rest of a flow: it does not follow itself.
+            fixed: Names of inputs that no output may replace; None for all.
+            lost: Names of earlier values that could not be kept. A destructive tool that takes one of them fails.
+            approve: Replaces the executor's own approval in this run.
+            call_id: Returns the id of the next call, which is the same when the run is repeated; by default a new id.
+            deciding: Returns the decision callback of this run from the steps so far, in place of the executor's own.
 
         Returns:
-            How it ended. Errors of tools and of those who choose are data.
+            How the run ended. Errors of tools and of choices are data.
 
         Raises:
-            ConfigError: These are no steps, or one is a tool that is not among this executor's.
-            ToolError: A decision point shows a field of the context that nothing before it gives.
+            ConfigError: A step is invalid, or names a tool that is not connected.
+            ToolError: A decision point shows a field that nothing before it gives.
         """
         check_run(steps, inputs)
         named = [self._named(step) for step in steps]
@@ -347,18 +342,17 @@ class FlowExecutor:
         return await self._passed(run, named)
 
     async def resume(self, result: RunResult, answer: Answer) -> RunResult:
-        """Go on with a run that ended since a call has to be approved first.
+        """Continue a run that ended because a call needs approval.
 
         Args:
             result: The run as it ended.
-            answer: `Allow()`, and the call is made, once and just as it was asked about, by the id that it was asked
-                about with; or `Deny(reason)`, and the run fails there.
+            answer: `Allow()` makes the call once, unchanged and by its id; `Deny(reason)` fails the run.
 
         Returns:
-            The whole run, with the records of what was done before.
+            The whole run, with the earlier records.
 
         Raises:
-            ConfigError: The run does not wait for an answer, or this is none.
+            ConfigError: The run waits for no answer, or `answer` is none.
         """
         asked = result.asked
         if asked is None:

@@ -52,17 +52,17 @@ CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome:
-    """What became of a call.
+    """The outcome of a call.
 
     Attributes:
         call: The call.
-        status: `ok`, `failed`, `denied`, `asked`, or `unknown` where it began and nobody heard of its end.
-        output: What the tool returned, as JSON values.
+        status: `ok`, `failed`, `denied`, `asked`, or `unknown` if it began and its end is unknown.
+        output: The result, as JSON values.
         error: Why there is no output.
-        reason: Why it was denied or is to be asked for, in the words of whoever said so.
+        reason: Why it was denied or needs approval.
         missing: The required inputs that were not given.
         called: Whether the tool was called, now or before.
-        replayed: Whether this is what became of the call when it was made before, by this id: it was not made again.
+        replayed: Whether this is the outcome of an earlier call with this id, which was not repeated.
     """
 
     call: ToolCall
@@ -87,28 +87,28 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     earlier: CallOutcome | None = None,
     vouched: bool = False,
 ) -> CallOutcome:
-    """Call a tool once, if that may be.
+    """Call a tool once, if that is allowed.
 
-    A plain function runs in a thread of its own and so holds up nobody. Nothing can end it: after the time limit it
-    goes on unheard. Once several calls of it hang like that, no further one is begun.
+    A plain function runs in a thread and blocks nobody. It cannot be stopped: after the time limit its result is
+    discarded. Once several of its calls hang like that, no further one is started.
 
-    A call that destroys something is claimed by its id before it is made, where there is a store of claims: whoever
-    comes second, in whatever process, gets what became of it, or hears that nobody knows.
+    A destructive call is claimed by its id before it is made, if there is a store of claims: a second caller, in any
+    process, gets the outcome of the first, or learns that it is unknown.
 
     Args:
-        tool: What to call.
-        arguments: By name, references replaced. The tool gets copies; what cannot be copied it gets as it is.
-        door: Who calls.
-        timeout_s: The most that the tool may take; None for no limit.
-        approve: Asked before the call is made; without it every call may be.
-        call_id: What the call is known by, the same wherever the same call may be made again; by default a new id.
-        claims: Who says whether a call was made before. Where it fails, nothing is called.
-        earlier: What became of this call when it was tried before. It keeps its id and is not approved twice; where
-            it may not be tried again (see `may_repeat`), nothing is called and this is the outcome.
-        vouched: Whether the caller says that a tool which destroys nothing may be called twice.
+        tool: The tool.
+        arguments: By name, with references replaced. The tool gets copies, except of what cannot be copied.
+        door: The caller.
+        timeout_s: Time limit of the tool; None for no limit.
+        approve: Asked before the call; without it every call is allowed.
+        call_id: Id of the call, the same whenever it is repeated; by default a new id.
+        claims: Store of claims. If it fails, nothing is called.
+        earlier: Outcome of an earlier attempt. The call keeps its id and its approval; if it may not be repeated (see
+            `may_repeat`), `earlier` is returned.
+        vouched: Whether the caller says that a tool that is not destructive may be called twice.
 
     Raises:
-        CancelledError: The caller was cancelled; the tool was, too.
+        CancelledError: The caller was cancelled; so was the tool.
     """
     if earlier is not None:
         if not may_repeat(tool, earlier, vouched=vouched):

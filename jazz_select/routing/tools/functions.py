@@ -52,32 +52,32 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     confirm: Callable[..., object] | None = None,
     undoes: str = "",
 ) -> Tool:
-    """A tool from a function: its signature gives the arguments, its docstring the descriptions.
+    """Return a tool for a function: its signature gives the arguments, its docstring the descriptions.
 
-    Arguments come as what they are annotated with, and what the function returns becomes JSON, both as pydantic reads
-    and writes them: models, dataclasses, enums, dates, named tuples, sets, paths, and lists, dicts and unions of them.
-    Bytes are text, or all Base64 where some of them are not UTF-8. What is not annotated comes as it was sent.
+    pydantic converts arguments to their annotations and results to JSON: models, dataclasses, enums, dates, named
+    tuples, sets, paths, and lists, dicts and unions of them. Bytes are text, or Base64 if they are no UTF-8. Arguments
+    without an annotation are passed unchanged.
 
-    A parameter `call_id` is no argument: it gets the id of the call. Nor is what a `functools.partial` gives by name,
-    which is the way to hand a function something that no model can send, such as a client.
+    A parameter `call_id` gets the id of the call and is no argument. Nor are the keywords of a `functools.partial`,
+    which can pass what no model can send, such as a client.
 
     Args:
-        function: Plain or async; a method of an object, a partial or an object that can be called, too.
-        name: What to call it, other than the function's name.
-        description: What it does, other than the first part of its docstring.
-        provider: Whose tool it is.
-        capabilities: What it can do, as dotted words.
+        function: Plain or async; also a method, a partial or a callable object.
+        name: Its name, if not the function's.
+        description: What it does, if not the first part of the docstring.
+        provider: Its owner.
+        capabilities: Its abilities, as dotted words.
         destructive: Whether it destroys something.
-        idempotent: Whether calling it twice does no more than calling it once.
-        read_only: Whether it changes nothing; None where nobody says.
-        title: What it is called before users, other than its name in words.
-        confirm: Says in words, for whoever is asked to agree, what a call with these arguments would do. It gets what
-            the function gets: a date where that one is annotated with a date.
-        undoes: The name of the tool whose effect it takes back.
+        idempotent: Whether calling it twice has the effect of calling it once.
+        read_only: Whether it changes nothing; None if unknown.
+        title: Its name for users, if not its name in words.
+        confirm: Returns, in words for the user, what a call with these arguments would do. It gets the same converted
+            arguments as the function.
+        undoes: The name of the tool whose effect it reverses.
 
     Raises:
-        ToolError: Its signature cannot be put as a JSON Schema; it says which parameter, and what to do about it. Or
-            `confirm` does not take what the function takes.
+        ToolError: The signature has no JSON Schema (the message says which parameter and what to do), or `confirm` does
+            not take the function's arguments.
     """
     own = name or name_of(function)
     _check_kind(own, function, named=bool(name))
@@ -171,10 +171,10 @@ def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object)
 
 
 def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
-    """What was returned, as pydantic writes it.
+    """Return the result as pydantic writes it.
 
-    Where that fails it stays as it is, for whoever records the call to say so: an error from here would look as if the
-    function itself had failed.
+    If that fails it stays as it is, and the record of the call says so: an error here would look as if the function
+    itself had failed.
     """
     if adapter is _ANYTHING and inspect.isgenerator(result):  # nobody said so, and it may never end
         return cast("object", result)

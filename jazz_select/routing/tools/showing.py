@@ -24,20 +24,19 @@ _STRANGE: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def selected_tools(flows: Iterable[BaseFlow], tools: ToolsLike, *, open_tools: OpenTools = "read") -> list[Tool]:
-    """The tools that these flows name, of those that are connected, each once and in the flows' order.
+    """Return the connected tools that these flows name, each once and in the order of the flows.
 
-    A composite brings those of its parts. What is `manual`, a flow or a part of one, is a person's to do: its tools
-    are no model's.
+    A composite includes the tools of its parts. Flows and parts that are `manual` give no tools to a model.
 
     Args:
-        flows: What was selected: `result.chosen_flows`.
-        tools: What is connected.
-        open_tools: What there is where there are no flows.
+        flows: `result.chosen_flows`.
+        tools: The connected tools.
+        open_tools: The tools to return if there are no flows.
 
     Raises:
-        ConfigError: An argument is of the wrong kind.
+        ConfigError: An argument has the wrong type.
         DuplicateToolError: Two tools have one name.
-        FlowValidationError: A part of a flow cannot be found.
+        FlowValidationError: A part of a flow does not exist.
     """
     check_argument("open_tools", open_tools, OpenTools)
     connected = Toolbox(tools_of(tools))
@@ -66,10 +65,10 @@ def _given_to_models(flow: BaseFlow) -> Iterator[str]:
 
 
 def shown_names(tools: Iterable[Tool]) -> dict[str, Tool]:
-    """Tools by the names that models are shown: letters, digits, `_` and `-`, 64 of them at most.
+    """Return the tools by the names that providers accept: letters, digits, `_` and `-`, at most 64.
 
-    Other characters of a name, such as the dot of `shop.refund`, are `_` there; where two come out the same, the later
-    one ends in a number. What a model calls is looked up here.
+    Other characters, such as the dot of `shop.refund`, become `_`; a later duplicate ends in a number. Calls of a model
+    are looked up here.
     """
     shown: dict[str, Tool] = {}
     for tool in tools:
@@ -84,15 +83,15 @@ def shown_names(tools: Iterable[Tool]) -> dict[str, Tool]:
 
 
 def tool_schemas(tools: Sequence[Tool] | Mapping[str, Tool], form: SchemaForm = "openai") -> list[dict[str, Any]]:
-    """Tools as a provider takes them in a request, as plain JSON values.
+    """Return the tools as JSON values for a request to a provider.
 
     Args:
-        tools: The tools, or what `shown_names` gave.
-        form: Whose form.
+        tools: The tools, or the result of `shown_names`.
+        form: The form of the provider.
 
     Raises:
-        ConfigError: There is no such form, or one of the tools is none.
-        ToolError: The schema of a tool cannot be written down.
+        ConfigError: The form is unknown, or an entry is no tool.
+        ToolError: The schema of a tool cannot be serialized.
     """
     check_argument("form", form, SchemaForm)
     listed = cast("object", tools.values() if isinstance(tools, Mapping) else tools)

@@ -59,11 +59,11 @@ _NO_ERROR: Final = (None, False, "false")
 
 
 def tools_of(given: object) -> tuple[Tool, ...]:
-    """Tools of whatever a caller has as tools, in their order.
+    """Return the tools in a caller's value, in order.
 
     Raises:
         ConfigError: It is neither a list of tools and functions nor a mapping of names to them.
-        ToolError: Of one of the functions no tool can be made.
+        ToolError: A function cannot become a tool.
     """
     if isinstance(given, str | bytes | type) or callable(given) or not isinstance(given, Iterable):
         more = "; load_tools reads what stands in a package, folder or file" if isinstance(given, str) else ""
@@ -79,11 +79,11 @@ def tools_of(given: object) -> tuple[Tool, ...]:
 
 
 def toolbox_of(given: object) -> Toolbox:
-    """The one home of "what is connected": every door makes its toolbox of what it is given here.
+    """Return the connected tools as a toolbox; every entry point uses this.
 
     Raises:
         ConfigError: It is neither a list of tools and functions nor a mapping of names to them.
-        ToolError: Of one of the functions no tool can be made.
+        ToolError: A function cannot become a tool.
         DuplicateToolError: Two tools have one name.
     """
     return Toolbox(tools_of(given))
@@ -118,24 +118,22 @@ def tools_from_mcp(
     destructive: Destroys = True,
     trusted: bool = False,
 ) -> list[Tool]:
-    """Tools from what an MCP server answers to `tools/list`, or from the list in it: objects of the SDK, or mappings.
+    """Return tools from an MCP server's answer to `tools/list`, or from its list: objects of the SDK, or mappings.
 
-    A tool without hints counts as destructive, as one that says that it is not read-only and nothing else: such is the
-    default of the protocol. A hint that it destroys something is always believed.
+    As in the protocol, a tool without hints counts as destructive. A hint that it is destructive is always believed.
 
     Args:
-        listing: The answer, or the tools in it, in either spelling (`inputSchema`, `input_schema`).
-        provider: Whose tools they are.
-        prefix: Put before each name, where two servers have tools of one name. The server is asked for its own name.
-        call: Runs a tool by the server's name for it. Its answer is read as an MCP result where it is one.
-        destructive: Whether a tool without hints destroys something; or a function that decides about each tool, by the
-            server's name for it and its hints (`readOnlyHint`, `destructiveHint`, `idempotentHint`).
-        trusted: Whether you say that the server is to be believed: hints that a tool is harmless or may be called
-            twice, and its titles, by which users are told of tools. Without that each of its tools counts as
-            destructive unless `destructive` says otherwise.
+        listing: The answer, or its list, in either spelling (`inputSchema`, `input_schema`).
+        provider: The owner of the tools.
+        prefix: Prefix of each name, if two servers share names. The server is called with its own name.
+        call: Runs a tool by the server's name. Its answer is read as an MCP result if it is one.
+        destructive: Whether a tool without hints is destructive; or a function of the server's name and the hints
+            (`readOnlyHint`, `destructiveHint`, `idempotentHint`) that decides for each tool.
+        trusted: Whether to believe the server's hints that a tool is harmless or may be called twice, and its titles.
+            Otherwise each tool counts as destructive unless `destructive` says otherwise.
 
     Raises:
-        ToolError: An entry has no name, or a schema that is none; or there are more than 10,000 of them.
+        ToolError: An entry has no name or an invalid schema, or there are more than 10,000 entries.
     """
     found: list[Tool] = []
     for number, entry in enumerate(_bounded(listing)):
@@ -175,24 +173,24 @@ async def tools_from_session(
     destructive: Destroys = True,
     trusted: bool = False,
 ) -> list[Tool]:
-    """The tools of a live MCP server, each of which calls it: over stdio, streamable HTTP or whatever the session uses.
+    """Return the tools of a live MCP session, whatever its transport; each calls the server.
 
-    They work as long as the session is open, and from other event loops than its own as long as that one runs. What a
-    server answers is bounded: a text, the fields of `structuredContent`, or a list in which pictures and files are
-    named and not kept. An answer with `isError` is a failed step; a connection that breaks leaves a call unknown.
+    They work while the session is open, also from other event loops while its own runs. Answers are bounded: text,
+    `structuredContent`, or a list in which images and files are named and not kept. An answer with `isError` is a
+    failed step; after a broken connection the outcome of a call is unknown.
 
     Args:
-        session: An initialised `ClientSession`, or a `Client`, of the package `mcp`; or whatever has `list_tools()` and
-            `call_tool(name, arguments)` like them.
-        provider: Whose tools they are.
-        prefix: Put before each name, where two servers have tools of one name.
-        timeout_s: The most that a page of the listing, and a call, may take. The limit of a step holds beside it.
-        destructive: As of `tools_from_mcp`.
-        trusted: As of `tools_from_mcp`.
+        session: An initialised `ClientSession` or `Client` of the package `mcp`, or an object with `list_tools()` and
+            `call_tool(name, arguments)` like theirs.
+        provider: The owner of the tools.
+        prefix: Prefix of each name, if two servers share names.
+        timeout_s: Time limit of each page of the listing and of each call, beside the limit of a step.
+        destructive: As for `tools_from_mcp`.
+        trusted: As for `tools_from_mcp`.
 
     Raises:
-        ConfigError: It is no session, or the limit is none.
-        ToolError: The server cannot list its tools, or one of them is none.
+        ConfigError: It is no session, or the limit is invalid.
+        ToolError: The server cannot list its tools, or an entry is invalid.
     """
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
     listed = await live.listed(provider or "?")
@@ -203,10 +201,10 @@ async def tools_from_session(
 def tools_from_openai(
     listing: object, *, provider: str = "", functions: Mapping[str, Callable[..., object]] | None = None
 ) -> list[Tool]:
-    """Tools from function declarations: `{"type": "function", "function": {…}}`, or the inner part alone.
+    """Return tools from function declarations: `{"type": "function", "function": {…}}`, or the inner part alone.
 
     Raises:
-        ToolError: An entry has no name, or parameters that are no schema; or there are more than 10,000 of them.
+        ToolError: An entry has no name or invalid parameters, or there are more than 10,000 entries.
     """
     found: list[Tool] = []
     for number, entry in enumerate(_bounded(listing)):

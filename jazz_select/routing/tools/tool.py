@@ -34,29 +34,27 @@ _EMAIL = re.compile(r"\be-mail\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
-    """One connected tool. Two tools are the same only if they are one object.
+    """A connected tool. Two tools are equal only if they are one object.
 
     Attributes:
-        name: What a model is told to call it.
+        name: The name for models.
         description: What it does, for people and models.
         input_schema: JSON Schema of its arguments, an object.
-        output_schema: JSON Schema of what it returns; None where that is not known.
-        function: Takes the arguments by name, sync or async; None for a tool that is only described. Where it has a
-            parameter `call_id` that is no input of the tool, it gets the id of the call there, the same each time
-            that this call is tried.
-        provider: Whose tool it is.
-        operation: What its provider calls it.
-        capabilities: What it can do, as dotted words in lower case: `calendar.list`.
-        destructive: True where it destroys something: such a tool is never run on a guess.
-        id: Stable and unique; `provider.name` where none is given.
-        idempotent: True where calling it twice does no more than calling it once: only then is a call of which nobody
-            knows whether it was done tried again.
-        read_only: Whether it changes nothing. None where nobody says so; then `reads` goes by its name.
-        undoes: The name of the tool whose effect it takes back: users are told of it where that effect stays.
-        confirm: Says in words, for whoever is asked to agree, what a call with these arguments would do: such as
-            "129.00 EUR for the headphones go back to Visa". Takes what `function` takes.
-        title: What it is called before users, such as "Refund of the payment"; where there is none, `display_name` is
-            its name in words.
+        output_schema: JSON Schema of its result; None if unknown.
+        function: Takes the arguments by name, sync or async; None for a tool that is only described. A parameter
+            `call_id` that is no input gets the id of the call, the same for each attempt.
+        provider: Its owner.
+        operation: The provider's name of it.
+        capabilities: Its abilities, as dotted words in lower case: `calendar.list`.
+        destructive: Whether it destroys something. Such a tool never runs on a guess.
+        id: Stable and unique; by default `provider.name`.
+        idempotent: Whether calling it twice has the effect of calling it once. Only then is a call with an unknown
+            outcome repeated.
+        read_only: Whether it changes nothing; None if unknown: then `reads` goes by its name.
+        undoes: The name of the tool whose effect it reverses; users are told of it if that effect stays.
+        confirm: Returns, in words for the user, what a call with these arguments would do, such as "129.00 EUR for the
+            headphones go back to Visa". Takes the arguments of `function`.
+        title: Its name for users, such as "Refund of the payment"; by default its name in words (`display_name`).
     """
 
     name: str
@@ -95,10 +93,10 @@ class Tool:
 
     @property
     def reads(self) -> bool:
-        """Whether it changes nothing: it is said to, or the first verb of its name is one of reading, and the only one.
+        """Whether it changes nothing: it says so, or the only verb of its name is one of reading.
 
-        A name is no proof. Nothing is allowed on its strength but what would be allowed to a tool of any name: it
-        decides only whether a request that may be no more than a question is acted on without a model.
+        A name is no proof. It permits nothing: it only decides whether a request that may be a question is acted on
+        without a model.
         """
         if self.destructive or self.read_only is not None:
             return bool(self.read_only) and not self.destructive
