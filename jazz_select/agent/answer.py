@@ -108,7 +108,7 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
     parts = " ".join(filter(None, (worded(part, titles, contact) for part in run.parts)))
     if run.status != "done":
         return parts
-    return _replied(titles.find(run.flow), run) or parts or say("done", title=titles.flow(run.flow))
+    return _filled_reply(titles.find(run.flow), run) or parts or say("done", title=titles.flow(run.flow))
 
 
 def _failed(run: FlowRun, titles: Titles) -> str:
@@ -116,7 +116,7 @@ def _failed(run: FlowRun, titles: Titles) -> str:
     name = titles.flow(run.flow)
     unfound = ", ".join(dict.fromkeys(in_words(each) for part in run.all for each in part.unfound))
     why = say("not_found", what=unfound) if unfound else ""
-    doubtful = _doubts([step.tool for step in run.steps if step.unknown], titles)
+    doubtful = _unknown_outcomes([step.tool for step in run.steps if step.unknown], titles)
     if ran := _ran_before(run, titles):
         done = titles.done_already(ran)
         doubtful.insert(0, f"{say('not_ended', title=name, why=why)} {done}")
@@ -126,7 +126,7 @@ def _failed(run: FlowRun, titles: Titles) -> str:
 def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
     """Say that a flow cannot be done here, what was done of it, and whom to turn to."""
     flow = titles.find(run.flow)
-    if flow is not None and flow.manual and (own := _replied(flow, run)):
+    if flow is not None and flow.manual and (own := _filled_reply(flow, run)):
         return own
     name, ran = titles.flow(run.flow), _ran_before(run, titles)
     lacking = dict.fromkeys(titles.flow(part.flow) for part in run.all if part.status == "blocked" and not part.parts)
@@ -261,7 +261,7 @@ def _outputs(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
     return given
 
 
-def _replied(flow: BaseFlow | None, run: FlowRun) -> str:
+def _filled_reply(flow: BaseFlow | None, run: FlowRun) -> str:
     """Return the flow's filled `reply`; empty if a fact is unknown or the template is invalid."""
     reply: object = getattr(flow, "reply", "")
     if not isinstance(reply, str):
@@ -283,7 +283,7 @@ def shown_value(value: object) -> str:
 
 def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
     """Add to an outcome that the turn ran out of time: what was done, and what has an unknown outcome."""
-    budget = _stopped()
+    budget = _exceeded_budget()
     if budget is None:
         return outcome
     work = outcome.work
@@ -291,7 +291,7 @@ def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
     outcome = replace(outcome, reason="; ".join(filter(None, (over, outcome.reason))))
     if outcome.value is not None:
         return outcome  # its text is the value's
-    new = (text for text in _done_and_doubtful(work, titles) if text not in outcome.text)
+    new = (text for text in _call_outcomes(work, titles) if text not in outcome.text)
     late = " ".join((say("out_of_time"), *new))
     if outcome.status in {"waiting", "confirming"}:
         return replace(outcome, text=f"{late}\n\n{outcome.text}")
@@ -313,7 +313,7 @@ def done_so_far(work: TurnWork, titles: Titles) -> str:
     return say("done_now", tools=done) if done else ""
 
 
-def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
+def _call_outcomes(work: TurnWork, titles: Titles) -> list[str]:
     """Say which calls of unfinished flows and chains succeeded, and which have an unknown outcome."""
     steps = [step for run in work.runs if run.status != "done" for step in run.steps]
     entries = work.chain.entries if work.chain is not None else ()
@@ -321,15 +321,15 @@ def _done_and_doubtful(work: TurnWork, titles: Titles) -> list[str]:
     done = [*(step.tool for step in steps if step.status == "ok"), *(each.tool for each in results if each.ok)]
     doubtful = [*(step.tool for step in steps if step.unknown), *(each.tool for each in results if each.unknown)]
     texts = [say("done_until_then", tools=titles.named(done))] if done else []
-    return texts + _doubts(doubtful, titles)
+    return texts + _unknown_outcomes(doubtful, titles)
 
 
-def _doubts(tools: Iterable[str], titles: Titles) -> list[str]:
+def _unknown_outcomes(tools: Iterable[str], titles: Titles) -> list[str]:
     """Say for each tool that the outcome of its call is unknown."""
     return [say("in_doubt", tool=name) for name in dict.fromkeys(map(titles.tool, tools))]
 
 
-def _stopped() -> TimeBudget | None:
+def _exceeded_budget() -> TimeBudget | None:
     """Return the turn's time budget if the turn exceeded it."""
     budget = current_budget()
     return budget if budget is not None and budget.waited_for else None
@@ -345,22 +345,24 @@ class AnswerWriter:
 
     async def give(self, work: TurnWork) -> TurnOutcome:
         """Return the answer of a turn in words, and in the schema if there is one."""
-        work = _asking_again(work)
-        outcome = self._worded(work)
+        work = _with_question(work)
+        outcome = self._in_words(work)
         schema = work.request.schema
         if schema is None or outcome.status in {"waiting", "confirming", "open", "failed", "blocked"}:
             return cut_short(outcome, self.titles)
         with span("format", "decision") as traced:
-            outcome, tier = await self._formatted(outcome, schema)
+            outcome, tier = await self._fill_schema(outcome, schema)
             if traced is not None:
                 traced.note({"tier": tier.value, "given": outcome.value is not None})
         return cut_short(outcome, self.titles)
 
-    def _worded(self, work: TurnWork) -> TurnOutcome:
+    def _in_words(self, work: TurnWork) -> TurnOutcome:
         status, titles = work.status, self.titles
         support = work.request.facts.get("support")
         contact = "" if support is None else as_text(support)
-        texts = [worded(run, titles, contact) for run in work.runs if run.status != "failed" or _stopped() is None]
+        texts = [
+            worded(run, titles, contact) for run in work.runs if run.status != "failed" or _exceeded_budget() is None
+        ]
         top = work.stack.top
         back = say("back", title=titles.flow(work.resumed)) if work.resumed else ""
         if status == "handed_over":
@@ -387,7 +389,7 @@ class AnswerWriter:
             ]
         elif top is not None and top.status != "active" and (not work.runs or not work.runs[-1].begun):
             status, texts = "waiting", [repeated_question(top, work.request.context, titles)]
-        if isinstance(work.error, ChainError) and not _stopped() and (done := _done_and_doubtful(work, titles)):
+        if isinstance(work.error, ChainError) and not _exceeded_budget() and (done := _call_outcomes(work, titles)):
             texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
         text = "\n\n".join(text for text in (work.said, *texts, back) if text)
         return TurnOutcome(
@@ -401,7 +403,7 @@ class AnswerWriter:
             error=work.error,
         )
 
-    async def _formatted(self, outcome: TurnOutcome, schema: OutputSchema) -> tuple[TurnOutcome, Tier]:
+    async def _fill_schema(self, outcome: TurnOutcome, schema: OutputSchema) -> tuple[TurnOutcome, Tier]:
         """Fill the schema from tool outputs if they suffice, else by the model."""
         filled = filled_schema(schema, outcome.work.runs)
         if filled is not None:
@@ -428,7 +430,7 @@ class AnswerWriter:
         return replace(outcome, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
 
 
-def _asking_again(work: TurnWork) -> TurnWork:
+def _with_question(work: TurnWork) -> TurnWork:
     """Ask the resumed flow's question now, so that one yes is enough.
 
     With a schema there is no text for the question, so the next turn asks it.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.chain_options import ChainOptions, OnLimit, Strategy
-from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_beside
+from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_async
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, as_messages
 from jazz_select.agent.chain.transcript import (
@@ -127,7 +127,7 @@ async def put_in_schema(
     """
     output = await output_schema(schema)
     options = replace(options, conversation_id=chain.conversation_id)
-    messages = await formatting_messages_beside(chain, output, prompt=options.prompt, max_chars=options.max_chars)
+    messages = await formatting_messages_async(chain, output, prompt=options.prompt, max_chars=options.max_chars)
     if chain.incomplete and options.on_limit == "raise":
         raise ChainError(chain, chain.notes[-1] if chain.notes else "it was cut short")
     if chain.final is not None and options.strategy != "deferred":

@@ -109,15 +109,15 @@ def formatting_messages(
     lines = _lines(chain, max_chars // 4)
     needed = _size([line for line in lines if line.kind in {"request", "result"}])
     most = min(max(max_chars - needed, max_chars // 4), max_chars // 2)
-    answer = _quoted_within(chain.answer, most) if chain.answer else ""
-    lines = _fitted(lines, max_chars - len(answer))
+    answer = _quote_within(chain.answer, most) if chain.answer else ""
+    lines = _fit(lines, max_chars - len(answer))
     context = FormattingContext(
-        schema=output.text, transcript="\n".join(_joined(lines)), answer=answer, incomplete=chain.incomplete
+        schema=output.text, transcript="\n".join(_rendered(lines)), answer=answer, incomplete=chain.incomplete
     )
-    return (Message(role="user", content=_prompted(prompt, context)),)
+    return (Message(role="user", content=_prompt_text(prompt, context)),)
 
 
-async def formatting_messages_beside(
+async def formatting_messages_async(
     chain: Chain, output: OutputSchema, *, prompt: FormattingPrompt | None, max_chars: int
 ) -> tuple[Message, ...]:
     """Run `formatting_messages`, in a thread if the chain is so long that it would block the event loop."""
@@ -129,7 +129,7 @@ async def formatting_messages_beside(
     return await in_daemon_thread(make, name="jazz-select-prompt") if too_much(said, _LONG) else make()
 
 
-def _prompted(prompt: FormattingPrompt | None, context: FormattingContext) -> str:
+def _prompt_text(prompt: FormattingPrompt | None, context: FormattingContext) -> str:
     if callable(prompt):
         try:
             text: Any = prompt(context)
@@ -157,7 +157,7 @@ def _lines(chain: Chain, most: int) -> list[_Line]:
     asked = max((n for n, each in enumerate(chain.messages) if each.role == "user"), default=-1)
     for number, message in enumerate(chain.messages):
         kind = "request" if number == asked else "system" if message.role == "system" else "message"
-        text = _quoted_within(message.content, most) if number == asked else _quoted(message.content)
+        text = _quote_within(message.content, most) if number == asked else _quote(message.content)
         line = f"[{name_shown(message.role)}] {text}"
         lines.append(_Line(kind, line, len(line)))
     entries = list(chain.entries)
@@ -169,23 +169,23 @@ def _lines(chain: Chain, most: int) -> list[_Line]:
 
 def _entry(entry: Entry) -> str:
     if isinstance(entry, AssistantText):
-        return f"[assistant] {_quoted(entry.text)}"
-    label, tool = f"{entry.round}/{_named(entry.id)}", _named(entry.tool)
+        return f"[assistant] {_quote(entry.text)}"
+    label, tool = f"{entry.round}/{_name(entry.id)}", _name(entry.tool)
     if isinstance(entry, ToolRequest):
-        return f"[tool call {label}] {tool} {_quoted(entry.arguments)}"
-    said = f"ok {_quoted(entry.output)}" if entry.ok else f"error {_quoted(entry.error)}"
+        return f"[tool call {label}] {tool} {_quote(entry.arguments)}"
+    said = f"ok {_quote(entry.output)}" if entry.ok else f"error {_quote(entry.error)}"
     return f"[tool result {label}] {tool} {said}"
 
 
-def _fitted(lines: list[_Line], budget: int) -> list[_Line]:
+def _fit(lines: list[_Line], budget: int) -> list[_Line]:
     """Fit the lines into a budget: elide earlier messages first, then cut and elide the chain's own lines."""
-    fitted = _left_out(lines, _EARLIER, budget)
+    fitted = _elide(lines, _EARLIER, budget)
     if _size(fitted) <= budget:
         return fitted
-    return _left_out(_with_results_cut(fitted, budget), _OWN, budget)
+    return _elide(_with_results_cut(fitted, budget), _OWN, budget)
 
 
-def _left_out(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budget: int) -> list[_Line]:
+def _elide(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budget: int) -> list[_Line]:
     """Elide lines of these kinds, oldest first, until the rest fits."""
     fitted = list(lines)
     left = sum(len(line.text) for line in lines if not line.elided)  # a quick lower bound: without marks
@@ -210,10 +210,10 @@ def _with_results_cut(lines: list[_Line], budget: int) -> list[_Line]:
             break
         room -= size
     limit = max(share, _SHORTEST)
-    return [replace(line, text=_middle_cut(line.text, limit)) if line.kind == "result" else line for line in lines]
+    return [replace(line, text=_cut_middle(line.text, limit)) if line.kind == "result" else line for line in lines]
 
 
-def _middle_cut(text: str, limit: int) -> str:
+def _cut_middle(text: str, limit: int) -> str:
     """Replace the middle of a long text by a mark that counts what is left out."""
     if len(text) <= limit:
         return text
@@ -223,22 +223,22 @@ def _middle_cut(text: str, limit: int) -> str:
     return f"{text[:head]}{_mark_of(left_out)}{text[len(text) - kept // 4 :]}"
 
 
-def _quoted_within(text: str, limit: int) -> str:
+def _quote_within(text: str, limit: int) -> str:
     """Return a text as JSON of at most `limit` characters; the middle of a longer one is replaced by a mark."""
-    if len(text) <= limit and len(whole := _quoted(text)) <= limit:
+    if len(text) <= limit and len(whole := _quote(text)) <= limit:
         return whole
     room = max(limit - len(_mark_of(len(text))) - 2, 0)
-    head = _shrunk(text, room - room // 4)
-    tail = _shrunk(text[len(head) :], room // 4, end=True)
+    head = _shrink(text, room - room // 4)
+    tail = _shrink(text[len(head) :], room // 4, end=True)
     left_out = len(text) - len(head) - len(tail)
-    return f"{_quoted(head)[:-1]}{_mark_of(left_out)}{_quoted(tail)[1:]}"
+    return f"{_quote(head)[:-1]}{_mark_of(left_out)}{_quote(tail)[1:]}"
 
 
-def _shrunk(text: str, room: int, *, end: bool = False) -> str:
+def _shrink(text: str, room: int, *, end: bool = False) -> str:
     """Return a beginning, or an end, that takes at most `room` characters when quoted; not always the longest."""
     size = min(len(text), room)
     part = text[len(text) - size :] if end else text[:size]
-    while part and (quoted := len(_quoted(part)) - 2) > room:
+    while part and (quoted := len(_quote(part)) - 2) > room:
         size = min(size - 1, size * room // quoted)
         part = text[len(text) - size :] if end else text[:size]
     return part
@@ -248,7 +248,7 @@ def _mark_of(count: int) -> str:
     return f"[… {count} chars elided]"
 
 
-def _joined(lines: list[_Line]) -> list[str]:
+def _rendered(lines: list[_Line]) -> list[str]:
     """Return the lines as texts, with one mark for each run of elided lines."""
     texts: list[str] = []
     gone: list[_Line] = []
@@ -271,18 +271,18 @@ def _mark(gone: list[_Line]) -> str:
 
 
 def _size(lines: list[_Line]) -> int:
-    texts = _joined(lines)
+    texts = _rendered(lines)
     return sum(map(len, texts)) + max(len(texts) - 1, 0)
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     """Return a value as one line of JSON in which text that looks like a mark is escaped."""
-    return _unmarked(json_line(value))
+    return _escape_marks(json_line(value))
 
 
-def _named(name: str) -> str:
-    return _unmarked(name_shown(name))
+def _name(name: str) -> str:
+    return _escape_marks(name_shown(name))
 
 
-def _unmarked(json: str) -> str:
+def _escape_marks(json: str) -> str:
     return json.replace("[…", "[\\u2026")

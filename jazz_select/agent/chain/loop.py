@@ -159,17 +159,17 @@ def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     inner = {key: value for key, value in schema.items() if key not in {*definitions, "$schema", "$id"}}
     return {
         "type": "object",
-        "properties": {"tool_calls": _CALLS, FINAL: _moved(inner)},
-        **{key: _moved(value) for key, value in definitions.items()},
+        "properties": {"tool_calls": _CALLS, FINAL: _rewrite_refs(inner)},
+        **{key: _rewrite_refs(value) for key, value in definitions.items()},
     }
 
 
-def _moved(value: Any) -> Any:
+def _rewrite_refs(value: Any) -> Any:
     if isinstance(value, list):
-        return [_moved(each) for each in cast("list[Any]", value)]
+        return [_rewrite_refs(each) for each in cast("list[Any]", value)]
     if not isinstance(value, Mapping):
         return value
-    fields = {key: _moved(each) for key, each in cast("Mapping[str, Any]", value).items()}
+    fields = {key: _rewrite_refs(each) for key, each in cast("Mapping[str, Any]", value).items()}
     reference = fields.get("$ref")
     if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
         stays = reference.startswith(("#/$defs/", "#/definitions/"))
@@ -376,27 +376,27 @@ class _Loop:
     async def run(self, messages: list[Message]) -> Chain:
         self.notes += self.ending.notes
         if self.begin_with:
-            made = self._kept(await self.runner.run(self.begin_with, self.first - 1))
-            if self._waits(self.first - 1):
+            made = self._record(await self.runner.run(self.begin_with, self.first - 1))
+            if self._needs_approval(self.first - 1):
                 return self._chain("asked")
             messages += exchange("", self.begin_with, made, self.own_names)
         for number in range(self.first, self.last + 1):
-            reply = await self._asked(messages, number)
+            reply = await self._ask(messages, number)
             ended, following = await self._step(reply, number)
             if ended is not None:
                 return ended
-            await self._void()
-            if self._waits(number):
+            await self._withdraw()
+            if self._needs_approval(number):
                 return self._chain("asked")
             messages += following
         self.notes.append(f"the chain was cut short by its limit of {self.options.chain_limit} model calls")
         return self._chain("limit")
 
-    async def _asked(self, messages: list[Message], number: int) -> ChatReply:
+    async def _ask(self, messages: list[Message], number: int) -> ChatReply:
         await tell(self.options.on_event, ModelCalled(purpose="chain", number=number))
         try:
             streams = self.in_pieces and (self.names or not self.ending.offered)
-            on_text = self._piece if streams else None
+            on_text = self._stream if streams else None
             reply = await self.asker.ask(messages, "chain", self.ending.wire, self._offers(), on_text)
         except Exception as error:
             raise ChainError(self._chain("failed"), describe_error(error)) from error
@@ -410,11 +410,11 @@ class _Loop:
         tools = {each.name: each for each in self.ending.offered}
         return [offered_tool(name, tools[own]) for name, own in self.names.items()]
 
-    async def _piece(self, piece: str) -> None:
+    async def _stream(self, piece: str) -> None:
         self.was_streamed = True
         await tell(self.options.on_event, OutputText(delta=piece))
 
-    async def _void(self) -> None:
+    async def _withdraw(self) -> None:
         """Withdraw streamed text that turned out not to be the answer."""
         if self.was_streamed:
             self.was_streamed = False
@@ -424,25 +424,25 @@ class _Loop:
         """Return the finished chain, or the reply and what follows it as messages."""
         text = reply.text or ""
         if not self.ending.offered:
-            return await self._answered(text), []
+            return await self._finish(text), []
         final = None if reply.tool_calls else self.ending.final_of(text)
         if final is not None:
-            return await self._answered(final, final=final), []
-        read = self._native(reply) if reply.tool_calls and self.names else self._read(text)
+            return await self._finish(final, final=final), []
+        read = self._read_native(reply) if reply.tool_calls and self.names else self._read(text)
         if read.kind == "unreadable":
-            return await self._unread(text, read, number)
+            return await self._report_unreadable(text, read, number)
         if not read.calls:
-            return await self._answered(read.text), []
+            return await self._finish(read.text), []
         await self._say(read.text)
         if read.note:
             self.notes.append(f"reply {number}: {read.note}")
         final, problem = self.ending.end_of(read.calls)
         if final is not None:
-            return await self._answered(final, final=final), []
-        results = self._kept(await self._made(read.calls, problem, number))
+            return await self._finish(final, final=final), []
+        results = self._record(await self._run_calls(read.calls, problem, number))
         if self._ends(results, read.text):
             if not self.ends_with[results[-1].tool]:
-                await self._void()
+                await self._withdraw()
             return self._chain("answered", answer=as_text(read.text)), []
         more = self.ending.last if number + 1 >= self.last else ""
         if reply.tool_calls and self.names:
@@ -450,9 +450,9 @@ class _Loop:
                 role="assistant", content=cut(text, LONGEST_REPLY), tool_calls=reply.tool_calls, origin=reply.origin
             )
             return None, [called, *native_results(reply.tool_calls, results, more)]
-        return None, [_as_said(text), results_message(results, more)]
+        return None, [_assistant_message(text), results_message(results, more)]
 
-    async def _made(self, calls: Sequence[PlanStep], problem: str, number: int) -> list[Made]:
+    async def _run_calls(self, calls: Sequence[PlanStep], problem: str, number: int) -> list[Made]:
         if not problem and number >= self.last:
             problem = f"not run: the limit of {self.options.chain_limit} model calls was reached"
         if problem:
@@ -465,7 +465,7 @@ class _Loop:
         is_answered = bool(text.strip()) or not self.ends_with.get(last, True)
         return last in self.ends_with and is_answered and all(each.ok for each in results)
 
-    def _native(self, reply: ChatReply) -> ToolReply:
+    def _read_native(self, reply: ChatReply) -> ToolReply:
         """Read a reply with native calls. If it was cut off, none of its calls is run."""
         ids = [each.id for each in reply.tool_calls]
         has_own = len(set(ids)) == len(ids)
@@ -492,12 +492,12 @@ class _Loop:
         read = read_tool_reply(text).trusted(self.runner.is_destructive)
         if read.is_data and self.ending.output is not None:
             return ToolReply(note="the reply is JSON, but none of the three shapes")
-        named = self._named(decoded(read.text)) if read.is_data else ""
+        named = self._tool_named_in(decoded(read.text)) if read.is_data else ""
         if named:
             return ToolReply(note=f"the reply is JSON that names {named}, but no call of it")
         return read
 
-    def _named(self, value: object) -> str:
+    def _tool_named_in(self, value: object) -> str:
         """Return the first offered tool that occurs as a key or a text in a JSON object or a list of objects."""
         objects = cast("list[object]", value) if isinstance(value, list) else [value]
         for each in islice(objects, MOST_STEPS):
@@ -509,7 +509,7 @@ class _Loop:
                     return found
         return ""
 
-    def _kept(self, made: Iterable[Made]) -> list[ToolResult]:
+    def _record(self, made: Iterable[Made]) -> list[ToolResult]:
         """Record calls, and return their results."""
         results: list[ToolResult] = []
         for call, result in made:
@@ -517,29 +517,29 @@ class _Loop:
             results.append(result)
         return results
 
-    def _waits(self, number: int) -> bool:
+    def _needs_approval(self, number: int) -> bool:
         """Whether the chain ends after this reply because a call needs approval."""
         results = (each for each in self.entries if isinstance(each, ToolResult) and each.round == number)
         return self.until_asked and any(each.fault == "asked" for each in results)
 
-    async def _unread(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, list[Message]]:
+    async def _report_unreadable(self, text: str, read: ToolReply, number: int) -> tuple[Chain | None, list[Message]]:
         """Report an unreadable reply to the model once; accept a second JSON reply as the answer."""
         if self.ending.is_final(text):
-            return await self._answered(text.strip(), final=text.strip()), []
+            return await self._finish(text.strip(), final=text.strip()), []
         value = decoded(text.strip())
         if self.was_unreadable and value is not BROKEN and value is not None:
-            return await self._answered(text), []
+            return await self._finish(text), []
         self.was_unreadable = True
         self.notes.append(f"reply {number} could not be read: {read.note}")
         await self._say(cut(text, LONGEST_REPLY))
-        return None, [_as_said(text), Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))]
+        return None, [_assistant_message(text), Message(role="user", content=UNREADABLE.format(in_one_line(read.note)))]
 
     async def _say(self, text: str) -> None:
         if text.strip():
             self.entries.append(AssistantText(text=as_text(text)))
             await tell(self.options.on_event, ChainText(text=as_text(text)))
 
-    async def _answered(self, text: str, *, final: str | None = None) -> Chain:
+    async def _finish(self, text: str, *, final: str | None = None) -> Chain:
         answer = as_text(text)
         if final is None:
             self.entries.append(AssistantText(text=answer))
@@ -560,5 +560,5 @@ class _Loop:
         )
 
 
-def _as_said(text: str) -> Message:
+def _assistant_message(text: str) -> Message:
     return Message(role="assistant", content=cut(text, LONGEST_REPLY) or "(nothing)")

@@ -103,10 +103,10 @@ class ToolRunner:
         elif tool.function is None:
             result = _failure(call, "tool", f"{tool.name} was only described; there is nothing to run")
         else:
-            call, result = await self._called(call, tool, step, made)
-        made[step.id] = (call, await self._emit(await self._reviewed(call, result)))
+            call, result = await self._call(call, tool, step, made)
+        made[step.id] = (call, await self._emit(await self._review(call, result)))
 
-    async def _called(self, call: ToolRequest, tool: Tool, step: PlanStep, made: Mapping[str, Made]) -> Made:
+    async def _call(self, call: ToolRequest, tool: Tool, step: PlanStep, made: Mapping[str, Made]) -> Made:
         lost: list[str] = []
         try:
             replaced = with_outputs(step.arguments, lambda each: _output(each, made), lost)
@@ -125,7 +125,7 @@ class ToolRunner:
             arguments,
             door="chain",
             timeout_s=self.options.tool_timeout_s,
-            approve=partial(self._approved, call),
+            approve=partial(self._approve, call),
             call_id=self.unheard.get(own) or (self.call_id(tool.name, arguments) if self.call_id else ""),
             claims=self.claims,
         )
@@ -142,7 +142,7 @@ class ToolRunner:
         return call, replace(failed, unknown=outcome.error.unknown, called=outcome.called)
 
     @self_bounded
-    async def _approved(self, call: ToolRequest, made: ToolCall) -> Verdict:
+    async def _approve(self, call: ToolRequest, made: ToolCall) -> Verdict:
         """Decide by both hooks whether a call may be made; if so, emit `ToolCalled`."""
         refusal = await self._refusal(call)
         verdict = Deny(refusal) if refusal else await verdict_of(self.options.approve, made)
@@ -164,7 +164,7 @@ class ToolRunner:
             return verdict
         return "" if verdict is None or verdict is True else "the call was cancelled"
 
-    async def _reviewed(self, call: ToolRequest, result: ToolResult) -> ToolResult:
+    async def _review(self, call: ToolRequest, result: ToolResult) -> ToolResult:
         if self.options.after_call is None:
             return result
         try:
@@ -212,11 +212,11 @@ def _shown_and_given(arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if "surrogates" in str(error):
             raise
         shown = storable(arguments)
-        return shown, {name: _given(value) for name, value in arguments.items()}
+        return shown, {name: _storable_or_same(value) for name, value in arguments.items()}
     return shown, shown
 
 
-def _given(value: object) -> Any:
+def _storable_or_same(value: object) -> Any:
     try:
         return storable(as_json(value))
     except TypeError:

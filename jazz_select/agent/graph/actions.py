@@ -71,7 +71,7 @@ def decided(decision: ActionDecision, known: Collection[str]) -> Route:
     return Route(decision.action, {}, decision)
 
 
-def a_decision(found: object, tier: Tier) -> ActionDecision:
+def as_decision(found: object, tier: Tier) -> ActionDecision:
     """Return an author's result as a decision of this tier."""
     if not isinstance(found, ActionDecision):
         raise TypeError(f"it gave {type(found).__name__}, not an ActionDecision")
@@ -81,7 +81,7 @@ def a_decision(found: object, tier: Tier) -> ActionDecision:
 def rewritten(rewrite: Rewrite[StateT], name: str, state: StateT, decision: ActionDecision) -> ActionDecision:
     """Return the rewritten decision with a note of the change; a rewrite that fails ends the turn."""
     try:
-        found = a_decision(rewrite(state, decision), decision.tier)
+        found = as_decision(rewrite(state, decision), decision.tier)
         if found == decision:
             return decision
     except Exception as error:  # noqa: BLE001 - any error of an author's function

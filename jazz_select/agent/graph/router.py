@@ -15,7 +15,7 @@ from jazz_select.agent.graph.actions import (
     Rewrite,
     Run,
     Updates,
-    a_decision,
+    as_decision,
     decided,
     ended,
     exit_of_action,
@@ -214,7 +214,7 @@ class Router(Generic[StateT]):
         """
         if not isinstance(state, self._state_type):
             raise RouterError(f"{self.name} runs on {self._state_type.__name__}, not on {type(state).__name__}")
-        return await self._from(PRE_CHECK, TurnProgress(state), most_nodes)
+        return await self._walk(PRE_CHECK, TurnProgress(state), most_nodes)
 
     async def resume(
         self,
@@ -249,16 +249,16 @@ class Router(Generic[StateT]):
             action = state.decision.action
             problem = f"there is no action {action!r} any more; pass aliases={{{action!r}: …}} if it was renamed"
             raise SnapshotError(problem, missing=(action,))
-        node, in_round = self._led_to(node, snapshot.last(state, aliases or {}), aliases or {})
+        node, in_round = self._resume_point(node, snapshot.last(state, aliases or {}), aliases or {})
         try:
             state = updated(state, updates or {})
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise RouterError(f"the updates are no state: {describe_error(error)}") from error
         if in_round and through(self._guards, state).tag != CONTINUE:
             node = PRE_CHECK
-        return await self._from(node, TurnProgress(state, snapshot.trace), most_nodes)
+        return await self._walk(node, TurnProgress(state, snapshot.trace), most_nodes)
 
-    def _led_to(self, node: str, last: NodeRecord | None, aliases: Mapping[str, str]) -> tuple[str, bool]:
+    def _resume_point(self, node: str, last: NodeRecord | None, aliases: Mapping[str, str]) -> tuple[str, bool]:
         """Return the node at which a snapshot resumes, and whether it lies after passed guards of the same round."""
         if node == PRE_CHECK:
             return node, False
@@ -278,21 +278,21 @@ class Router(Generic[StateT]):
         in_round = last.node in between or (last.node == PRE_CHECK and last.route == CONTINUE)
         return following, in_round and following != FINISH
 
-    async def _from(self, node: str, progress: TurnProgress[StateT], most_nodes: int | None) -> Run[StateT]:
+    async def _walk(self, node: str, progress: TurnProgress[StateT], most_nodes: int | None) -> Run[StateT]:
         if most_nodes is not None and most_nodes < 0:
             raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")
         with span(self.name, "turn") as traced:
-            following, progress = await walk(self._topology, node, progress, self._passed, most_nodes=most_nodes)
+            following, progress = await walk(self._topology, node, progress, self._run_node, most_nodes=most_nodes)
             status = "paused" if following else "finished"
             if traced is not None:
                 traced.note({"status": status, "iterations": progress.state.iterations})
         return Run(status=status, state=progress.state, trace=progress.trace, node=following)
 
-    async def _passed(self, node: str, progress: TurnProgress[StateT]) -> NodeExit[TurnProgress[StateT]]:
+    async def _run_node(self, node: str, progress: TurnProgress[StateT]) -> NodeExit[TurnProgress[StateT]]:
         """Run one node."""
         began = perf_counter()
         with span(node, "node") as traced:
-            route = await self._at(node, progress.state)
+            route = await self._route_of(node, progress.state)
             try:
                 made = {} if route.decision is None else {"decision": route.decision}
                 # `finish` keeps the tag that led to it: it says why the turn ended.
@@ -313,44 +313,44 @@ class Router(Generic[StateT]):
                 duration_s=perf_counter() - began,
             )
             if traced is not None:
-                _note(traced, record, state)
+                _trace_node(traced, record, state)
         pauses = node in self._actions and self._actions[node].pauses and route.tag != FAILED
         return NodeExit(TurnProgress(state, (*progress.trace, record)), route.tag, pauses)
 
-    async def _at(self, node: str, state: StateT) -> Route:
+    async def _route_of(self, node: str, state: StateT) -> Route:
         if node == PRE_CHECK:
             return self.pre_check(state)
         if node == DECIDE:
-            return decided(await self._decision(state), self._planned)
+            return decided(await self._decide(state), self._planned)
         if node in self._validators:
-            return self._validated(node, state)
+            return self._validate(node, state)
         if node == FINISH:
-            return await self._acted(node, self._finish, state)
-        return await self._acted(node, self._actions[node].run, state)
+            return await self._run_action(node, self._finish, state)
+        return await self._run_action(node, self._actions[node].run, state)
 
-    async def _decision(self, state: StateT) -> ActionDecision:
+    async def _decide(self, state: StateT) -> ActionDecision:
         """Decide without a model if possible, else by one model call."""
         try:
             acquired = self._acquire(state) if self._acquire else None
             if acquired is not None:
-                return a_decision(acquired, Tier.DETERMINISTIC)
+                return as_decision(acquired, Tier.DETERMINISTIC)
         except Exception as error:  # noqa: BLE001 - any error of an author's function
             return ActionDecision(action=FINISH, reason=f"acquisition failed: {describe_error(error)}")
         if self._plan is None:
             return ActionDecision(action=FINISH, reason=_UNDECIDED, tier=Tier.OPEN)
         try:
-            planned = a_decision(await self._plan(state), Tier.GUIDED)
+            planned = as_decision(await self._plan(state), Tier.GUIDED)
         except Exception as error:  # noqa: BLE001 - any error of a model
             return ActionDecision(action=FINISH, reason=f"planning failed: {describe_error(error)}", tier=Tier.OPEN)
         for each in self._rewrites:
             planned = rewritten(each, function_name(each), state, planned)
         return planned
 
-    def _validated(self, node: str, state: StateT) -> Route:
+    def _validate(self, node: str, state: StateT) -> Route:
         decision = state.decision or ActionDecision(action=FINISH, reason=f"{node}: there is no decision")
         return decided(rewritten(self._validators[node], node, state, decision), self._planned)
 
-    async def _acted(self, node: str, run: Callable[[StateT], Any], state: StateT) -> Route:
+    async def _run_action(self, node: str, run: Callable[[StateT], Any], state: StateT) -> Route:
         try:
             given = run(state)
             if inspect.isawaitable(given):
@@ -365,7 +365,7 @@ def _check_count(node: str, route: Route, state: TurnState) -> None:
         raise ValueError(COUNTED)
 
 
-def _note(traced: Any, record: NodeRecord, state: TurnState) -> None:
+def _trace_node(traced: Any, record: NodeRecord, state: TurnState) -> None:
     decision = state.decision
     traced.note({"route": record.route, "action": record.action, "iteration": record.iteration})
     if decision is not None and record.node == DECIDE:
