@@ -56,9 +56,9 @@ def needs_yes(policy: ApprovalPolicy, *, destructive: bool) -> bool:
 
 
 async def verdict_of(approve: Approve | None, call: ToolCall, policy: ApprovalPolicy = "never") -> Verdict:
-    """Whether a call may be made: as the hook says, else by the policy. Every door asks here, and nowhere else.
+    """Return whether a call may be made, by the hook or else the policy; the only place that decides this.
 
-    Where who is asked fails, it may not be made. What cannot be shown to a person cannot be asked, and is denied.
+    If the hook fails, the call is denied. A call that cannot be shown to a person cannot be asked about, and is denied.
     """
     if approve is None:
         verdict: object = Ask() if needs_yes(policy, destructive=call.destructive) else Allow()
@@ -75,7 +75,7 @@ async def verdict_of(approve: Approve | None, call: ToolCall, policy: ApprovalPo
 
 
 def answered_approver(asked: Sequence[ToolCall], answer: Answer, approve: Approve | None) -> Approve:
-    """Who lets calls pass once somebody has answered: each that was asked about once, and just as it was.
+    """Return an approver that lets each call that was asked about pass once, unchanged.
 
     Raises:
         ConfigError: The answer is neither Allow nor Deny, or there is nothing to answer.
@@ -97,14 +97,14 @@ def answered_approver(asked: Sequence[ToolCall], answer: Answer, approve: Approv
 
 
 def engine_approver(approval: ApprovalPolicy, approve: Approve | None, *, by_model: bool = False) -> Approve | None:
-    """Who is asked before each call of an engine that its caller runs directly; None where nobody is.
+    """Return who is asked before each call of an engine that its caller runs directly; None for nobody.
 
-    A hook decides about every call, whatever the policy. Without one nobody can be asked here: whoever lists steps by
-    name has decided about them, so `destructive` lets them pass as `never` does, and `always` lets nothing pass. Where
-    calls are made `by_model`, nobody has decided, so what destroys is asked for.
+    A hook decides about every call, whatever the policy. Without one, a caller who lists steps by name has decided
+    about them: `destructive` lets them pass like `never`, and `always` denies all. Calls made `by_model` were decided
+    by nobody, so destructive ones need approval.
 
     Raises:
-        ConfigError: There is no such policy, or the hook is no function.
+        ConfigError: The policy is unknown, or the hook is no function.
     """
     check_argument("approval", approval, ApprovalPolicy)
     check_argument("approve", approve, Approve | None)

@@ -24,11 +24,10 @@ _TABLE: Final = (
 
 
 class SqliteClaims:
-    """A `ClaimStore` in one file, for the processes of one machine; it needs no server, and no closing.
+    """A `ClaimStore` in one file, for the processes of one machine, without a server.
 
-    Each claim is on disk before it is answered, so that it survives a process that is killed at any moment, and a
-    machine that loses its power as far as its disk keeps what it says that it wrote. The file holds what tools
-    returned: keep it where you keep conversations. A file on a network's disk locks nothing for sure.
+    Each claim is on disk before it is answered: it survives a killed process, and a power failure as far as the disk is
+    reliable. The file contains tool results: protect it like conversations. Network file systems do not lock reliably.
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
@@ -57,7 +56,7 @@ class SqliteClaims:
         return await in_thread(self._claim, call_id, fingerprint)
 
     async def settle(self, call_id: str, outcome: str) -> None:
-        """Keep what became of a call that was claimed; the first outcome stays.
+        """Store the outcome of a claimed call; the first outcome stays.
 
         Raises:
             sqlite3.Error: The file could not be written.
@@ -65,9 +64,9 @@ class SqliteClaims:
         await in_thread(self._settle, call_id, outcome)
 
     async def forget(self, older_than_s: float) -> int:
-        """Drop claims that are older than this many seconds, and say how many.
+        """Delete claims older than this many seconds and return their number.
 
-        A conversation that was saved before then may make its calls again: keep claims as long as conversations.
+        A conversation that was saved before may repeat its calls: keep claims as long as conversations.
         """
         return await in_thread(self._forget, time() - older_than_s)
 
@@ -105,9 +104,9 @@ class SqliteClaims:
 
 
 class RecentClaims:
-    """A `ClaimStore` of one object, for who gave none: it knows the last calls, and goes with its process.
+    """A `ClaimStore` in memory, the default: it holds the most recent calls of this process.
 
-    A call that is still under way, or whose end nobody knows, is kept beyond that: it may have been made.
+    Calls without a known outcome are kept longer: they may have been made.
     """
 
     def __init__(self, most: int = 1_000, *, most_letters: int = 20_000_000) -> None:

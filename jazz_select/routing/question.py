@@ -30,14 +30,14 @@ _JOINERS: Final = "\u200c\u200d"
 
 
 def question(title: str, words: str, arguments: Mapping[str, Any], *, before: Before = "", about: str = "") -> str:
-    """What a person is asked: what would be done, in the tool's own words or with its arguments, and what is known.
+    """Return the question for the user: what a call would do, and what is known of it.
 
     Args:
-        title: What the tool is called.
-        words: What the call would do, as the tool says (`Tool.confirm`); empty where it says nothing.
-        arguments: What it would get, as JSON values.
-        before: What became of the same call before.
-        about: What else there is to know, in words that are shown already.
+        title: The tool's name for users.
+        words: What the call would do (`Tool.confirm`), or "".
+        arguments: Its arguments, as JSON values.
+        before: The outcome of the same call before.
+        about: Further sentences, safe to show.
     """
     call = described(title, words, arguments)
     asked = " ".join(filter(None, (say(_ASKED[before], call=call), about, say("yes_or_no"))))

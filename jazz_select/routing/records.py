@@ -24,19 +24,19 @@ Door = Literal["executor", "plan", "chain", "mcp", "framework"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
-    """One call that is about to be made, as whoever approves it sees it.
+    """A call that is about to be made, for whoever approves it.
 
     Attributes:
-        id: Unique, and the same whenever this call is tried again.
+        id: Unique, and the same for each attempt.
         tool: The tool's name.
-        arguments: What it gets, as copies: what is changed in them changes nothing.
-        destructive: True where the tool destroys something.
-        door: Who calls.
-        title: What users are told that the tool is called; empty where it does not say.
-        words: What the call would do, as the tool says for whoever is asked (`Tool.confirm`).
-        unshown: Why it cannot be asked about, where what it would do cannot be told.
-        identity: A digest of the tool as it is connected, of the arguments and of the words. Two calls with the same
-            one are one call, to a person who agrees to it and to claims. Empty where nobody is asked.
+        arguments: Copies of the arguments; changing them has no effect.
+        destructive: Whether the tool destroys something.
+        door: The caller.
+        title: The tool's name for users, or "".
+        words: What the call would do, in the tool's words for the user (`Tool.confirm`).
+        unshown: Why the call cannot be shown and hence not be approved.
+        identity: A digest of the connected tool, the arguments and the words. Calls with the same identity are one call
+            for approval and for claims. Empty if nobody is asked.
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -60,14 +60,13 @@ class StepError:
     """Why a step has no output.
 
     Attributes:
-        fault: What is at fault: the `name` that was asked for, the `arguments`, a `reference` that leads nowhere,
-            the `tool`, its `timeout`, its `output`, or a step that this one depends on (`dependency`); or nothing
-            but that whoever approves calls `denied` this one, or wants it to be `asked` for first; that it was begun
-            before by somebody else, or could not be claimed (`claim`); or that it is `repeated` word for word.
-        message: In words, with the tool's name.
+        fault: What is at fault: the `name`, the `arguments`, a `reference` to nowhere, the `tool`, its `timeout`, its
+            `output`, or a step it depends on (`dependency`); or the call was `denied`, needs approval (`asked`), could
+            not be claimed or was begun by another process (`claim`), or is `repeated` word for word.
+        message: The problem, with the tool's name.
         details: The structured error of a name, for the model; else empty.
-        cause: The exception that the tool raised, if it did.
-        unknown: True where the call began and nobody heard of its end: it may have had its effect.
+        cause: The tool's exception, if it raised one.
+        unknown: Whether the call began and its end is unknown: it may have had its effect.
     """
 
     fault: Fault
@@ -79,19 +78,19 @@ class StepError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutcome:
-    """What became of one step.
+    """The outcome of one step.
 
     Attributes:
         id: The step.
-        requested: The name that the plan gave.
-        tool: The name of the tool that it stands for; empty where there is none.
-        stage: How that was found.
-        status: `ok`, `failed`, or `skipped` since a step it depends on has no output.
-        arguments: What the tool was called with, references replaced.
-        output: What it returned, as JSON values.
+        requested: The name in the plan.
+        tool: The name of the resolved tool, or "".
+        stage: How the name was resolved.
+        status: `ok`, `failed`, or `skipped` because a step it depends on has no output.
+        arguments: The arguments, with references replaced.
+        output: The result, as JSON values.
         error: Why there is no output.
-        asked: The call, where it has to be approved first.
-        duration_s: How long it took.
+        asked: The call, if it needs approval.
+        duration_s: Duration in seconds.
     """
 
     id: str
@@ -108,12 +107,12 @@ class StepOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanResult:
-    """What became of a plan.
+    """The outcome of a plan.
 
     Attributes:
-        steps: One outcome per step, in planned order; none where the plan could not be run.
-        problems: Why the plan could not be run; then nothing of it was.
-        duration_s: How long it took.
+        steps: One outcome per step, in planned order; none if the plan could not run.
+        problems: Why nothing of the plan could run.
+        duration_s: Duration in seconds.
     """
 
     steps: tuple[StepOutcome, ...] = ()
@@ -143,28 +142,27 @@ class PlanResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRecord:
-    """One step: how free its choice was, among what, and what came of it.
+    """One step of a flow: how its tool was chosen, and the outcome.
 
     Attributes:
         step: Its number, from 1.
-        tool: What ran; empty where nothing was chosen.
+        tool: The tool that ran, or "".
         tier: deterministic, guided or open.
-        reason: Why it came out so: planned, single, callback, fallback, none, no_callback, unknown, open_router.
-        candidates: Among what, with scores; empty where the step was planned.
-        dropped: How many more would have fitted, and were left out since there may be no more candidates than that.
-        arguments: What the tool was called with, or would have been where the call was refused: a copy, as JSON values
-            that can be stored anywhere; of what is none, its text.
-        output: What the tool returned.
+        reason: Why it was chosen: planned, single, callback, fallback, none, no_callback, unknown, open_router.
+        candidates: The scored candidates; none for a planned step.
+        dropped: Number of further fitting tools beyond the limit.
+        arguments: A copy of the arguments, also of a refused call, as storable JSON; other values as text.
+        output: The result.
         status: ok, failed or open.
-        error: What went wrong, in words; kept beside a fallback that ran in its stead.
-        fault: What was at fault where its call failed, as of `StepError`; after `output` and `timeout` it may have run.
-        unknown: True where the call began and nobody heard of its end: it may have had its effect.
-        missing: What the tool wants and nothing gave, where that is why it failed; then it was not called.
-        cause: The exception itself.
-        attempts: Calls of the tool.
-        duration_s: Seconds for the choice and the call.
-        probability: How likely the choice is to be right, by whoever made it; None where that is not known.
-        notes: What the choice made do with, such as a decider that was not sure.
+        error: The problem; kept also if a fallback ran.
+        fault: As in `StepError`; after `output` and `timeout` the tool may have run.
+        unknown: Whether the call began and its end is unknown: it may have had its effect.
+        missing: The required inputs that nothing gave; then the tool was not called.
+        cause: The exception.
+        attempts: Number of calls of the tool.
+        duration_s: Seconds of choice and call.
+        probability: P(the choice is right) by its maker; None if unknown.
+        notes: Degradations of the choice, such as an unsure decider.
     """
 
     step: int
@@ -189,16 +187,16 @@ class StepRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A run of a flow.
+    """The outcome of a run of a flow.
 
     Attributes:
-        status: `ok` where it came to its end, `failed` where a step did, `open` where the next tool is the caller's.
-        records: One for each step.
-        context: All that is there: the input and every output, the later ones over the earlier.
-        pending: Where open: the tools to choose from, which are all of them.
-        asked: The call that has to be approved first, where that is why it ended: `FlowExecutor.resume` goes on.
+        status: `ok` at the end, `failed` if a step failed, `open` if the caller has to choose the next tool.
+        records: One per step.
+        context: The inputs and all outputs; later ones win.
+        pending: If open: all tools to choose from.
+        asked: The call that needs approval before `FlowExecutor.resume` continues.
         rest: The steps from that one on.
-        fixed: The names that no output takes the place of.
+        fixed: Names that no output may replace.
     """
 
     status: StepStatus
@@ -221,12 +219,12 @@ class Promotion:
 
 
 def promotions(runs: Iterable[RunResult], *, min_runs: int = 20, min_share: float = 0.95) -> list[Promotion]:
-    """Choices that were so often the same that they might be planned. A fallback is nobody's choice.
+    """Return the choices that were so regular that they could be planned. Fallbacks do not count.
 
     Args:
-        runs: What happened.
-        min_runs: How often a choice after a tool must have been made.
-        min_share: The share of them that must have gone to one tool.
+        runs: The records of runs.
+        min_runs: Least number of choices after a tool.
+        min_share: Least share of these for one tool.
     """
     chosen: dict[str, Counter[str]] = defaultdict(Counter)
     for run in runs:

@@ -25,8 +25,8 @@ class ToolCandidate:
     Attributes:
         name: The tool.
         description: What it does.
-        input_schema_summary: Argument to its type in words.
-        compatibility_score: How well what is there fits what it wants, from 0 to 1.
+        input_schema_summary: Type in words, by argument.
+        compatibility_score: How well the context fits its inputs, from 0 to 1.
     """
 
     name: str
@@ -42,14 +42,14 @@ class ToolCandidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuidedDecisionPoint:
-    """A place in a flow where the next tool is a choice among few.
+    """A position in a flow where the next tool is a choice among a few.
 
     Attributes:
-        after_step: The step, or tool, after which the choice is made.
-        candidate_tools: Names of those that may come next, best first.
-        decision_prompt: What the one who chooses is told, byte for byte; a prompt is made from metadata where None.
-        context_fields: The only fields of the context that are shown; the last step's outputs where empty.
-        fallback_tool: What runs where the choice fails; it may be one that is no candidate.
+        after_step: The step or tool before the choice.
+        candidate_tools: Names of the candidates, best first.
+        decision_prompt: The prompt, used unchanged; None to generate one from metadata.
+        context_fields: The fields of the context that are shown; by default the last step's outputs.
+        fallback_tool: The tool that runs if the choice fails; it need not be a candidate.
     """
 
     after_step: str
@@ -80,12 +80,12 @@ class GuidedDecisionPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolChoice:
-    """A choice with how it came about, where whoever chooses knows that; a name alone does as well.
+    """A choice with its provenance; a bare name is enough if there is none.
 
     Attributes:
-        tool: The name of one of the candidates; empty where none of them should come next.
-        probability: How likely it is to be right, by whoever chose; None where that is not known.
-        notes: What was made do with: who was asked first, and why that did not count.
+        tool: The chosen candidate, or "" for none of them.
+        probability: P(the choice is right) by its maker; None if unknown.
+        notes: Degradations, such as an earlier decider that did not count.
     """
 
     tool: str = ""
@@ -112,7 +112,7 @@ Decide = Callable[[dict[str, Any], list[ToolCandidate], str], "Awaitable[Chosen]
 
 
 def as_callback(given: DecisionCallback | Decide | None) -> DecisionCallback | None:
-    """Who chooses, of whatever a caller has as that: an object with a `decide`, or a function that does what it does.
+    """Return a decision callback from an object with `decide`, or from such a function.
 
     Raises:
         ConfigError: It is neither.
@@ -193,11 +193,11 @@ _SLACK = 1e-9
 
 
 class ChainAnalyzer:
-    """Reads chains of tools out of their schemas.
+    """Finds chains of tools by their schemas.
 
     Attributes:
         toolbox: The tools.
-        callable: Those that a valid call can be made of: there are no arguments for the others.
+        callable: The tools with at least one valid call.
     """
 
     def __init__(self, tools: ToolsLike) -> None:
@@ -239,7 +239,7 @@ class ChainAnalyzer:
     def successors(
         self, after_tool: str, *, max_candidates: int = 10, min_compatibility: float = MIN_COMPATIBILITY
     ) -> list[ToolCandidate]:
-        """The tools that can run on what this one gives.
+        """Return the tools that can run on the output of this one.
 
         Raises:
             ToolError: There is no such tool.
@@ -254,7 +254,7 @@ class ChainAnalyzer:
     def guided_decision_points(
         self, after_tool: str, *, max_candidates: int = 10, min_compatibility: float = MIN_COMPATIBILITY
     ) -> GuidedDecisionPoint:
-        """The choice that comes after a tool.
+        """Return the decision point after a tool.
 
         Raises:
             ToolError: There is no such tool.

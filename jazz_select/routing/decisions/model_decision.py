@@ -39,12 +39,12 @@ _MOST_FIELDS: Final = 40
 
 
 class ModelDecision:
-    """A `DecisionCallback` on a chat model; its reply is read as leniently, and trusted as little, as a selector's.
+    """A `DecisionCallback` on a chat model. Replies are read as leniently, and trusted as little, as a selector's.
 
-    One object may be used by many runs at once.
+    One object serves many concurrent runs.
 
     Attributes:
-        by_model: That nobody has decided who could be asked whether something may be destroyed.
+        by_model: Marks its choices as a model's: destructive tools among them need approval.
     """
 
     by_model: Final = True
@@ -60,22 +60,22 @@ class ModelDecision:
         max_retries: Count = 2,
         max_concurrency: Positive = 64,
     ) -> None:
-        """Take whom to ask, and how patiently.
+        """Create a callback.
 
         Args:
-            model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as
-                `FlowSelector` takes it; or a `ChatClient`, which keeps its own retries and places. None where there is
-                a decider.
-            decider: A decision model that is asked first, as `as_decision_model` takes it; where it fails, or is not
-                sure, the chat model is asked.
-            timeout_s: How long one choice may take, in seconds, queueing, retries and asking again included. Less than
-                the executor's `decision_timeout_s`, so that a provider that is gone is known as such, and left alone.
-            max_reasks: How often the model is told that its reply could not be used.
-            max_retries: How often a call that failed for a passing reason is made again.
-            max_concurrency: How many calls to the model may be in flight at once; more wait in order of arrival.
+            model: A chat model, an async function `(messages) -> str`, a model string or a pydantic-ai `Model`, as for
+                `FlowSelector`; or a `ChatClient`, which keeps its own retries and concurrency. None if there is a
+                decider.
+            decider: A decision model that is asked first (see `as_decision_model`); if it fails or is unsure, the chat
+                model is asked.
+            timeout_s: Time limit of one choice in seconds, queueing and retries included. Less than the executor's
+                `decision_timeout_s`, so that an unavailable provider is recognized and left alone.
+            max_reasks: How often the model is told that its reply is unusable.
+            max_retries: How often a call is repeated after a transient failure.
+            max_concurrency: Most concurrent calls of the model; others wait in order of arrival.
 
         Raises:
-            ConfigError: An argument cannot work.
+            ConfigError: An argument is invalid.
         """
         self._decider = decider_of(decider)
         if model is None and self._decider is None:
@@ -90,22 +90,22 @@ class ModelDecision:
     async def decide(
         self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str, *, situation: str = ""
     ) -> Chosen:
-        """The chosen tool, or None where the model says none or, asked again, says nothing that can be used.
+        """Return the chosen tool, or None if the model says none or gives no usable reply.
 
-        Where a decider was asked, that is a `ToolChoice`, with its probability, or why it did not count.
+        With a decider the result is a `ToolChoice`, with its probability or why it did not count.
 
         Args:
-            context: What the last step returned.
-            candidates: What may come next.
+            context: The output of the last step.
+            candidates: The tools that may come next.
             prompt: The question.
-            situation: What it is for: the request, the procedure, what was done and what is known, as text.
+            situation: The request, the procedure, what was done and what is known, as text.
 
         Raises:
-            DecisionReplyError: The decider is not sure, or failed, and there is no chat model to ask instead.
+            DecisionReplyError: The decider failed or is unsure, and there is no chat model.
             ModelTimeoutError: The deadline passed.
-            ModelUnavailableError: The model failed lately, and is left alone for a while.
+            ModelUnavailableError: The model failed recently and is left alone for a while.
 
-        Whatever else a model raises passes as it is, once retries are used up or make no sense.
+        Any other error of the model is raised unchanged once retries are used up or useless.
         """
         if not candidates:
             return None

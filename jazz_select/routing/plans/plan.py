@@ -42,9 +42,9 @@ def malformed(pointer: str) -> str:
 
 
 def look_up(value: Any, pointer: str) -> Any:
-    """The part of `value` that a well-formed pointer leads to, or Missing.
+    """Return the part of `value` at a well-formed pointer, or Missing.
 
-    Behind a `#` characters may be percent-encoded; a key that is there as written goes first.
+    After a `#` characters may be percent-encoded; a key that matches literally takes precedence.
     """
     here, way = value, ""
     for token in pointer.split("/")[1:]:
@@ -86,13 +86,13 @@ def _listed(fields: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """One call.
+    """One call of a plan.
 
     Attributes:
-        tool: The name that the model gave; not yet resolved.
-        arguments: JSON values, in which references may stand.
-        id: What other steps call it by; empty where it is yet to be given one.
-        problem: Why the call cannot be run as it was written; empty where it can.
+        tool: The name that the model gave, unresolved.
+        arguments: JSON values that may contain references.
+        id: Its id for other steps; empty until assigned.
+        problem: Why the call cannot run as written, or "".
     """
 
     tool: str
@@ -110,13 +110,13 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Calls in planned order, and what each waits for. Build it with `Plan.of`.
+    """Calls in planned order with their dependencies. Build it with `Plan.of`.
 
     Attributes:
-        steps: The calls, each with an id of its own.
-        problems: Everything that is wrong with it. A plan with problems is not run, not even in parts.
-        needs: Step to the steps whose outputs it uses.
-        by_model: Whether a model made it: then nobody has decided yet that what destroys may be run.
+        steps: The calls, each with an id.
+        problems: All problems. A plan with problems does not run, not even in part.
+        needs: The steps whose outputs each step uses.
+        by_model: Whether a model made it: then nobody has decided that destructive tools may run.
     """
 
     steps: tuple[PlanStep, ...] = ()
@@ -252,10 +252,10 @@ def _cycles(needs: Mapping[str, tuple[str, ...]]) -> list[list[str]]:
 
 
 def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
-    """A problem for each reference into an output that declares its fields, and none of that name.
+    """Return a problem for each reference to an undeclared field of a declared output.
 
-    An output counts as described where its schema lists `properties` and says nothing of others: what a schema does
-    not tell, a plan cannot know. Outputs without a schema, and whatever a schema leaves open, are for the run to find.
+    An output counts as declared if its schema lists `properties` and leaves no others open. All else is found at run
+    time.
     """
     tools = {step.id: index.resolve(step.tool).tool for step in plan.steps}
     problems: list[str] = []

@@ -32,10 +32,10 @@ FillMissing = Callable[[Tool, tuple[str, ...], Mapping[str, Any]], Mapping[str, 
 
 
 def fill_from_outputs(tool: Tool, missing: tuple[str, ...], outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A `fill` for `run_plan`: each missing input from the one earlier field that has its name and surely fits.
+    """A `fill` for `run_plan`: take each missing input from the latest earlier field that fits by name and schema.
 
-    The latest step that gives such a field counts. A name may differ in case and separators, if only one does. What no
-    earlier step gives stays missing, so that the step says so.
+    Names may differ in case and separators, if only one does. An input that no step gives stays missing, and the step
+    says so.
     """
     there: dict[str, Any] = {}
     for output in outputs.values():
@@ -67,32 +67,30 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     after: PlanResult | None = None,
     answer: Answer | None = None,
 ) -> PlanResult:
-    """Run every step that can be run, and say what became of each.
+    """Run every step that can run, and return the outcome of each.
 
-    Steps run one after the other in planned order, so that a read after a write sees it. With `parallel=True` each
-    begins as soon as what it depends on is there; a step whose tool destroys something then still runs when all steps
-    before it have ended and before any step after it begins. A step without references whose required
-    inputs are missing gets them from `fill`, which sees what the steps before it returned.
+    Steps run in planned order, so that a read after a write sees it. With `parallel=True` each starts once its
+    dependencies have ended; a destructive step still runs alone, after all steps before it and before all after it. A
+    step without references gets missing required inputs from `fill`, which sees the earlier outputs.
 
     Args:
-        plan: The calls; or, as a value, what models write: `{"tool_calls": [{"tool": …, "arguments": …}]}`. With
-            problems in it nothing is run; nor where a reference leads nowhere, as far as the output schemas of the
-            tools tell.
-        tools: The connected tools, or what `load_tools` returns; a `NameIndex` where many plans run on the same ones.
-        fill: Where missing inputs come from; by default they are an error of the step.
-        timeout_s: The most that one step may take; None for no limit.
-        parallel: Whether steps that do not depend on each other may run at one time.
-        at_once: The most of them.
-        approval: What needs a yes where there is no `approve`: "always" lets none pass, "never" all of them, and
-            "destructive" what the plan names, but no tool that destroys where a model made the plan.
-        approve: Asked before each call is made, whatever the policy.
-        after: What became of this plan before: what has its output keeps it, and what failed stays as it is; what was
-            asked for, or skipped since something else had no output, is run.
-        answer: `Allow()` or `Deny(reason)` to all that was asked for before, each once and just as it was.
+        plan: The calls, or the JSON value that models write: `{"tool_calls": [{"tool": …, "arguments": …}]}`. Nothing
+            runs if the plan has problems, or if a reference leads nowhere according to the output schemas.
+        tools: The connected tools, or the result of `load_tools`; a `NameIndex` if many plans run on the same tools.
+        fill: Source of missing inputs; by default a missing input fails the step.
+        timeout_s: Time limit of each step; None for no limit.
+        parallel: Whether independent steps may run concurrently.
+        at_once: Most concurrent steps.
+        approval: Which calls need approval if there is no `approve`: "always", "never", or "destructive": destructive
+            tools in a plan that a model made.
+        approve: Asked before each call, whatever the policy.
+        after: The earlier outcome of this plan. Outputs and failures stay; steps that needed approval or were skipped
+            run.
+        answer: `Allow()` or `Deny(reason)` to all calls that needed approval, each once and unchanged.
 
     Raises:
-        ConfigError: It is no plan, an option cannot work, or `after` is of another plan.
-        CancelledError: The caller was cancelled; the running steps were, too.
+        ConfigError: The plan or an option is invalid, or `after` belongs to another plan.
+        CancelledError: The caller was cancelled; so were the running steps.
     """
     plan = as_plan(plan)
     approve = engine_approver(approval, approve, by_model=plan.by_model)

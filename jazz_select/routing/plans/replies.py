@@ -145,11 +145,11 @@ class ToolReply:
     """What a reply says.
 
     Attributes:
-        text: What it says to the user.
-        calls: The calls, in planned order, as they were written.
-        note: What was set aside, or why nothing can be made of it.
-        alone: Whether the calls are the whole reply: no prose stands around them that might quote or ask about them.
-        is_data: Whether the text is JSON of the model's own, such as a number or a list, and resembles no call.
+        text: The text for the user.
+        calls: The calls, in order, as written.
+        note: What was set aside, or why the reply is unusable.
+        alone: Whether the calls are the whole reply: no prose around them could quote or question them.
+        is_data: Whether the text is JSON such as a number or a list, and resembles no call.
     """
 
     text: str = ""
@@ -166,12 +166,12 @@ class ToolReply:
         return "text" if self.text else "unreadable"
 
     def trusted(self, is_destructive: Callable[[str], bool]) -> "ToolReply":
-        """The reply, in which calls that destroy something are held back where they may not be meant.
+        """Return the reply without destructive calls that may not be meant.
 
-        Such a call counts only where the calls are the whole reply, and once where it stands there twice.
+        Such a call counts only if the calls are the whole reply, and only once.
 
         Args:
-            is_destructive: Whether a name, as it was written, is that of a tool that destroys something.
+            is_destructive: Whether a name, as written, is that of a destructive tool.
         """
         seen: set[bytes] = set()
         calls = tuple(self._trusted(call, seen) if is_destructive(call.tool) else call for call in self.calls)
@@ -221,9 +221,9 @@ def _means_a_call(text: str) -> bool:
 
 
 def _is_data(text: str, value: object) -> bool:
-    """Whether a JSON value may be an answer by itself: it says something, and has nothing of a call that went wrong.
+    """Whether a JSON value may be an answer: it has content, and nothing of a malformed call.
 
-    An object below another name is what the answer is about, unless it is a call: `{"answer": {"tool": "a hammer"}}`.
+    An object under another key is part of the answer unless it is a call: `{"answer": {"tool": "a hammer"}}`.
     """
     says_something = value is False or value == 0 or bool(value)
     return says_something and not (_means_a_call(text) and _may_call(value))

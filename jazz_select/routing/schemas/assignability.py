@@ -55,19 +55,19 @@ def assignable(
     in_root: Schema | None = None,
     effort: Effort | None = None,
 ) -> float:
-    """Whether what `out_schema` describes may go where `in_schema` is wanted.
+    """Return whether a value of `out_schema` may be used where `in_schema` is required.
 
     Args:
-        out_schema: Of the value that is there.
-        in_schema: Of the value that is wanted.
-        out_root: The schema that `out_schema` is a part of, where its references point; itself by default.
-        in_root: Likewise.
-        effort: What may be done for this question and others; by default enough for one.
+        out_schema: Schema of the given value.
+        in_schema: Schema of the required value.
+        out_root: The schema that contains `out_schema`, for its references; by default itself.
+        in_root: As `out_root`, for `in_schema`.
+        effort: Shared limit on work; by default enough for one question.
 
     Returns:
-        1.0 where every value fits; 0.0 where none does; 0.5 where that shows at run time. Objects and arrays are taken
-        at their word: a property that is not declared is not there, and an array holds something. Where a schema is
-        too deep, too large or not understood, 0.5.
+        1.0 if every value fits; 0.0 if none does; 0.5 if that depends on the value, or the schema is too deep, too
+            large or not understood. Undeclared properties are taken as absent unless they are required, and arrays as
+            not empty.
     """
     most = MOST_STEPS if effort is None else max(0, min(MOST_STEPS, effort.left))
     try:

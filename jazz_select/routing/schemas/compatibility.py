@@ -71,9 +71,9 @@ def outputs(tool: Tool) -> tuple[Slot, ...]:
 
 
 def ways(tool: Tool) -> tuple[tuple[Slot, ...], ...]:
-    """Each way to call a tool: what it requires, or all that it takes where it requires nothing.
+    """Return each way to call a tool: its required fields, or all if none is required.
 
-    None at all where no arguments are valid.
+    None if no arguments are valid.
     """
     found = shape(tool.input_schema)
     if found is None:
@@ -94,11 +94,11 @@ def _is_plain(part: object) -> bool:
 
 
 def compatibility_score(available: Iterable[Slot], consumer: Tool) -> float:
-    """How well `consumer` can run on what is there, from 0 to 1.
+    """Return how well `consumer` can run on the given fields, from 0 to 1.
 
-    The mean over its required fields (over the optional ones where none is required; 0 where it has none) of
-    name × type × availability: 1 for the same name and .9 for one that differs in case and separators alone, if only
-    one does; `assignable`; and .5 for a field that may be missing. Of several ways to call it, the best counts.
+    The mean over its required fields (over the optional ones if none is required; 0 if it has none) of name × type ×
+    availability: 1 for the same name, .9 for a unique one that differs in case and separators; `assignable`; .5 for a
+    field that may be missing. Of several ways to call it, the best counts.
     """
     there = list(available)
     return max((fmean(field_score(there, each) for each in way) for way in ways(consumer) if way), default=0.0)
@@ -128,9 +128,9 @@ class _Wanted:
 
 
 class CompatibilityIndex:
-    """Scores what is there against every tool of a catalogue at once.
+    """Scores the given fields against every tool of a catalogue at once.
 
-    Wanted fields are looked up by their folded name, and alike ones are compared once, whoever wants them.
+    Fields are looked up by folded name; equal schemas are compared once.
     """
 
     def __init__(self, tools: Iterable[Tool]) -> None:

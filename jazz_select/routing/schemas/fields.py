@@ -51,15 +51,13 @@ _OLDER: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One of the kinds of value that a schema admits.
-
-    Every value that the schema admits is one of an alternative's, whether that is certain or not.
+    """One of the kinds of value that a schema admits. Every admitted value belongs to at least one alternative.
 
     Attributes:
         type: A JSON type, or "" for any.
-        schema: The keywords that hold for it, in those of today's draft; `const` as an `enum` of one.
-        certain: False where it may admit more than the schema does: that says more than is understood here.
-        guessed: True where the schema names no type, and only its keywords look like this one.
+        schema: Its keywords in draft 2020-12; `const` as an `enum` of one.
+        certain: False if it may admit more than the schema, which uses keywords that are not interpreted here.
+        guessed: Whether the type was inferred from keywords, since the schema names none.
     """
 
     type: str
@@ -423,10 +421,10 @@ class Shape:
     """The objects that a schema admits.
 
     Attributes:
-        fields: Their properties, with whether each of these objects has it.
-        needed: What an object must have at least, one set for each way to be one.
-        others: What else the schema admits.
-        complete: Whether the names of all of its fields are known.
+        fields: Their properties, with whether every object has it.
+        needed: The required properties, one set for each way to be valid.
+        others: Whatever else the schema admits.
+        complete: Whether all property names are known.
     """
 
     fields: Mapping[str, tuple[object, bool]]
@@ -473,10 +471,10 @@ RESULT: Final = "result"
 
 
 def told_schema(schema: object, depth: int = 0) -> Any:
-    """A schema as a model is told it, without what says nothing to a caller.
+    """Return a schema for a prompt, without what says nothing to a caller.
 
-    That is titles, which generators make of names, empty defaults, and that nothing else is taken: a call is checked
-    against the whole schema.
+    It lacks generated titles, empty defaults and `additionalProperties: false`; calls are checked against the whole
+    schema.
     """
     if depth > _DEEPEST_TOLD:
         return schema
@@ -524,12 +522,12 @@ def _in_words(alternative: Alternative) -> str:
 
 
 def node_in_todays_words(schema: Schema, *, nullable: bool = True) -> dict[str, Any]:
-    """One schema, without what is inside its parts, in the keywords of draft 2020-12.
+    """Return one schema node, without its parts, in the keywords of draft 2020-12.
 
     Args:
-        schema: In whatever dialect; a keyword of an older one is known by its form.
-        nullable: Whether OpenAPI's `nullable` is a keyword. It stays where there is no `type` beside it: whether it
-            says anything there, its standard leaves open.
+        schema: In any dialect; keywords of older drafts are recognized by their form.
+        nullable: Whether OpenAPI's `nullable` is a keyword. Without a `type` beside it, it stays: its standard does not
+            define that case.
     """
     own = dict(schema)
     if _OLDER.isdisjoint(own) and not isinstance(own.get("type"), list):

@@ -78,15 +78,15 @@ _LINEAR_OF_AUTHORS: Final = RegexOptions(size_limit=1_000_000, dfa_size_limit=1_
 
 @dataclass(slots=True, kw_only=True)
 class _Rewriting:
-    """A schema being written in the keywords of draft 2020-12: a copy without annotations and what is not to be read.
+    """A schema being rewritten in the keywords of draft 2020-12, without annotations and ignored keywords.
 
     Attributes:
-        dialect: What it says that it is written in; empty where it does not say.
-        unread: Keywords about texts that are not to be read; what depends on them holds.
-        sure: Whether what depends on what is not read is to fail instead.
-        base: Where in the document that is to be made the schema will stand.
-        is_doubtful: Whether there is anything in the whole of it that is not read: then a reference may lead there.
-        doubts: How many keywords there were so far that are not read, or lead to where some may be.
+        dialect: The declared dialect, or "".
+        unread: Ignored keywords about texts; what depends on them is valid.
+        sure: Whether what depends on ignored keywords is invalid instead.
+        base: Position of the schema in the resulting document.
+        is_doubtful: Whether anything in the schema is ignored: then references may lead there.
+        doubts: Number of ignored keywords so far, and of references that may lead to some.
     """
 
     dialect: str
@@ -228,13 +228,13 @@ class _Engine:
     """A compiled schema, with an estimate of its work: the engine itself cannot be stopped."""
 
     def __init__(self, schema: object, unread: frozenset[str], *, sure: bool = False, base: str = "#") -> None:
-        """Take a schema.
+        """Compile a schema.
 
         Args:
-            schema: In whatever dialect.
-            unread: Keywords that are not looked at.
-            sure: Whether what may fail by a keyword that is not looked at is to fail; else it holds.
-            base: Where in the schema its references point.
+            schema: In any dialect.
+            unread: Ignored keywords.
+            sure: Whether a value that may fail by an ignored keyword is invalid; else it is valid.
+            base: Position in the document that references are relative to.
         """
         self._schema: Any = _Rewriting.made(schema, unread, sure=sure, base=base)
         self._root = mapping(self._schema)
@@ -374,10 +374,10 @@ def _is_linear(pattern: str) -> bool:
 
 @lru_cache(1_024)
 def finder(pattern: str) -> Callable[[str], bool]:
-    """Says of texts whether a pattern is found in them, whatever the case, in time in proportion to the text.
+    """Return a function that searches texts for a pattern, ignoring case, in linear time.
 
     Raises:
-        ValueError: It is no pattern, too large, or one that takes looking ahead or back.
+        ValueError: It is no pattern, is too large, or needs lookahead or backreferences.
     """
     return _built({"pattern": f"(?i){pattern}"}, _LINEAR_OF_AUTHORS).is_valid
 
@@ -493,14 +493,14 @@ class Checker:
     def __init__(self, schema: Mapping[str, Any], *, unread: frozenset[str] = frozenset()) -> None:
         """Take a schema of any draft, or of OpenAPI.
 
-        A pattern that no linear engine can match is not looked at.
+        Patterns that no linear engine can match are ignored.
 
         Args:
             schema: A JSON Schema.
-            unread: Keywords that are not looked at either.
+            unread: Further ignored keywords.
 
         Raises:
-            ConfigError: It is no JSON Schema, or refers to what is not there.
+            ConfigError: It is no JSON Schema, or has a dangling reference.
         """
         try:
             self.schema: dict[str, Any] = as_json(dict(schema))
@@ -534,9 +534,9 @@ def _is_fault(error: BaseException) -> bool:
 
 
 def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
-    """What is wrong with the arguments of a tool that has this input schema; empty where nothing is.
+    """Return what is wrong with the arguments of a tool with this input schema, or "".
 
-    Patterns are left to the tool, and whatever hangs on them.
+    Patterns, and what depends on them, are left to the tool.
     """
     if not schema:
         return ""

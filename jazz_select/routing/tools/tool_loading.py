@@ -41,20 +41,18 @@ POLICY: Final = "POLICY"
 
 
 def load_tools(source: str | Path, *, may_be_none: bool = False, state: Mapping[str, Any] | None = None) -> Toolbox:
-    """The tools of a source, in the order of their definition, file by file in alphabetical order.
+    """Return the tools of a source, in the order of their definition, file by file in alphabetical order.
 
     Args:
         source: The name of an importable package or module, a folder, a .py file with a list named `TOOLS`, or a .json,
-            .yaml or .yml file with what an MCP server answers to `tools/list`, or with OpenAI-style function
-            declarations. In YAML, tools may also be told field by field, as `Tool` has them; `function: module:name` is
-            what runs one.
-        may_be_none: Whether it is where flows are read from, which need not have tools: then no tools is an answer. A
-            file of data that flows are told in has none.
-        state: What is behind the tools: for each `TOOLS` that is a function with a parameter `state`.
+            .yaml or .yml file with an MCP server's answer to `tools/list` or OpenAI-style function declarations. In
+            YAML, tools may also be written field by field, as in `Tool`; `function: module:name` runs one.
+        may_be_none: Whether no tools are acceptable: for a source of flows, which need not have tools.
+        state: Passed to each `TOOLS` that is a function with a parameter `state`.
 
     Raises:
-        ToolError: There are none and have to be, a file cannot be read, an entry is no tool, or nothing takes the
-            state; of YAML it names file and line.
+        ToolError: There are no tools although there must be, a file is unreadable, an entry is no tool, or nothing
+            takes the state; for YAML it names file and line.
         FlowLoadError: A module cannot be imported.
         DuplicateToolError: Two different tools have one name.
     """
@@ -79,13 +77,13 @@ def _remedy(source: Path) -> str:
 
 
 def no_tools(source: str, *, named_by: str) -> str:
-    """What there is to say where flows were read, and no tools with them: also which file was perhaps meant.
+    """Return a hint that flows were read without tools, and which file may have been meant.
 
-    A file beside those that are named is never run unasked, so it is only told of.
+    Unnamed files beside the flows are never run, so it only mentions them.
 
     Args:
         source: Where the flows were read from.
-        named_by: What names tools there, such as `--tools`.
+        named_by: The option that names tools, such as `--tools`.
     """
     path = Path(source)
     place, where = (path, "in it") if path.is_dir() else (path.parent, "beside it")
@@ -95,9 +93,9 @@ def no_tools(source: str, *, named_by: str) -> str:
 
 
 def load_policy(source: str | Path) -> DecisionCallback | None:
-    """The first `POLICY` of the modules of a source: who chooses at guided points where no model does.
+    """Return the first `POLICY` of the modules of a source, which chooses at guided points without a model.
 
-    A file of data has none.
+    A data file has none.
 
     Raises:
         ToolError: There is no such source.

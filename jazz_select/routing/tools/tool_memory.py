@@ -63,18 +63,18 @@ class ToolRecall:
 
     @checked
     async def recall(self, request: str, tools: ToolsLike, top_k: Positive | None = None) -> RecalledTools:
-        """At most `top_k` of these tools, by name: neither rank nor the order of connecting speaks for any.
+        """Return at most `top_k` of these tools by name; their order carries no rank.
 
-        What is indexed and no longer connected takes no place. Places that recall cannot fill go to tools that it did
-        not find, since a tool that is connected may not be indexed yet.
+        Tools that are indexed but not connected take no place. Places that recall cannot fill go to tools that it did
+        not find, since a connected tool may not be indexed yet.
 
         Args:
-            request: What the user wants.
-            tools: What is connected.
-            top_k: How many, other than usual.
+            request: The user's request.
+            tools: The connected tools.
+            top_k: Number of tools, in place of the default.
 
         Returns:
-            All of them where there are no more than that; also, with a note, where the memory fails or finds none.
+            All tools if there are no more than that; also, with a note, if the memory fails or finds none.
 
         Raises:
             ConfigError: `top_k` is no whole number of at least 1.
@@ -134,25 +134,25 @@ async def sync_tools(  # noqa: PLR0913 - options with a name
     allow_empty: bool = False,
     allow_delete: bool = False,
 ) -> "SyncReport":
-    """Bring the index to these tools: create, update, delete or skip each.
+    """Bring the index up to date with these tools: create, update, delete or skip each.
 
-    Idempotent, and safe to interrupt at any point: run it again. Tools lie in a scope of their own, so that
-    the agent's flows are never touched by this, nor its tools by `sync_registry`.
+    It is idempotent and may be interrupted at any point: run it again. Tools have their own scope: this never touches
+    the agent's flows, nor `sync_registry` its tools.
 
     Args:
         memory: The index.
-        agent_id: Whose tools these are.
-        tools: All of them.
-        dry_run: Only say what would happen.
+        agent_id: The owner of the tools.
+        tools: All of its tools.
+        dry_run: Only return what would happen.
         progress: Called with (tools written, tools to write) after each batch.
-        allow_empty: Forget all tools of the agent where none are given; mostly that means that a server did not answer.
-        allow_delete: Also where more than 5 tools, and more than half of the agent's, are not there any more.
+        allow_empty: Delete all tools of the agent if none are given; usually that means that a server did not answer.
+        allow_delete: Delete even if more than 5 tools, and more than half of the agent's, are gone.
 
     Raises:
-        ConfigError: There are no tools, or there is no agent.
-        DuplicateToolError: Two have one name.
-        SyncDeletesError: It would forget most of the tools, and may not; nothing was written.
-        EmbeddingError: The embedder failed; what was written before stays.
+        ConfigError: There are no tools, or no agent.
+        DuplicateToolError: Two tools have one name.
+        SyncDeletesError: It would delete most of the tools without permission; nothing was written.
+        EmbeddingError: The embedder failed; what was written stays.
         StoreUnavailableError: The server did not answer.
     """
     toolbox = toolbox_of(tools)
@@ -172,10 +172,10 @@ async def sync_tools(  # noqa: PLR0913 - options with a name
 
 
 def tool_card(tool: Tool) -> FlowCard:
-    """What memory needs to know of a tool.
+    """Return the card of a tool for the memory.
 
-    Its text is everything a request might share with it: what it does and whose it is, what it can do, and its
-    parameters. Types and output are left out: nobody asks for them, and a change of them writes nothing anew.
+    Its text is what a request may share with it: description, owner, capabilities and parameters. Types and output are
+    left out: nobody asks for them, and their changes need no sync.
     """
     about = with_parameters(
         " ".join(part for part in (tool.description.strip(), *_whose(tool)) if part),
@@ -200,7 +200,7 @@ def tool_id(name: str) -> str:
 
 
 def tools_scope(agent_id: str) -> AgentScope:
-    """The scope in which an agent's tools are indexed, beside that of its flows: no agent can be called so.
+    """Return the scope of an agent's tools, beside that of its flows; no agent can have this name.
 
     Raises:
         ConfigError: It is no name of an agent.
