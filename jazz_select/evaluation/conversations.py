@@ -88,14 +88,11 @@ class Expected(Strict):
         under_way: Exactly the flows that are open afterwards, the active one last.
         waits_for: Names of the facts that the active flow waits for, or the tool whose call waits for confirmation.
         inputs: Known inputs of the active flow; null for one that must not be known. Others are ignored.
-        status: The status, as in `TurnResult`.
         tools: Exactly the calls that are made, in order.
-        never_tools: Tools that must not be called.
         says: Texts or `/patterns/` that the answer contains: see `is_said`.
         never_says: Texts or `/patterns/` that it must not contain.
         reason: Texts or `/patterns/` in `TurnResult.reason`, such as why a flow was handed over.
         value: The answer in the turn's schema, compared as in `agrees`.
-        model_calls: Most calls of a model.
     """
 
     flows: Names | None = None

@@ -60,11 +60,7 @@ class Learned(Framed):
         refused: Corrections that were left out, with the reason.
         suggested: Signals of agents without a person's correction, for review.
         gain: The gate's measurement of the change; None if there was nothing to measure.
-        corrections: Number of usable corrections.
-        held: Number of corrections held out for the gate.
-        refits: Number of indexes that were built.
         nothing: Why nothing was learned; empty otherwise.
-        took_s: Duration in seconds.
     """
 
     version: Version | None = None

@@ -103,13 +103,11 @@ class Routed:
     """The route of a request.
 
     Attributes:
-        request: The text.
         ranking: Names of flows, best first, down to `DEPTH` or to the last candidate.
         offered: Number of candidates, from the first of the ranking.
         confidences: P(each candidate is right); None if unknown.
         in_scope: P(some flow is right); None if unknown.
         outcome: Whether a model would be asked.
-        notes: Degradations.
         took_s: Its share of the batch's duration, in seconds.
         sized: Whether recall chose the number of candidates.
         runs: Whether the first candidate is live.

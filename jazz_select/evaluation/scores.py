@@ -124,12 +124,9 @@ class Choices:
     """The choices of a model on the same cases.
 
     Attributes:
-        exact: Number of cases with exactly the expected flows.
         failed: Number of cases with a failed call, where recall's first was taken.
         asked: Number of cases that asked the model.
         calls: Answered calls, with retries and those of a decision model.
-        tiers: Number of cases by decision tier.
-        reasons: Number of cases by reason of the decision.
     """
 
     model: str

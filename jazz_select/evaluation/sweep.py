@@ -105,17 +105,17 @@ class Sweep:
             return f"{self._unmet()}{limits}"
         best, (low, high) = self.best, self.best.between
         already = f" ({_percent(self.without.saved, 1)} without them)" if self.without.unasked else ""
-        said = (
+        text = (
             f"with {best.named} you save {_percent(best.saved, 1)} of {cases:,} calls{already} at "
             f"{_percent(best.right / best.unasked, 1)}: {best.right:,} of {best.unasked:,} right, "
             f"which is between {_percent(low, 1)} and {_percent(high, 1)}"
         )
         if self.held_out is not None and self.held_out.unasked:
             kept = self.held_out
-            said += f"; {_percent(kept.right / kept.unasked, 1)} of {kept.unasked:,} on cases they were not chosen by"
+            text += f"; {_percent(kept.right / kept.unasked, 1)} of {kept.unasked:,} on cases they were not chosen by"
         if low < self.at:
-            said += f" (to be sure of {_percent(self.at, 1)} takes at least {_needed(self.at):,} such requests)"
-        return said + limits
+            text += f" (to be sure of {_percent(self.at, 1)} takes at least {_needed(self.at):,} such requests)"
+        return text + limits
 
     def _unmet(self) -> str:
         cases = self.without.cases

@@ -168,7 +168,6 @@ class Trial(Framed):
 
     Attributes:
         live: The number of the live version; 0 for the catalogue as written.
-        changed: Number of requests with another first flow.
         mended: Number of these whose first flow was wrong and is now right, as people said.
         broken: Number of these whose first flow was right and is now wrong.
         unseen_mended: `mended` without what the version has learned.

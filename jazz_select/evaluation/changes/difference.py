@@ -80,12 +80,7 @@ def _different(before: _Fields, after: _Fields) -> tuple[str, ...]:
 def _renamed(gone: Mapping[str, _Fields], new: Mapping[str, _Fields]) -> dict[str, str]:
     """Return the most similar pairs, each flow at most once. Swapping the versions gives the same pairs."""
     likeness = sorted(
-        (
-            (-alike, *sorted((old, now)), old, now)
-            for old in gone
-            for now in new
-            if (alike := _alike(gone[old], new[now]))
-        ),
+        (-alike, *sorted((old, now)), old, now) for old in gone for now in new if (alike := _alike(gone[old], new[now]))
     )
     pairs: dict[str, str] = {}
     for *_, old, now in likeness:
@@ -189,15 +184,8 @@ class RouteChange:
 class Totals:
     """The counts of one version over all requests.
 
-    Attributes:
-        labelled: Number of cases whose right flow this version has, or the earlier one had.
-        right: Number of those with the right flow first. A case that lost its flow counts as wrong.
-        asked: Number of cases and logged requests that would ask a model. Examples are left out, because recall has
-            them indexed.
-        taken: Number of cases and logged requests decided without a model.
-        none: Number of cases and logged requests for which nothing is chosen.
-        counted: Number of cases and logged requests whose prompts were counted, at most a fixed sample.
-        prompt_tokens: Estimated tokens of those prompts together.
+    Outcomes (asked, taken, none) leave examples out, because recall has these indexed. Prompt tokens are estimates for
+    a fixed sample. A labelled case that lost its flow counts as wrong.
     """
 
     flows: int

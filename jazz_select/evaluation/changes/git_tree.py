@@ -209,6 +209,6 @@ def _git(folder: Path, *words: str) -> bytes:
     except OSError as error:
         raise ConfigError(f"git cannot be run ({error.strerror or error}): install it, or compare folders") from error
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
-        raise ConfigError(f"git {words[0]}: {said}")
+        message = done.stderr.decode(errors="replace").strip() or f"exit code {done.returncode}"
+        raise ConfigError(f"git {words[0]}: {message}")
     return done.stdout

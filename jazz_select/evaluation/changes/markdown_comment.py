@@ -10,10 +10,8 @@ MARKER = "<!-- jazz-select diff -->"
 """The first line, by which the next run finds the comment to update it."""
 MOST = 10_000
 """Most bytes of a comment."""
-_REASONS = 10
-"""Reasons that are listed."""
-_OPEN = 20
-"""Changes shown without unfolding."""
+_REASONS, _OPEN = 10, 20
+"""Most reasons listed, and most changes shown without unfolding."""
 _CELL = 160
 _NAMES = 20
 _ICONS = dict.fromkeys(BROKEN, "❌") | {Effect.SURER: "⚠️"} | dict.fromkeys((Effect.FIXED, Effect.FOUND), "✅")
@@ -48,11 +46,8 @@ def _why(found: Difference) -> list[str]:
         for what, count in list(found.why.items())[:_REASONS]
     ]
     more = len(found.why) - len(lines)
-    return (
-        ["**Why requests move:**", "", *lines, *([f"- and {more} more reasons"] if more > 0 else []), ""]
-        if lines
-        else []
-    )
+    rest = [f"- and {more} more reasons"] if more > 0 else []
+    return ["**Why requests move:**", "", *lines, *rest, ""] if lines else []
 
 
 def _totals(found: Difference) -> str:

@@ -142,7 +142,7 @@ class _Process(asyncio.SubprocessProtocol):
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
         """Answers; an empty one marks the end."""
         self._parts: list[bytes] = []
-        self._said = b""
+        self._printed = b""
         self._exited = asyncio.Event()
 
     @classmethod
@@ -167,8 +167,8 @@ class _Process(asyncio.SubprocessProtocol):
         line = await self._lines.get()
         if not line:
             await self._ended()
-            said = [each for each in self._said.decode(errors="replace").splitlines() if each.strip()]
-            last = said[-1] if said else f"exit code {self._transport.get_returncode()}"
+            printed = [each for each in self._printed.decode(errors="replace").splitlines() if each.strip()]
+            last = printed[-1] if printed else f"exit code {self._transport.get_returncode()}"
             why = describe_error(RuntimeError(last)).removeprefix("RuntimeError: ")
             raise FlowLoadError(self._label, f"loading it ended the process: {why}")
         reply = loads(line)
@@ -196,7 +196,7 @@ class _Process(asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Collect answers from stdout and printed output from stderr."""
         if fd != 1:
-            self._said = (self._said + data)[-_LAST:]
+            self._printed = (self._printed + data)[-_LAST:]
             return
         self._parts.append(data)
         if data.endswith(b"\n"):

@@ -112,10 +112,10 @@ def describe_flows(registry: Mapping[str, BaseFlow]) -> dict[str, dict[str, Any]
 
 def snapshot_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:
     """Return a digest of all that decides routes: the flows and, if any has a guard, the code digest `sources`."""
-    said = flows_digest(registry.values())
+    digest = flows_digest(registry.values())
     if not any(flow.has_guard for flow in registry.values()):
-        return said
-    return hashlib.sha256(f"{said} guards {sources}".encode(errors="surrogatepass")).hexdigest()
+        return digest
+    return hashlib.sha256(f"{digest} guards {sources}".encode(errors="surrogatepass")).hexdigest()
 
 
 async def snapshot(  # noqa: PLR0913 - options with a name

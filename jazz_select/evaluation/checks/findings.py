@@ -272,9 +272,7 @@ class Evidence:
     """The evidence of a finding: a text, its flow, and the text or flow that it conflicts with.
 
     Attributes:
-        text: A request, or another text of a flow.
         flow: The text's flow; empty for a case.
-        beside: The conflicting text; empty without one.
         other: The conflicting flow, or the flow of `beside`.
         cosine: Cosine of the text and the other flow or text, with four digits; None if not computed.
         own_cosine: Cosine of the text and its own flow without it.
