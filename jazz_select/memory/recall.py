@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from typing import Any
 
@@ -324,24 +325,21 @@ class Retriever:
         """
         if not said:
             return []
-        ahead = self._pace.ahead([each.query + each.focus for each in said])
-        if ahead.takes_long or self._encoder.stages[stage].offload:
-            asked, queries, degraded = await asyncio.to_thread(self._read, said, scope, model, stage, strict=strict)
-        else:
-            asked, queries, degraded = self._read(said, scope, model, stage, strict=strict)
-        self._pace.read(ahead)
+        texts, slow = [each.query + each.focus for each in said], self._encoder.stages[stage].offload
+        read = partial(self._read, said, scope, model, stage, strict=strict)
+        asked, queries, degraded = await self._pace.run(texts, read, slow=slow)
         asking = [any(query.arms for query in group) for group in queries]
         flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
         legs = [_with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
-        read = (Signals(found, model.scales, count, model.usual) for found, count in zip(legs, terms, strict=True))
+        signals = (Signals(found, model.scales, count, model.usual) for found, count in zip(legs, terms, strict=True))
         results: list[RecallResult] = []
         for each, group, asks in zip(asked, queries, asking, strict=True):
             notes = (*each.notes, *degraded)
             if not asks:
                 results.append(RecallResult(notes=notes, caveat=model.caveat))
                 continue
-            found = [next(read) for _ in group]
+            found = [next(signals) for _ in group]
             result = await _fused(self._store, model, group, found, asked=each, scope=scope)
             result.notes = (*notes, *result.notes)
             results.append(result)

@@ -1,11 +1,12 @@
 """Requests to recall: the texts that are searched for a request, and its scope."""
 
+import asyncio
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import exp
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from jazz_select.errors import ConfigError
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, TermCounts, indexable
 from jazz_select.memory.fit.model import MOST_SIZED
 from jazz_select.ports import FlowStore, HybridQuery, Vectors
-from jazz_select.threads import in_thread
 from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, is_number
 
+T = TypeVar("T")
 _JOINT = re.compile(
     r"(?<=[.!?;。！？；]) ?(?=\S)"
     r"|,? (?:and then|and also|and|then|also|as well as|plus|additionally|after that) "
@@ -209,35 +210,25 @@ def check_texts(texts: Sequence[object], what: str = "a query, and the focus of 
 
 
 class Pace:
-    """Estimates what would block the event loop: long texts, or the first text that needs a dictionary."""
+    """Keeps slow reading off the event loop: of long texts, and of the first texts that need a dictionary."""
 
     def __init__(self) -> None:
         self._unread = dict(_DICTIONARIES)
 
-    def ahead(self, texts: Iterable[str]) -> "Ahead":
-        """Return the work in these texts; report it with `read` afterwards."""
+    async def run(self, texts: Iterable[str], read: Callable[[], T], *, slow: bool = False) -> T:
+        """Return `read()`, which reads these texts; run it in a thread where it is `slow` or the texts make it so."""
         size, scripts = 0, set[str]()
         for text in texts:
-            read = text[:MAX_QUERY_CHARS]
-            if read.isascii():
-                size += len(read)
+            start = text[:MAX_QUERY_CHARS]
+            if start.isascii():
+                size += len(start)
                 continue
-            size += len(read.encode(errors="surrogatepass"))
-            scripts.update(script for script, letter in self._unread.items() if letter.search(read))
-        return Ahead(bool(scripts) or size > _AT_ONCE, scripts)
-
-    def read(self, done: "Ahead") -> None:
-        """Note that its dictionaries are loaded."""
-        for script in done.scripts:
+            size += len(start.encode(errors="surrogatepass"))
+            scripts.update(script for script, letter in self._unread.items() if letter.search(start))
+        result = await asyncio.to_thread(read) if slow or scripts or size > _AT_ONCE else read()
+        for script in scripts:  # their dictionaries are loaded now
             self._unread.pop(script, None)
-
-
-class Ahead(NamedTuple):
-    """The work in some texts."""
-
-    takes_long: bool
-    scripts: set[str]
-    """Scripts whose dictionary is not loaded yet."""
+        return result
 
 
 LONG = 1_000
@@ -300,9 +291,7 @@ class SentenceReader:
         """Return the query with its best sentences alone, or as it is if no flow shares a word with it."""
         whole = said.own
         read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
-        ahead = self._pace.ahead([whole])
-        asked = await in_thread(read) if ahead.takes_long else read()
-        self._pace.read(ahead)
+        asked = await self._pace.run([whole], read)
         found = iter(await self._store.search([query for _, query in asked if query.arms]))
         weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
         kept = " ".join(_best([text for text, _ in asked], weights))

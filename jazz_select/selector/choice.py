@@ -208,11 +208,6 @@ class Settling:
             return False
         return known.in_scope is None or known.in_scope < self.coverage
 
-    @property
-    def need_confidence(self) -> bool:
-        """Whether any threshold is set."""
-        return (self.cascade.skip_llm_above, self.cascade.abstain_below) != (None, None)
-
 
 def _once(*ids: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(ids))
@@ -374,6 +369,9 @@ class _State:
     def with_record(self, record: StageRecord) -> "_State":
         return replace(self, records=(*self.records, record))
 
+    def passed(self, name: StageName, why: str) -> "_State":
+        return self.with_record(StageRecord(name=name, outcome="passed", why=why))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRequest:
@@ -499,9 +497,7 @@ class Choosing:
         """Return recall's choice where it is sure enough, or sure that nothing fits; else None."""
         request, narrowed = state.request, state.narrowed
         if narrowed.reread:
-            state = state.with_record(
-                StageRecord(name="recall", outcome="passed", why=narrowed.recalled_by.partition(": ")[2])
-            )
+            state = state.passed("recall", narrowed.recalled_by.partition(": ")[2])
         name: StageName = "transformer" if narrowed.reread else "recall"
         confidence = self.budget.sureness(narrowed, scoped=state.scoped)
 
@@ -581,7 +577,9 @@ class Choosing:
 
     def _caveat(self, narrowed: CandidateSet) -> tuple[str, ...]:
         """Return why a threshold that is set cannot be applied."""
-        return (narrowed.caveat,) if narrowed.caveat and self.settling.need_confidence else ()
+        cascade = self.settling.cascade
+        is_set = (cascade.skip_llm_above, cascade.abstain_below) != (None, None)
+        return (narrowed.caveat,) if narrowed.caveat and is_set else ()
 
     def _live(self, narrowed: CandidateSet) -> list[Candidate]:
         return [each for each in narrowed.candidates if each.flow_id in self.flows]
@@ -599,12 +597,11 @@ class Choosing:
         if request.goes_on or request.blank or not candidates or state.many:
             why = _MANY if state.many else "there is nothing to decide"
             why = "a conversation is gone on with" if request.goes_on else why
-            return None, state.with_record(StageRecord(name="decider", outcome="passed", why=why))
+            return None, state.passed("decider", why)
         if not any(request.may_begin(each.flow_id, None, narrowed.in_scope) for each in candidates):
-            return None, state.with_record(StageRecord(name="decider", outcome="passed", why=_NOT_ITS))
+            return None, state.passed("decider", _NOT_ITS)
         if self.model is not None and not self.ask_user and not self._may_decide(state, candidates):
-            record = StageRecord(name="decider", outcome="passed", why="even a sure answer would not be enough")
-            return None, replace(state.with_record(record), in_vain=True)
+            return None, replace(state.passed("decider", "even a sure answer would not be enough"), in_vain=True)
         state, record = await self._ask_decider(decider, state, deadline)
         if state.chances is None or state.answer is None:
             return None, state.with_record(record)
@@ -748,9 +745,8 @@ class Choosing:
         notes = tuple(each for each in choice.notes if each not in {_OVER, _UNBOUND, _NOTHING})
         if self._is_last(choice, state) and not self._may_fit(state):
             why = _COURTESY if is_courtesy(state.request.query) else _NOT_ASKED
-            return _without_flows(choice, Tier.OPEN, Reason.NONE, notes=(*notes, why)), state.with_record(
-                StageRecord(name="user", outcome="passed", why=why)
-            )
+            nothing = _without_flows(choice, Tier.OPEN, Reason.NONE, notes=(*notes, why))
+            return nothing, state.passed("user", why)
         asked, more = self._in_question(choice, state)
         question = flow_question(asked, self.flows, state.request.query, more=more)
         if question is None:
@@ -758,9 +754,7 @@ class Choosing:
         beside = ", and it may be something else" if more else ""
         why = f"{len(question.options)} flows are left{beside}, and nobody else may decide"
         asking = _without_flows(choice, Tier.GUIDED, Reason.ASK, notes=notes)
-        return replace(asking, question=question), state.with_record(
-            StageRecord(name="user", outcome="passed", why=why)
-        )
+        return replace(asking, question=question), state.passed("user", why)
 
     def _is_last(self, choice: Choice, state: _State) -> bool:
         last = state.records[-1] if state.records else None
