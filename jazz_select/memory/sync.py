@@ -99,10 +99,6 @@ class _Indexed:
     broken_elsewhere: Sequence["_Broken"]
     """Unreadable entries of other layouts."""
 
-    @property
-    def all_names(self) -> dict[str, str]:
-        return {**self.moved, **self.names}
-
     def lost(self, cards: Mapping[str, FlowCard], written: Collection[Key]) -> list[str]:
         """Return the unreadable entries that a sync to these flows removes; `written` are the keys that it replaces."""
         kept = {*cards, *(card.name for card in cards.values())}
@@ -173,7 +169,7 @@ class IndexWriter:
         indexed = await self._indexed(agent_id)
         wanted = await in_thread(lambda: {each: self._encoder.fingerprint(card) for each, card in cards.items()})
         plan = plan_sync(wanted, indexed.marks)
-        names = indexed.all_names
+        names = {**indexed.moved, **indexed.names}
         gone = (*plan.delete, *(each for each in indexed.moved if each not in wanted))
         gone = tuple(sorted(gone, key=names.__getitem__))
         overwritten = {self._store.key(agent_id, each) for each in plan.write} if indexed.broken else set[Key]()

@@ -7,7 +7,7 @@ turn comes last: the flows that may be chosen, their state, and the request.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final, Literal, NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -74,7 +74,10 @@ def steady_start(sizes: Sequence[tuple[int, int]], room: int, *, whole_from: int
 
 
 class Ledger:
-    """What models were shown in a conversation, and what the current turn adds; `notes` say what is shown afresh."""
+    """What models were shown in a conversation, and what the current turn adds; `notes` say what is shown afresh.
+
+    `flows` are those to choose among, `rest` are procedures and tools.
+    """
 
     def __init__(self, turn: int, shown: Sequence[FirstShown] = ()) -> None:
         """Take what was shown before, unless earlier turns cannot have stored it like this."""
@@ -84,7 +87,8 @@ class Ledger:
         keys = {(each.what, each.name) for each in shown}
         flows = [each for each in shown if each.what == "flow"]
         rest = [each for each in shown if each.what != "flow"]
-        in_turn = all(0 < each < turn for each in turns) and _rise(flows) and _rise(rest)
+        in_turn = all(0 < each < turn for each in turns)
+        in_turn = in_turn and all(first.turn <= then.turn for part in (flows, rest) for first, then in pairwise(part))
         if len(keys) < len(shown) or not in_turn:
             self.notes.append("what was kept of what models were shown cannot be, so it is shown afresh")
             flows = rest = []
@@ -105,19 +109,10 @@ class Ledger:
         """Record the flows shown as candidates."""
         self.flows = shown
 
-    def keep_rest(self, shown: tuple[FirstShown, ...]) -> None:
-        """Record the procedures and tools shown."""
-        self.rest = shown
-
     @property
     def shown(self) -> tuple[FirstShown, ...]:
         """All entries, as stored with the conversation."""
         return (*self.flows[:_MOST_EACH], *self.rest[:_MOST_EACH])
-
-
-def _rise(shown: Sequence[FirstShown]) -> bool:
-    turns = [each.turn for each in shown]
-    return turns == sorted(turns)
 
 
 class _Kept(NamedTuple):

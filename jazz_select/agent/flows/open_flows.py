@@ -226,7 +226,7 @@ class OpenFlows:
         elif len(shown) > len(now) and is_too_much(shown_texts(shown, self._tools, procedures)):
             shown = shown_with((), now, ledger.turn)
             ledger.notes.append("tools are shown afresh, since all that were shown would take too many tokens")
-        ledger.keep_rest(shown)
+        ledger.rest = shown
         return shown, procedures
 
     async def _procedures(self, shown: Sequence[FirstShown], flow: BaseFlow | None) -> dict[str, str]:

@@ -191,13 +191,8 @@ class _Gate:
         self._shut = False
         self._owner = os.getpid()
 
-    @property
-    def is_mine(self) -> bool:
-        """Whether this is the process that made the gate, not a fork of it."""
-        return os.getpid() == self._owner
-
     def __enter__(self) -> None:
-        if not self.is_mine:
+        if os.getpid() != self._owner:
             raise IndexUnusableError(
                 self._what,
                 "it was opened before this process was forked",
@@ -215,7 +210,9 @@ class _Gate:
                 self._changed.notify_all()
 
     def shut(self) -> bool:
-        """Refuse new entries and wait until all users have left; return False if it was shut before."""
+        """Refuse new entries and wait until all users have left; return False in a fork, or if it was shut before."""
+        if os.getpid() != self._owner:
+            return False
         with self._lock:
             first = not self._shut
             self._shut = True
@@ -333,7 +330,7 @@ class Shard:
 
     def close(self) -> None:
         """Wait for running calls, then release the shard; a second call does nothing."""
-        if self._door.is_mine and self._door.shut():
+        if self._door.shut():
             with self._errors:
                 self._shard.close()
 
@@ -593,7 +590,7 @@ class EdgeStore:
 
     def release(self) -> None:
         """Do what `close` does, without a loop."""
-        if not self._door.is_mine or not self._door.shut():
+        if not self._door.shut():
             return
         try:
             if self._shard is not None:
