@@ -508,17 +508,15 @@ class Choosing:
 
         if request.goes_on and self.model is not None and not request.blank:
             return None, recorded("passed", "the conversation has flows under way, or a question that waits")
-        known = self._known(request, narrowed)
-        if not known.candidates or self.settling.abstains(known.in_scope) or (request.blank and known.candidates > 1):
+        count = len(narrowed.candidates)
+        if not count or self.settling.abstains(narrowed.in_scope) or (request.blank and count > 1):
             choice = self._settled(request, narrowed)
-            return choice, recorded(
-                "none", "there is nothing to choose from" if not known.candidates else "nothing fits"
-            )
+            return choice, recorded("none", "nothing fits" if count else "there is nothing to choose from")
         if state.many:
             return None, recorded("passed", _MANY)
         first = narrowed.candidates[0]
         allowed = self.budget.allowed(first.flow_id)
-        lone = known.candidates == 1 and (not self._more_stages or (allowed is None and confidence is None))
+        lone = count == 1 and (not self._more_stages or (allowed is None and confidence is None))
         if allowed is None or lone:
             choice = self._settled(request, narrowed)
             if choice is not None and choice.reason is Reason.SEMANTIC and self._more_stages:
@@ -546,21 +544,8 @@ class Choosing:
         """Return the choice where the model has nothing to decide; else None."""
         if request.goes_on and self.model is not None and not request.blank:
             return None
-        reason = self.settling.reason(self._known(request, narrowed))
-        if reason is Reason.NONE:
-            below = (
-                f"is below {self.settling.cascade.abstain_below:g}" if self.settling.abstains(narrowed.in_scope) else ""
-            )
-            note = f"abstained: P(in scope) {narrowed.in_scope:.2f} {below}" if below else BLANK
-            return Choice(notes=(note,))
-        if reason is None or (reason in _UNREAD and not self._may_begin(request, narrowed)):
-            return None
-        return replace(top(narrowed.candidates, self.flows, reason), notes=self._caveat(narrowed))
-
-    def _known(self, request: Request, narrowed: CandidateSet) -> Recalled:
-        """Return the facts of a recalled request."""
-        candidates = narrowed.candidates
-        return Recalled(
+        candidates, below = narrowed.candidates, self.settling.cascade.abstain_below
+        recalled = Recalled(
             candidates=len(candidates),
             confidence=candidates[0].confidence if candidates else None,
             in_scope=narrowed.in_scope,
@@ -568,6 +553,14 @@ class Choosing:
             runs=bool(candidates) and candidates[0].flow_id in self.flows,
             blank=request.blank,
         )
+        reason = self.settling.reason(recalled)
+        if reason is Reason.NONE:
+            abstains = self.settling.abstains(narrowed.in_scope)
+            note = f"abstained: P(in scope) {narrowed.in_scope:.2f} is below {below:g}" if abstains else BLANK
+            return Choice(notes=(note,))
+        if reason is None or (reason in _UNREAD and not self._may_begin(request, narrowed)):
+            return None
+        return replace(top(candidates, self.flows, reason), notes=self._caveat(narrowed))
 
     @staticmethod
     def _may_begin(request: Request, narrowed: CandidateSet) -> bool:
