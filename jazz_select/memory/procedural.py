@@ -34,7 +34,7 @@ _MOST_AGENTS, _MOST_BYTES = 1_024, 64 << 20
 """Most agents whose models are cached, and most bytes of these models."""
 _SMALL, _NAME = 2_000, 200
 """Approximate bytes of a model without its matrix, and of each name in it."""
-_MOST_LOOKED_THROUGH = 5_000
+_MOST_CHECKED = 5_000
 """Most flows of an agent that are checked before its first recall; that takes about ten milliseconds."""
 _MOST_COUNTED = 5_000
 """Most flows whose terms are counted after a flow was written; of more, those with the lowest keys, a random sample
@@ -96,7 +96,7 @@ class Agents:
         self._store = store
         self._dims = dims
         self._states: OrderedDict[str, AgentState] = OrderedDict()
-        self._looked_through: set[str] = set()
+        self._checked: set[str] = set()
         # A lock belongs to an event loop, and a memory may be used from several. Who holds one or waits keeps it.
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[str, asyncio.Lock]]
         self._locks = WeakKeyDictionary()
@@ -150,7 +150,7 @@ class Agents:
             )
         elif model.flows is not None and flows > len(model.flows):
             notes.append(_too_many(agent_id, flows, len(model.flows)))
-        if flows and (faults := await self._unreadable(agent_id, flows)):
+        if flows and (faults := await self._count_unreadable(agent_id, flows)):
             notes.append(
                 f"{faults} of the {flows} entries of agent {agent_id!r} cannot be read: run sync_registry "
                 "(jazz-select sync), which writes them anew or removes them"
@@ -160,21 +160,21 @@ class Agents:
             model = replace(model, terms=await in_thread(TermCounts.of, terms))
         return AgentState(model=model, elsewhere=elsewhere, read_at=monotonic(), flows=flows, notes=tuple(notes))
 
-    async def _unreadable(self, agent_id: str, flows: int) -> int:
+    async def _count_unreadable(self, agent_id: str, flows: int) -> int:
         """Return the number of unreadable entries, once per opened index.
 
         A shared or large index is not checked; there recall reports the unreadable entries that it finds.
         """
-        if self._store.shared or agent_id in self._looked_through or flows > _MOST_LOOKED_THROUGH:
+        if self._store.shared or agent_id in self._checked or flows > _MOST_CHECKED:
             return 0
         payloads = await self._store.payloads(agent_id)
         faults = await in_thread(
             lambda: sum(bool(fault_at(self._store, agent_id, key, each)) for key, each in payloads.items())
         )
         if not faults:
-            if len(self._looked_through) >= _MOST_AGENTS:
-                self._looked_through.clear()
-            self._looked_through.add(agent_id)
+            if len(self._checked) >= _MOST_AGENTS:
+                self._checked.clear()
+            self._checked.add(agent_id)
         return faults
 
 

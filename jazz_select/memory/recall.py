@@ -53,7 +53,7 @@ async def _fused(
     """Fuse what the store found for `asked.texts` into candidates."""
     query, evidence = queries[0], found[0]
     each_scored = [each.scores(scope.rrf_k) for each in found]
-    scores = _said(each_scored, asked)
+    scores = _own_scores(each_scored, asked)
     if asked.widened:
         nearest = max(evidence.legs.dense.values(), default=0.0)
         clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
@@ -96,7 +96,7 @@ def _result(candidates: tuple[Candidate, ...], size: tuple[int, str] | None) -> 
     return result
 
 
-def _said(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
+def _own_scores(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
     """Return the scores of a request without its context: of the whole, its clauses and its wanted part."""
     ends = 1 + len(asked.clauses)
     scores = each_scored[0]
@@ -247,29 +247,33 @@ class Retriever:
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """Return one result per query; a focus is the part of its query that was said last, or empty."""
-        said = [RecallQuery(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
-        for number, each in enumerate(said):
+        requests = [RecallQuery(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
+        for number, each in enumerate(requests):
             if len(each.own) >= LONG:
-                said[number] = await self._sentences.shortened(each, scope.agent_id, scope.exclude, terms=model.terms)
-        read = self._staged if len(self._encoder.stages) > 1 else self._some
+                requests[number] = await self._sentences.shortened(
+                    each, scope.agent_id, scope.exclude, terms=model.terms
+                )
+        read = self._by_cascade if len(self._encoder.stages) > 1 else self._by_embedder
         found: list[RecallResult] = []
-        for start in range(0, len(said), _BATCH):
-            found += await read(said[start : start + _BATCH], scope, model)
+        for start in range(0, len(requests), _BATCH):
+            found += await read(requests[start : start + _BATCH], scope, model)
             await asyncio.sleep(0)  # an engine in this process answers at once, and others wait too
         return found
 
-    async def _staged(self, said: Sequence[RecallQuery], scope: RecallScope, model: RecallModel) -> list[RecallResult]:
+    async def _by_cascade(
+        self, requests: Sequence[RecallQuery], scope: RecallScope, model: RecallModel
+    ) -> list[RecallResult]:
         """Answer by the first embedder what is in its language, or what it is sure of; the rest by the second alone.
 
         If the second fails, the first one's answer stands, with a note.
         """
         first, second = _names([stage.identity for stage in self._encoder.stages])
-        results, why, degraded = [RecallResult() for _ in said], f"{first} is not calibrated", ()
-        own = [place for place, each in enumerate(said) if not self._is_foreign(each)]
+        results, why, degraded = [RecallResult() for _ in requests], f"{first} is not calibrated", ()
+        own = [place for place, each in enumerate(requests) if not self._is_foreign(each)]
         if self._language or model.sure is not None:
             try:
-                found = await self._some([said[place] for place in own], scope, model, strict=True)
-                results = [*map(dict(zip(own, found, strict=True)).get, range(len(said)), results)]
+                found = await self._by_embedder([requests[place] for place in own], scope, model, strict=True)
+                results = [*map(dict(zip(own, found, strict=True)).get, range(len(requests)), results)]
                 why = ""
             except EmbeddingError as error:
                 _log.warning(
@@ -291,11 +295,11 @@ class Retriever:
         ]
         try:
             fitted = model.second or RecallModel(names=model.names, caveat=model.caveat)
-            read = await self._some([said[place] for place in left], scope, fitted, stage=1, strict=True)
+            read = await self._by_embedder([requests[place] for place in left], scope, fitted, stage=1, strict=True)
         except EmbeddingError as error:
             _log.warning("embedder=<%s>, error=<%s> | the first answers all", error.embedder, in_log(error.problem))
             if why:
-                results = await self._some(said, scope, model)
+                results = await self._by_embedder(requests, scope, model)
             for place in left:
                 results[place].stage, results[place].why = first, f"{second} failed"
                 results[place].notes = (*results[place].notes, f"recall without {second}: {error}")
@@ -306,12 +310,12 @@ class Retriever:
             results[place] = result
         return results
 
-    def _is_foreign(self, said: RecallQuery) -> bool:
-        return bool(self._language) and is_in_another(said.own, self._language)
+    def _is_foreign(self, requests: RecallQuery) -> bool:
+        return bool(self._language) and is_in_another(requests.own, self._language)
 
-    async def _some(
+    async def _by_embedder(
         self,
-        said: Sequence[RecallQuery],
+        requests: Sequence[RecallQuery],
         scope: RecallScope,
         model: RecallModel,
         *,
@@ -323,10 +327,10 @@ class Retriever:
         Raises:
             EmbeddingError: The embedder failed, and `strict` forbids recall by BM25 alone.
         """
-        if not said:
+        if not requests:
             return []
-        texts, slow = [each.query + each.focus for each in said], self._encoder.stages[stage].offload
-        read = partial(self._read, said, scope, model, stage, strict=strict)
+        texts, slow = [each.query + each.focus for each in requests], self._encoder.stages[stage].offload
+        read = partial(self._encode, requests, scope, model, stage, strict=strict)
         asked, queries, degraded = await self._pace.run(texts, read, slow=slow)
         asking = [any(query.arms for query in group) for group in queries]
         flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
@@ -345,11 +349,11 @@ class Retriever:
             results.append(result)
         return results
 
-    def _read(
-        self, said: Sequence[RecallQuery], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
+    def _encode(
+        self, requests: Sequence[RecallQuery], scope: RecallScope, model: RecallModel, stage: int, *, strict: bool
     ) -> tuple[list[EncodedRequest], list[list[HybridQuery]], tuple[str, ...]]:
         """Return the encoded requests, their queries, and a note if the embedder failed."""
-        asked = [EncodedRequest.of(each, lexical=self._encoder.lexical) for each in said]
+        asked = [EncodedRequest.of(each, lexical=self._encoder.lexical) for each in requests]
         vectors, degraded = self._dense([text for each in asked for text in each.texts], stage, strict=strict)
         pending = iter(vectors)
         queries = [[self._query(text, next(pending), scope, model, stage) for text in each.texts] for each in asked]

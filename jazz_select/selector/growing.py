@@ -115,7 +115,7 @@ class Ledger:
         return (*self.flows[:_MOST_EACH], *self.rest[:_MOST_EACH])
 
 
-class _Kept(NamedTuple):
+class _View(NamedTuple):
     """What is shown: the entries, and the live flow and card of each."""
 
     shown: tuple[FirstShown, ...]
@@ -143,43 +143,43 @@ def growing_prompt(
     """
     notes: list[str] = []
     growing = situation.growing or Growing(turn=1, said_in=(0,) * len(situation.said))
-    kept = _kept(candidates, growing, flows, tokens, notes)
-    called = {each: card.id for each, card in kept.by_id.items()}
+    view = _view(candidates, growing, flows, tokens, notes)
+    called = {each: card.id for each, card in view.by_id.items()}
     root = ET.Element("selection")
     add_text(root, "facts", situation.facts)
-    root.append(_conversation(kept, situation, growing))
-    root.append(_offered(candidates, kept, situation, examples or {}))
+    root.append(_conversation(view, situation, growing))
+    root.append(_offered(candidates, view, situation, examples or {}))
     rules = reading_rules(given=_GIVEN, offered="<offered>", speaks=situation.speaks)
     messages = asked_last(rules, root, situation.confirms, request, notes)
     ids = [called[each.flow_id] for each in candidates if each.flow_id in called]
-    order = tuple(map(candidate_of, kept.flows))
-    return Prompt(messages, tuple(ids), tuple(notes), order, kept.shown, reads=True)
+    order = tuple(map(candidate_of, view.flows))
+    return Prompt(messages, tuple(ids), tuple(notes), order, view.shown, reads=True)
 
 
-def _kept(
+def _view(
     candidates: Sequence[Candidate], growing: Growing, flows: Mapping[str, BaseFlow], tokens: int, notes: list[str]
-) -> _Kept:
+) -> _View:
     """Return what to show: the earlier entries and the candidates; only these, with a note, if that is too much."""
     now: list[tuple[Literal["flow"], str]]
     now = [("flow", flows[each.flow_id].name) for each in candidates if each.flow_id in flows]
     gone = [each.name for each in growing.shown if flow_id(each.name) not in flows]
     taken = any(goes_by_number(flow.name) for flow in flows.values())
 
-    def made(before: Sequence[FirstShown]) -> tuple[_Kept, list[str]]:
+    def view_after(before: Sequence[FirstShown]) -> tuple[_View, list[str]]:
         shown, cut = shown_with(before, now, growing.turn), list[str]()
         live = tuple(flows[flow_id(each.name)] for each in shown)
-        return _Kept(shown, live, tuple(_cards(shown, live, growing.turn, cut, tokens=tokens, taken=taken))), cut
+        return _View(shown, live, tuple(_cards(shown, live, growing.turn, cut, tokens=tokens, taken=taken))), cut
 
-    kept, cut = made(() if gone else growing.shown)
-    took = sum(card.tokens(estimate_tokens) for card in kept.cards)
+    view, cut = view_after(() if gone else growing.shown)
+    took = sum(card.tokens(estimate_tokens) for card in view.cards)
     most = TIMES * tokens
     if gone:
         notes.append(f"a flow that was shown is gone, so the flows are shown afresh: {', '.join(gone[:3])}")
-    elif len(kept.shown) > len(now) and (took > most or len(kept.shown) > _MOST_EACH):
-        kept, cut = made(())
+    elif len(view.shown) > len(now) and (took > most or len(view.shown) > _MOST_EACH):
+        view, cut = view_after(())
         notes.append(f"the flows are shown afresh, since all that were would take more than {most} tokens")
     notes += cut
-    return kept
+    return view
 
 
 def _cards(
@@ -196,11 +196,11 @@ def _cards(
 
 
 def _offered(
-    candidates: Sequence[Candidate], kept: _Kept, situation: Situation, examples: Mapping[str, Sequence[str]]
+    candidates: Sequence[Candidate], view: _View, situation: Situation, examples: Mapping[str, Sequence[str]]
 ) -> ET.Element:
     """Return the flows that may be chosen now, with their state, inputs, and an example like the request."""
     offered = ET.Element("offered")
-    begun, cards = {each.flow_id: each for each in situation.under_way}, kept.by_id
+    begun, cards = {each.flow_id: each for each in situation.under_way}, view.by_id
     for each in candidates:
         if (card := cards.get(each.flow_id)) is not None:
             like = next((at_word(text, SHORT_LIMIT) for text in examples.get(each.flow_id, ())), "")
@@ -211,12 +211,12 @@ def _offered(
     return offered
 
 
-def _conversation(kept: _Kept, situation: Situation, growing: Growing) -> ET.Element:
+def _conversation(view: _View, situation: Situation, growing: Growing) -> ET.Element:
     """Return the conversation: messages and cards, in turn order."""
     conversation = ET.Element("conversation")
     if growing.left_out:
         conversation.set("left_out", f"{growing.left_out} earlier turns")
-    cards = [(each.turn, card) for each, card in zip(kept.shown, kept.cards, strict=True)]
+    cards = [(each.turn, card) for each, card in zip(view.shown, view.cards, strict=True)]
     for message, turn in zip(situation.said, growing.said_in, strict=True):
         while cards and cards[0][0] <= turn:
             conversation.append(cards.pop(0)[1].element())
