@@ -318,21 +318,17 @@ def listener() -> OnEvent | None:
 
 async def tell_turn(event: Event) -> None:
     """Send an event to the listener of the running turn."""
-    heard = listener()
-    if heard is not None:
-        await tell(heard, event)
+    if (current := listener()) is not None:
+        await tell(current, event)
 
 
 async def tell_of_step(call: StepRecord, ended: StepRecord | None) -> None:
     """Send the event of a step's call: `ToolCalled` before it, `ToolReturned` once it has `ended`."""
-    heard = listener()
-    if heard is None:
-        return
     # The record of a call is the same object in both events, so its id distinguishes concurrent calls.
     own = f"{call.tool}-{call.step}-{id(call):x}"
     if ended is None:
         request = ToolRequest(id=own, round=0, tool=call.tool, requested=call.tool, arguments=call.arguments)
-        await tell(heard, ToolCalled(call=request))
+        await tell_turn(ToolCalled(call=request))
         return
     result = ToolResult(
         id=own,
@@ -345,4 +341,4 @@ async def tell_of_step(call: StepRecord, ended: StepRecord | None) -> None:
         unknown=ended.unknown,
         called=ended.attempts > 0,
     )
-    await tell(heard, ToolReturned(result=result))
+    await tell_turn(ToolReturned(result=result))

@@ -36,7 +36,7 @@ async def approval_heard(
     said = read_consent(message, pending.asked)
     if said.answer != "neither" or decider is None:
         return said, ()
-    found = await _heard(decider, pending.question(), message, _APPROVAL, name="consent")
+    (found,) = await _decided(decider, pending.question(), message, [_APPROVAL], name="consent")
     if found.label == _NO:
         return Consent("no"), (_read(decider, "the message", found),)
     if found.label == _YES:
@@ -55,7 +55,7 @@ async def flags_heard(
         return {}, ()
     values: dict[str, bool] = {}
     notes: list[str] = []
-    answers = await _each_heard(decider, asked, message, list(flags.values()), name="fill")
+    answers = await _decided(decider, asked, message, list(flags.values()), name="fill")
     for name, found in zip(flags, answers, strict=True):
         if found.label in {_YES, _NO}:
             values[name] = found.label == _YES
@@ -69,12 +69,7 @@ def _read(decider: Decider, what: str, found: Decided) -> str:
     return f"the decider {decider.name} read {what} as {found.label}, at {found.probability or 0.0:.2f}"
 
 
-async def _heard(decider: Decider, asked: str, message: str, question: ChoiceQuestion, *, name: str) -> Decided:
-    (found,) = await _each_heard(decider, asked, message, [question], name=name)
-    return found
-
-
-async def _each_heard(
+async def _decided(
     decider: Decider, asked: str, message: str, questions: Sequence[ChoiceQuestion], *, name: str
 ) -> list[Decided]:
     state = f"The user was asked:\n{in_one_line(cut(asked, _LONGEST))}\n\nThe user says:\n{cut(message, _LONGEST)}"
@@ -94,8 +89,8 @@ def _is_flag(wanted: Wanted) -> bool:
 
 
 def _flag(name: str, wanted: Wanted) -> ChoiceQuestion:
-    said = [str(each.schema.get("description") or "") for each in alternatives(wanted.part, wanted.root)]
-    meant = beginning(" ".join(" ".join(said).split()), _LONGEST_MEANING)
+    descriptions = [str(each.schema.get("description") or "") for each in alternatives(wanted.part, wanted.root)]
+    meant = beginning(" ".join(" ".join(descriptions).split()), _LONGEST_MEANING)
     return ChoiceQuestion(
         {
             _YES: "the user says that it is so, or wants it",

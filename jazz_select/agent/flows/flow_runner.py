@@ -131,24 +131,24 @@ class FlowRun:
 
 def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
     """Return the progress of each part by path, from which a later turn continues."""
-    found = dict(before)
-    for each in run.all:
-        facts, lost = storable_fields(each.own)
-        earlier = before[each.path].lost if each.path in before else ()
-        found[each.path] = Part(
-            status=each.status,
-            done=each.done,
-            left=each.left,
-            branch=each.branch,
-            tool=each.tool,
-            last=each.last,
+    progress = dict(before)
+    for part in run.all:
+        facts, lost = storable_fields(part.own)
+        earlier = before[part.path].lost if part.path in before else ()
+        progress[part.path] = Part(
+            status=part.status,
+            done=part.done,
+            left=part.left,
+            branch=part.branch,
+            tool=part.tool,
+            last=part.last,
             facts=facts,
-            lost=tuple(dict.fromkeys((*(name for name in earlier if name not in facts), *lost))),
-            ran=tuple(ran for place, ran in enumerate(each.ran) if len(each.ran) - place <= _MOST_RAN or ran.final),
-            final=each.final,
-            flow=each.flow,
+            lost=tuple(dict.fromkeys((*_still(earlier, facts), *lost))),
+            ran=tuple(ran for place, ran in enumerate(part.ran) if len(part.ran) - place <= _MOST_RAN or ran.final),
+            final=part.final,
+            flow=part.flow,
         )
-    return found
+    return progress
 
 
 def steps_left(chain: Sequence[Step], done: Sequence[str]) -> list[tuple[str, Step]]:
@@ -170,11 +170,11 @@ def _step_name(step: Step) -> str:
     return f"{ONE_OF}{', '.join(step.candidate_tools)}" if isinstance(step, GuidedDecisionPoint) else "whatever fits"
 
 
-def ran_of(tool: Tool, arguments: Mapping[str, Any], told: str, *, failed: bool) -> Ran:
+def ran_of(tool: Tool, arguments: Mapping[str, Any], output: str, *, failed: bool) -> Ran:
     """Return the stored form of a call, with a fingerprint if it must not be repeated without an approval."""
     call = fingerprint_once(tool, arguments)
     given = {name: _short_value(value) for name, value in storable_fields(arguments)[0].items()}
-    return Ran(tool=tool.name, output=told, final=tool.destructive, failed=failed, call=call, arguments=given)
+    return Ran(tool=tool.name, output=output, final=tool.destructive, failed=failed, call=call, arguments=given)
 
 
 def _short_value(value: Any) -> Any:
@@ -252,10 +252,10 @@ class FlowRunner:
         if before is not None:
             known = {**facts, **before.facts, **self._fixed}
             begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
-            begun = replace(begun, lost=_still((*lost, *before.lost), known))
+            begun = replace(begun, lost=_still((*lost, *before.lost), known), tool=before.tool, last=before.last)
             begun = replace(begun, done=before.done, left=before.left, branch=before.branch)
-            begun = replace(begun, tool=before.tool, last=before.last)
-            if before.status == "done" and (not _has_parts(flow, before) or self._is_whole(flow, path)):
+            has_run_parts = flow.composite and not _lacks_branch(flow, begun)
+            if before.status == "done" and (not has_run_parts or self._is_whole(flow, path)):
                 return begun
         with span(flow.name, "node") as traced:
             run = await _as_far(begun, self._run(flow, begun, before))
@@ -332,18 +332,18 @@ class FlowRunner:
         tried = [record for record in ran.records if record.attempts]
         called = [record for record in tried if record.status == "ok" or record.fault == "output"]
         own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
-        refused = [each for each in tried[-1:] if self._may_go_on(each)]
-        told = [self._told(each) for each in (*called, *refused)]
+        refused = [record for record in tried[-1:] if self._may_go_on(record)]
+        calls = [self._stored_call(record) for record in (*called, *refused)]
         if self._made is not None:
-            for each in told:
-                self._made(each)
+            for call in calls:
+                self._made(call)
         run = replace(
             begun,
             records=(*begun.records, *ran.records),
             facts=dict(ran.context),
             lost=_still(begun.lost, ran.context),
             own=own,
-            ran=(*begun.ran, *told),
+            ran=(*begun.ran, *calls),
             done=(*begun.done, *names[: len(called)]),
             left=tuple(names[len(called) :]),
             tool="",
@@ -396,8 +396,8 @@ class FlowRunner:
     def _asked_again(self, run: FlowRun, wrong: WrongValue, problem: str, good: tuple[StepRecord, ...]) -> FlowRun:
         """Ask again for a value that a tool refused. The chain restarts if it has only read so far."""
         facts = {name: value for name, value in run.facts.items() if name != wrong.name}
-        told = {wrong.name: beginning(in_one_line(wrong.message), _LONGEST_GIVEN)}
-        run = replace(run, status="waiting", records=good, asks=(wrong.name,), wrong=told, problem=problem, facts=facts)
+        why = {wrong.name: beginning(in_one_line(wrong.message), _LONGEST_GIVEN)}
+        run = replace(run, status="waiting", records=good, asks=(wrong.name,), wrong=why, problem=problem, facts=facts)
         called = {each.tool for each in run.ran if not each.failed}
         if any(not self._executor.tools[name].reads for name in called if name in self._executor.tools):
             return run
@@ -414,7 +414,7 @@ class FlowRunner:
         deciding = self._deciding
         if deciding is None:
             return None
-        return lambda records: deciding(flow, [self._told(each) for each in records if each.status == "ok"])
+        return lambda records: deciding(flow, [self._stored_call(each) for each in records if each.status == "ok"])
 
     def _unfound(self, run: FlowRun, missing: Sequence[str]) -> tuple[str, ...]:
         """Return the missing values that a tool of this chain should have returned.
@@ -433,14 +433,13 @@ class FlowRunner:
             return tool in step.candidate_tools or tool == step.fallback_tool
         return tool == step if isinstance(step, str) else tool in self._executor.tools
 
-    def _told(self, record: StepRecord) -> Ran:
+    def _stored_call(self, record: StepRecord) -> Ran:
         unread = "it ran: " if record.fault == "output" else ""
-        told = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
-        tool = self._executor.tools[record.tool]
-        ran = ran_of(tool, record.arguments, told, failed=record.status != "ok")
+        output = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
+        ran = ran_of(self._executor.tools[record.tool], record.arguments, output, failed=record.status != "ok")
         fixed = set(map(folded_name, self._fixed))  # the caller's context is for one turn and is not stored
-        own = {name: HIDDEN if folded_name(name) in fixed else value for name, value in ran.arguments.items()}
-        return ran.model_copy(update={"arguments": own})
+        arguments = {name: HIDDEN if folded_name(name) in fixed else value for name, value in ran.arguments.items()}
+        return ran.model_copy(update={"arguments": arguments})
 
     def _asking(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Wait if a required input is missing that no tool of the chain returns.
@@ -470,10 +469,9 @@ class FlowRunner:
     async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
         parts = flow.subflows
         if isinstance(flow, ConditionalFlow):
-            before = self._before.get(begun.path)
-            if before is not None and before.status in {"open", "active"} and begun.branch is None:
-                return replace(begun, status="open", problem="no branch fits")
-            branch = begun.branch if begun.branch is not None else await self._choose(flow)
+            before, branch = self._before.get(begun.path), begun.branch
+            if branch is None and (before is None or before.status not in {"open", "active"}):
+                branch = await self._choose(flow)
             if branch is None or branch >= len(parts):
                 return replace(begun, status="open", problem="no branch fits")
             run = await self.run(parts[branch], begun.facts, f"{begun.path}.{branch}", lost=begun.lost)
@@ -518,10 +516,6 @@ def _has_chain(flow: BaseFlow) -> bool:
 
 def _has_manual(flow: BaseFlow) -> bool:
     return any(part.manual or _has_manual(part) for part in flow.subflows)
-
-
-def _has_parts(flow: BaseFlow, before: Part) -> bool:
-    return flow.composite and not (isinstance(flow, ConditionalFlow) and before.branch is None)
 
 
 def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:

@@ -129,7 +129,7 @@ class OpenFlows:
             tools = [each for each in tools if each.reads]
         own = [*_endings(ended), _handing_back(back)]
         following = flow is not None and not only_about
-        question, offered = await self._asked(
+        question, offered = await self._completed(
             OpenFlowQuestion(view=view, system=self._system, lost=run.lost, within=within, only_about=only_about),
             flow,
             tools,
@@ -141,11 +141,11 @@ class OpenFlows:
         approve = approval.at(place, run.path, run.ran)
 
         @self_bounded
-        async def but_for_its_end(call: ToolCall) -> Verdict:
+        async def approve_unless_ending(call: ToolCall) -> Verdict:
             return Allow() if call.tool in _ENDS_WITH else await approve(call)
 
         options = self._options_for(run, {each.name for each in offered} - {*question.usable})
-        options = replace(options, approve=but_for_its_end, on_event=listener())
+        options = replace(options, approve=approve_unless_ending, on_event=listener())
         try:
             chain = await run_loop(
                 self._model,
@@ -162,9 +162,8 @@ class OpenFlows:
                 tools_described=view.ledger is not None,
             )
         except ChainError as error:
-            return OpenFlowReply(
-                chain=error.chain, error=error, ran=self._ran(error.chain), final=self._final(error.chain)
-            )
+            chain = error.chain
+            return OpenFlowReply(chain=chain, error=error, ran=self._ran(chain), final=self._final(chain))
         if not offered and chain.final is None:
             chain = replace(chain, answer=_without_calls(chain.answer))
         asked = chain.status == "asked"
@@ -179,14 +178,14 @@ class OpenFlows:
             handed_back=None if asked or not back else back[-1],
         )
 
-    async def _asked(
-        self, asked: OpenFlowQuestion, flow: BaseFlow | None, tools: Sequence[Tool], ends: Sequence[Tool]
+    async def _completed(
+        self, draft: OpenFlowQuestion, flow: BaseFlow | None, tools: Sequence[Tool], ends: Sequence[Tool]
     ) -> tuple[OpenFlowQuestion, list[Tool]]:
         """Return the question with the flow's procedure and tools, and all tools to offer.
 
         With append-only prompts, all tools shown so far are offered; those that may not be called now are refused.
         """
-        ledger = asked.view.ledger
+        ledger = draft.view.ledger
         shown, procedures = await self._shown(ledger, flow, tools)
         offered = [*tools, *ends]
         usable = [each.name for each in offered]
@@ -195,8 +194,8 @@ class OpenFlows:
             own = {each.name: each for each in (*always, *ends)}
             offered = [*own.values(), *(self._tools[each.name] for each in shown if each.what == "tool")]
         names = {each.name: name for name, each in shown_names(offered).items()}
-        told = replace(
-            asked,
+        question = replace(
+            draft,
             flow=flow.name if flow is not None else "",
             procedure=procedures[flow.name] if flow is not None else "",
             missing=[each for each in tools_named(flow) if each not in self._tools] if flow is not None else (),
@@ -205,7 +204,7 @@ class OpenFlows:
             always=always,
             usable={each: names[each] for each in usable},
         )
-        return told, offered
+        return question, offered
 
     async def _shown(
         self, ledger: Ledger | None, flow: BaseFlow | None, tools: Sequence[Tool]
@@ -251,8 +250,8 @@ class OpenFlows:
                 return refusal
             if own is None:
                 return None
-            said = await run_with_timeout(own, call, limit_s=None, name="jazz-select-before_call")
-            return cast("bool | str | None", said)
+            refused = await run_with_timeout(own, call, limit_s=None, name="jazz-select-before_call")
+            return cast("bool | str | None", refused)
 
         return replace(self._options, before_call=check)
 
@@ -262,16 +261,16 @@ class OpenFlows:
         return any(name in self._tools and self._tools[name].destructive for name in called)
 
     def _ran(self, chain: Chain) -> tuple[Ran, ...]:
-        asked = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
+        arguments = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
         return tuple(
-            self._told(each, asked.get((each.round, each.id), {}))
+            self._stored_call(each, arguments.get((each.round, each.id), {}))
             for each in chain.entries
             if isinstance(each, ToolResult) and each.tool in self._tools and each.called
         )
 
-    def _told(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
-        told = shorter_text(result.output, LONGEST_RAN) if result.ok else f"failed: {result.error}"
-        return ran_of(self._tools[result.tool], arguments, told, failed=not result.ok)
+    def _stored_call(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
+        output = shorter_text(result.output, LONGEST_RAN) if result.ok else f"failed: {result.error}"
+        return ran_of(self._tools[result.tool], arguments, output, failed=not result.ok)
 
     def _usable(self, flow: BaseFlow | None, near: Sequence[str], before: Sequence[str]) -> list[Tool]:
         """Return the connected tools of a flow and its parts; if it names none, those available without a flow.
@@ -305,9 +304,9 @@ def _beside(chain: Chain) -> str:
         rest.pop()
     following = chain.entries[len(rest)] if rest and len(rest) < len(chain.entries) else None
     asked = {each.round for each in chain.asked}
-    said = rest[-1] if rest else None
+    last = rest[-1] if rest else None
     is_of_them = isinstance(following, ToolRequest) and following.round in asked
-    return beginning(said.text, _LONGEST_BESIDE) if isinstance(said, AssistantText) and is_of_them else ""
+    return beginning(last.text, _LONGEST_BESIDE) if isinstance(last, AssistantText) and is_of_them else ""
 
 
 def _handing_back(back: list[str]) -> Tool:

@@ -182,9 +182,9 @@ class OpenFlowQuestion:
             f"{_CALLS_THEN}\n{calls}" if calls else "",
             self._gone,
         )
-        told = [each for each in shown if not (native and each.what == "tool")]
-        said = _in_turn(self.view, told, f"{_NOW}\n{_joined(now)}")
-        return [Message(role="system", content=_joined(rules)), *said]
+        texts = [each for each in shown if not (native and each.what == "tool")]
+        conversation = _in_turn(self.view, texts, f"{_NOW}\n{_joined(now)}")
+        return [Message(role="system", content=_joined(rules)), *conversation]
 
     @property
     def _title(self) -> str:
@@ -250,13 +250,13 @@ def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> It
 
 def at_work(messages: Sequence[Message]) -> str:
     """Return the name of the flow of a prompt in which the model may hand the message back, or ""."""
-    told = "\n".join(each.content for each in messages)
-    now = _USABLE.findall(told)
-    offered = ANOTHER_WISH in now[-1] if now else f"\n{ANOTHER_WISH} {{" in told
+    prompt = "\n".join(each.content for each in messages)
+    now = _USABLE.findall(prompt)
+    offered = ANOTHER_WISH in now[-1] if now else f"\n{ANOTHER_WISH} {{" in prompt
     if not offered or "TOOL RESULTS" in messages[-1].content:
         return ""
-    found = _AT_WORK.findall(told) or _PROCEDURE_OF.findall(told)
-    return found[-1] if found else ""
+    names = _AT_WORK.findall(prompt) or _PROCEDURE_OF.findall(prompt)
+    return names[-1] if names else ""
 
 
 def _as_said(text: str) -> str:
@@ -273,8 +273,8 @@ def shown_texts(
         if what == "tool":
             texts.append(FirstText(what, f"TOOLS SHOWN:\n{tool_lines(tools[name] for name in names)}", turn))
         else:
-            told = (f"PROCEDURE SHOWN: {name_shown(name)}\n{procedures[name]}" for name in names)
-            texts += [FirstText(what, text, turn) for text in told]
+            procedure_texts = (f"PROCEDURE SHOWN: {name_shown(name)}\n{procedures[name]}" for name in names)
+            texts += [FirstText(what, text, turn) for text in procedure_texts]
     return texts
 
 
@@ -292,5 +292,5 @@ def _calls_then(view: ConversationView) -> Iterator[tuple[int, str]]:
     """Yield the calls of each earlier turn, with the turn of the user message that follows them."""
     lines = [(call.turn, line) for call, line in view.call_lines() if call.turn]
     for made_in, group in groupby(lines, key=lambda each: each[0]):
-        told = "\n".join(line for _, line in group)
-        yield made_in + 1, f"{_CALLS_THEN}\n{told}"
+        calls = "\n".join(line for _, line in group)
+        yield made_in + 1, f"{_CALLS_THEN}\n{calls}"

@@ -13,16 +13,14 @@ from jazz_select.agent.reading.grounding import (
     dates,
     decimals,
     fits,
-    in_words,
     normalized,
     number_in_words,
     numbers,
     same,
-    word_list,
 )
 from jazz_select.consent import is_refusal, phrases, read_consent
 from jazz_select.routing.schemas.fields import Schema, alternatives
-from jazz_select.text import nfkc
+from jazz_select.text import in_words, nfkc, word_list
 from jazz_select.words import words as name_words
 
 _IDENTIFIER: Final = re.compile(r"(?<!\S)(?=\S*\d|\S+@\S)\S+")
@@ -206,19 +204,9 @@ def identifiers(message: str) -> list[str]:
 def _no_names() -> frozenset[str]:
     """Return the words that are not part of a name: of requests, questions, sighs, a yes or a no."""
     table = phrases()
-    kinds = (
-        table.yes,
-        table.no,
-        table.courtesy,
-        table.stops,
-        table.scope,
-        table.denies,
-        table.adds,
-        table.points,
-        table.between,
-    )
-    listed = frozenset[str]().union(*kinds, table.chooses, table.unsure, table.common, table.sighs)
-    return frozenset(word for each in listed for word in each.split())
+    answers = table.yes | table.no | table.courtesy | table.stops | table.denies | table.chooses | table.unsure
+    others = table.scope | table.adds | table.points | table.between | table.common | table.sighs
+    return frozenset(word for phrase in answers | others for word in phrase.split())
 
 
 def _answer(message: str) -> str:

@@ -164,7 +164,7 @@ def wanted_of(tools: Iterable[Tool], names: Sequence[str]) -> dict[str, Wanted]:
 
 
 def refined(want: Wanted | None, declared: Input | None) -> Wanted:
-    """Merge the author's declaration into an input; its choices and question replace and complete the schema."""
+    """Merge the author's declaration into an input; its choices replace the type in the schema."""
     part, root, _ = want or Wanted({"type": "string"}, {})
     if declared is None:
         return Wanted(part, root)
@@ -185,8 +185,7 @@ def shown_inputs(wanted: Mapping[str, Wanted]) -> tuple[str, ...]:
 def _shown(name: str, want: Wanted) -> str:
     found = alternatives(want.part, want.root)
     kinds = dict.fromkeys(str(each.schema.get("format") or each.type or "any") for each in found)
-    listed = [*(_members(each.schema) for each in found)]
-    members = [str(member) for each in listed for member in each]
+    members = [str(member) for each in found for member in _members(each.schema)]
     kind = " or ".join(each for each in kinds if each != "null")
     if members:
         kind = f"one of {', '.join(members[:_MOST_MEMBERS])}{', …' if len(members) > _MOST_MEMBERS else ''}"
@@ -225,23 +224,23 @@ def ground(
         several = unclear.get(name)
         if name in found or not isinstance(several, list):
             continue
-        each = [_counted(name, one, want, said) for one in cast("list[Any]", several)[:_MOST_MEANT]]
-        counting = [value for value, why in each if not why]
-        if len(counting) > 1:
-            meant[name] = tuple(counting)
+        checked = [_counted(name, value, want, said) for value in cast("list[Any]", several)[:_MOST_MEANT]]
+        accepted = [value for value, why in checked if not why]
+        if len(accepted) > 1:
+            meant[name] = tuple(accepted)
     back = tuple(name for name in wanted if name in values and values[name] is None)
     return Grounded(found, meant, back, refused)
 
 
 def _counted(name: str, value: Any, want: Wanted, said: Sequence[str]) -> tuple[Any, str]:
     """Return the value in the form that the input takes, or None, and the reason of a refusal, or ""."""
-    taken = [each for each in _forms(_without_nulls(value)) if fits(name, each, want)]
-    if not taken:
+    fitting = [form for form in _forms(_without_nulls(value)) if fits(name, form, want)]
+    if not fitting:
         return None, "the input does not take it"
-    for each in taken:
-        if _is_member(each, want) or was_said(each, want.part, want.root, said):
-            return each, ""
-    return taken[0], "the user did not say it"
+    for form in fitting:
+        if _is_member(form, want) or was_said(form, want.part, want.root, said):
+            return form, ""
+    return fitting[0], "the user did not say it"
 
 
 def _names_one_thing(value: object) -> bool:
@@ -322,9 +321,9 @@ def was_said(value: object, part: object, root: Schema, messages: Iterable[str])
     return all(_leaf_said(leaf, schema, root, texts) for leaf, schema in leaves)
 
 
-def names_only_what_was_told(answer: str, told: Iterable[str]) -> bool:
+def names_only_what_was_told(answer: str, texts: Iterable[str]) -> bool:
     """Whether each number, address and code in an answer occurs in the given texts, so that none is made up."""
-    known = normalized(" ".join(told))
+    known = normalized(" ".join(texts))
     named = (word.strip(EDGES) for word in normalized(answer).split() if _TELLING.search(word))
     return all(_stands(word, known) for word in named)
 
@@ -440,16 +439,14 @@ def _text_said(value: str, text: _Text, part: object, root: Schema) -> bool:
         return True
     if "@" in value and _stands(value, text.addresses):
         return True
-    if _stands(value, text.folded) or (_is_listed(value, part, root) and _stands(in_words(value), text.in_words)):
+    if _stands(value, text.folded):
+        return True
+    is_listed = any(value in _members(each.schema) for each in alternatives(part, root))
+    if is_listed and _stands(in_words(value), text.in_words):
         return True
     if _ISO.fullmatch(value):
         return value in text.days
     return value.isdecimal() and len(value) <= _LONGEST_SPELT and int(value) in text.spelt
-
-
-def _is_listed(value: str, part: object, root: Schema) -> bool:
-    found = [each.schema.get("enum") for each in alternatives(part, root)]
-    return any(isinstance(listed, list) and value in listed for listed in found)
 
 
 def _stands(value: str, text: str) -> bool:
