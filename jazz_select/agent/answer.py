@@ -436,9 +436,9 @@ def _with_question(work: TurnWork) -> TurnWork:
     With a schema there is no text for the question, so the next turn asks it.
     """
     top = work.stack.top
-    if not work.resumed or top is None or top.pending is None or work.pending or work.request.schema is not None:
+    if not work.resumed or top is None or top.pending is None or work.pending:
         return work
-    if isinstance(work.error, ChainError):
+    if work.request.schema is not None or isinstance(work.error, ChainError):
         return work
     stack = work.stack.with_top(top.model_copy(update={"pending": None}))
     return replace(work, stack=stack, pending=top.pending, status="confirming")

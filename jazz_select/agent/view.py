@@ -150,7 +150,7 @@ class ConversationView:
 
     def recent(self, chars: int = EARLIER_CHARS, *, each: int | None = None) -> tuple[list[Message], int]:
         """Return the last messages within a bound, and the number of those before them."""
-        said = [Message(role=one.role, content=cut(one.content, each) if each else one.content) for one in self.said]
+        said = self._messages(each)
         first, room = len(said), chars
         while first and (room := room - len(said[first - 1].content)) >= 0:
             first -= 1
@@ -163,17 +163,18 @@ class ConversationView:
 
         Old turns are dropped several at once, so that the prompt's beginning stays the same for longer.
         """
-        bound = [cut(one.content, each) if each else one.content for one in self.said]
-        said = [
-            (turn, Message(role=one.role, content=content))
-            for turn, one, content in zip(self.said_in, self.said, bound, strict=True)
-        ]
+        said = list(zip(self.said_in, self._messages(each), strict=True))
         while said and said[0][1].role == "assistant":
             said.pop(0)  # an answer without its question says little
         start = steady_start(
             [(turn, len(message.content)) for turn, message in said], chars, whole_from=said[0][0] if said else 1
         )
         return [(turn, message) for turn, message in said if turn >= start]
+
+    def _messages(self, each: int | None) -> list[Message]:
+        return [
+            Message(role=said.role, content=cut(said.content, each) if each else said.content) for said in self.said
+        ]
 
     def render_heard(self) -> str:
         """Return the user's messages, a line each, the current one last; long ones are cut."""
@@ -191,8 +192,8 @@ class ConversationView:
         """Return the calls with their lines, for prompts that only grow; old turns are dropped several at once."""
         turn = self.ledger.turn if self.ledger is not None else 0
         lines = [(call, _call(call)) for call in self.calls]
-        kept = [call.turn for call in self.calls if call.turn]
-        whole_from = kept[0] + 1 if len(kept) >= MOST_CALLS else 1
+        turns = [call.turn for call in self.calls if call.turn]
+        whole_from = turns[0] + 1 if len(turns) >= MOST_CALLS else 1
         start = steady_start(
             [(call.turn or turn, len(line)) for call, line in lines], _CALLS_CHARS, whole_from=whole_from
         )

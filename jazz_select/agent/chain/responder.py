@@ -245,7 +245,7 @@ def in_events(
             task.cancel()
             await asyncio.wait({task})
 
-    _presented(events, name, AsyncGenerator[Event, None])
+    _set_name(events, name, AsyncGenerator[Event, None])
     return events
 
 
@@ -268,10 +268,10 @@ class OwnLoop:
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
-                thread = Thread(target=_run_to_its_end, args=(self._loop,), name=f"jazz-select-{name}", daemon=True)
+                thread = Thread(target=_run_loop_forever, args=(self._loop,), name=f"jazz-select-{name}", daemon=True)
                 thread.start()
                 self._thread = thread
-                finalize_object(self, _ended, self._loop, thread)
+                finalize_object(self, _stop_loop, self._loop, thread)
         running = asyncio.run_coroutine_threadsafe(work(), self._loop)
         try:
             return running.result()
@@ -279,12 +279,12 @@ class OwnLoop:
             running.cancel()  # in case the caller was interrupted
 
 
-def _run_to_its_end(loop: asyncio.AbstractEventLoop) -> None:
+def _run_loop_forever(loop: asyncio.AbstractEventLoop) -> None:
     with Runner(loop_factory=lambda: loop) as runner:
         runner.get_loop().run_forever()
 
 
-def _ended(loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
+def _stop_loop(loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
     loop.call_soon_threadsafe(loop.stop)
     if thread is not current_thread():
         thread.join(_LONGEST_END_S)
@@ -297,7 +297,7 @@ def in_own_loop(function: Callable[P, Coroutine[Any, Any, T]], loop_of: Callable
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         return loop_of(args[0]).run(function.__name__, lambda: function(*args, **kwargs))
 
-    _presented(call, f"{function.__name__}_sync")
+    _set_name(call, f"{function.__name__}_sync")
     return call
 
 
@@ -317,11 +317,11 @@ def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
         _check_no_loop(function.__name__)
         return asyncio.run(function(*args, **kwargs))
 
-    _presented(call, f"{function.__name__}_sync")
+    _set_name(call, f"{function.__name__}_sync")
     return call
 
 
-def _presented(function: Any, name: str, returns: object = None) -> None:
+def _set_name(function: Any, name: str, returns: object = None) -> None:
     """Set the name, and if given the return type, that `help` and signatures show."""
     within, _, _ = str(function.__qualname__).rpartition(".")
     function.__name__ = name
