@@ -292,7 +292,7 @@ def test_no_other_place_decides_what_has_to_be_approved() -> None:
             "integrations/door.py",  # which tools may need it, before there is a call
             "service/mcp/elicitation.py",  # a question that was not answered
             "agent/agent_options.py",
-            "agent/chain/chain_options.py",
+            "agent/chain/responder.py",  # its documentation
         }
         & deciding
     )
