@@ -208,9 +208,9 @@ def read_as(kind: type[T], data: object, place: str) -> T:
         config = cast("Mapping[str, object]", getattr(kind, "model_config", {}))
         is_secret = bool(config.get("hide_input_in_errors"))
         found = error.errors(include_url=False, include_input=not is_secret)
-        told = [_placed(each, kind) for each in found[:_MOST_PROBLEMS]]
+        problems = [_placed(each, kind) for each in found[:_MOST_PROBLEMS]]
         more = f" (and {len(found) - _MOST_PROBLEMS} more)" if len(found) > _MOST_PROBLEMS else ""
-        raise ConfigError(f"{place}: {'; '.join(told)}{more}") from (None if is_secret else error)
+        raise ConfigError(f"{place}: {'; '.join(problems)}{more}") from (None if is_secret else error)
 
 
 @lru_cache(64)

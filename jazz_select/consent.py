@@ -101,19 +101,23 @@ class _Table(NamedTuple):
 
 
 @cache
+def _languages() -> Mapping[str, Mapping[str, list[str]]]:
+    return tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
+
+
+@cache
 def phrases() -> _Table:
     """Return the table, read once."""
-    told = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
-    return _Table(*(frozenset(nfkc(each) for of in told.values() for each in of[kind]) for kind in _Table._fields))
+    languages = _languages().values()
+    return _Table(*(frozenset(nfkc(each) for of in languages for each in of[kind]) for kind in _Table._fields))
 
 
 @cache
 def _words_by_language() -> Mapping[str, frozenset[str]]:
     """The words that occur in one language of the table only."""
-    told = tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
     words = {
         language: {word for phrases_of in kinds.values() for phrase in phrases_of for word in _SPOKEN.findall(phrase)}
-        for language, kinds in told.items()
+        for language, kinds in _languages().items()
     }
     count = Counter(word for each in words.values() for word in each)
     return {language: frozenset(word for word in each if count[word] == 1) for language, each in words.items()}
@@ -280,8 +284,8 @@ def _kind_of(sentence: str, asked: Asked) -> str:
     found = {kind for piece in pieces for kind, _ in _kinds(piece.split(), frozenset())}
     if found == {"courtesy"}:
         return "courtesy"
-    if len(told := found - {"courtesy", "beside"}) == 1 and told <= {"yes", "no"}:
-        return told.pop() if "beside" not in found or "yes" in found else ""
+    if len(answers := found - {"courtesy", "beside"}) == 1 and answers <= {"yes", "no"}:
+        return answers.pop() if "beside" not in found or "yes" in found else ""
     return _repeated(text, asked) if asked.words else ""
 
 

@@ -89,12 +89,14 @@ def install_command(extra: str) -> str:
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
-    told: dict[str, Any] = {}
+    direct_url: dict[str, Any] = {}
     with suppress(PackageNotFoundError, ValueError):
-        told = cast("dict[str, Any]", json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}"))
-    url: str = told.get("url", "")
-    version: Mapping[str, str] | None = told.get("vcs_info")
-    if told.get("dir_info", {}).get("editable"):
+        direct_url = cast(
+            "dict[str, Any]", json.loads(distribution("jazz-select").read_text("direct_url.json") or "{}")
+        )
+    url: str = direct_url.get("url", "")
+    version: Mapping[str, str] | None = direct_url.get("vcs_info")
+    if direct_url.get("dir_info", {}).get("editable"):
         return f"pip install -e '{url2pathname(urlsplit(url).path)}[{extra}]'"
     source = f"{version['vcs']}+{url}@{version['commit_id']}" if version else url
     return f"pip install 'jazz-select[{extra}]{f' @ {source}' * bool(source)}'"

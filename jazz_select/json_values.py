@@ -121,7 +121,7 @@ def plain(value: object) -> Any:
     text.
     """
     try:
-        return orjson.loads(orjson.dumps(value, default=_told, option=_OPTIONS))
+        return orjson.loads(orjson.dumps(value, default=_substitute, option=_OPTIONS))
     except Exception:  # noqa: BLE001 - whatever a value trips over: it is taken apart instead
         return storable(value)
 
@@ -141,7 +141,7 @@ def as_bytes(value: object) -> bytes:
 def json_bytes(value: object) -> bytes:
     """Return the JSON text of `plain`, in one step."""
     try:
-        return orjson.dumps(value, default=_told, option=_OPTIONS)
+        return orjson.dumps(value, default=_substitute, option=_OPTIONS)
     except Exception:  # noqa: BLE001 - as there
         return orjson.dumps(storable(value))
 
@@ -169,7 +169,7 @@ def exactly(value: object) -> object:
         return value.isoformat()
     if hasattr(value, "model_dump") and not isinstance(value, type):
         return {**vars(value), **cast("dict[str, Any]", getattr(value, "model_extra", None) or {})}
-    return cast("object", value.value) if isinstance(value, Enum) else _told(value)
+    return cast("object", value.value) if isinstance(value, Enum) else _substitute(value)
 
 
 def json_or_same(value: object) -> object:
@@ -314,7 +314,7 @@ def storable(value: object, within: tuple[int, ...] = ()) -> Any:
         return {as_text(key): storable(each, inner) for key, each in items}
     if isinstance(value, list | tuple):
         return [storable(each, inner) for each in cast("list[object]", value)]
-    return storable(_told(value), inner)
+    return storable(_substitute(value), inner)
 
 
 def _storable_leaf(value: str | float | None) -> str | float | None:
@@ -362,7 +362,7 @@ def shorter_text(value: object, limit: int) -> str:
 
 
 def _fewer(value: Any, most: int) -> Any:
-    """Keep the first `most` entries of each list, and ten times as many characters of each text."""
+    """Keep the first `most` entries of each list, and thirty characters of each text for each."""
     if isinstance(value, list):
         entries = cast("list[Any]", value)
         more = [f"… {len(entries) - most} more"] if len(entries) > most else []
@@ -394,8 +394,8 @@ def _foreign_of_any(value: object) -> object:
     return orjson.loads(orjson.dumps(value, default=_foreign))
 
 
-def _told(value: object) -> object:
-    """Return a text that is the same in every process: no memory address, sets in order."""
+def _substitute(value: object) -> object:
+    """Replace a value without a JSON form, equally in every process: no memory address, sets in order."""
     try:
         if isinstance(value, BaseException):
             return error_data(value)

@@ -149,7 +149,9 @@ class OpenTelemetryHook:
             own.update_name(f"retrieval {as_text(source)}")
         if self._with_content:
             for name, value in span.content.items():
-                own.set_attribute(contents.get(name, f"{_NAMESPACE}.{name}"), _value(_as_told(name, value, contents)))
+                own.set_attribute(
+                    contents.get(name, f"{_NAMESPACE}.{name}"), _value(_by_convention(name, value, contents))
+                )
             if span.kind == "recall" and isinstance(found := span.attributes.get("candidates"), dict):
                 scores = cast("dict[str, object]", found)
                 documents = [{"id": name, "score": score} for name, score in scores.items()]
@@ -172,7 +174,7 @@ def _named(span: Span) -> dict[str, str]:
     return {"gen_ai.agent.name": span.name} if span.kind == "turn" else {}
 
 
-def _as_told(name: str, value: object, contents: Mapping[str, str]) -> object:
+def _by_convention(name: str, value: object, contents: Mapping[str, str]) -> object:
     """Return content in the conventions' form: messages as roles and parts."""
     if not contents.get(name, "").endswith(".messages"):
         return value

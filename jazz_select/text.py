@@ -230,8 +230,8 @@ def at_word(text: str, limit: int) -> str:
 
 def with_parameters(about: str, parameters: Sequence[tuple[str, str]]) -> str:
     """Return a tool's description with its parameters and their descriptions."""
-    told = "; ".join(f"{name}: {said}" if said else name for name, said in parameters)
-    return " ".join(part for part in (about, f"{_PARAMETERS}{told}" if told else "") if part)
+    listed = "; ".join(f"{name}: {said}" if said else name for name, said in parameters)
+    return " ".join(part for part in (about, f"{_PARAMETERS}{listed}" if listed else "") if part)
 
 
 def at_word_with_parameters(text: str, limit: int) -> str:
@@ -241,13 +241,13 @@ def at_word_with_parameters(text: str, limit: int) -> str:
     """
     if len(text) <= limit:
         return text
-    about, mark, told = text.rpartition(_PARAMETERS)
-    starts = [(each.start(1), each.end(1)) for each in islice(_PARAMETER.finditer(told), limit)] if mark else []
+    about, mark, listed = text.rpartition(_PARAMETERS)
+    starts = [(each.start(1), each.end(1)) for each in islice(_PARAMETER.finditer(listed), limit)] if mark else []
     if not starts or starts[0][0]:
         return at_word(text, limit)
-    ends = [*(start - len(_BETWEEN) for start, _ in starts[1:]), len(told)]
-    names = [told[start:end] for start, end in starts]
-    said = [told[name_end:end].removeprefix(":").strip() for (_, name_end), end in zip(starts, ends, strict=True)]
+    ends = [*(start - len(_BETWEEN) for start, _ in starts[1:]), len(listed)]
+    names = [listed[start:end] for start, end in starts]
+    said = [listed[name_end:end].removeprefix(":").strip() for (_, name_end), end in zip(starts, ends, strict=True)]
     bare = with_parameters("", [(name, "") for name in names])
     room = limit - len(about) - len(bare)
     if room <= 0:

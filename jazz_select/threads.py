@@ -148,7 +148,7 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
         if not running.cancelled():
-            running.exception()  # looked at, so that nobody is told that it was not
+            running.exception()  # retrieved, so that asyncio does not warn of it
         raise
 
 
@@ -232,7 +232,7 @@ async def in_daemon_thread(function: Callable[[], T], *, name: str, context: con
         # If the loop is closed, nobody waits.
         try:
             result = here.run(function)
-        except BaseException as raised:  # noqa: BLE001 - all of it is told to the caller
+        except BaseException as raised:  # noqa: BLE001 - the caller gets all of it
             own = isinstance(raised, Exception) and not isinstance(raised, StopIteration)
             error = raised if own else RuntimeError(describe_error(raised))
             with suppress(RuntimeError):

@@ -142,13 +142,13 @@ def error_of(data: Any) -> JazzSelectError | None:
     """
     if data is None:
         return None
-    told = value_of(_Error, data, "error")
-    kind = getattr(errors, told.code, None)
+    stored = value_of(_Error, data, "error")
+    kind = getattr(errors, stored.code, None)
     if not isinstance(kind, type) or not issubclass(kind, JazzSelectError):
-        return ToldError(told.code, told.message)
+        return ToldError(stored.code, stored.message)
     # Skip the constructor: it would build the text from the fields, and the text is given.
-    error = kind.__new__(kind, told.message)
-    for name, value in (told.details or {}).items():
+    error = kind.__new__(kind, stored.message)
+    for name, value in (stored.details or {}).items():
         if name[:1].isalpha() and not hasattr(kind, name):
             vars(error)[name] = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
     return error

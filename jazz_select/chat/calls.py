@@ -208,15 +208,14 @@ async def _ended(call: Awaitable[T], model: str) -> T:
         raise
     except BaseException as error:
         # This coroutine is being closed, or a group contains a request to end the task or program.
-        if _task() is not own or _has_to_pass(error):
+        if _task() is not own or _holds_passing(error):
             raise
         raise ModelError(model, f"it raised {type(error).__name__}, which is no Exception", retryable=False) from error
 
 
-def _has_to_pass(error: BaseException) -> bool:
-    if isinstance(error, BaseExceptionGroup):
-        return cast("BaseExceptionGroup[BaseException]", error).subgroup(_PASSING) is not None
-    return isinstance(error, _PASSING)
+def _holds_passing(error: BaseException) -> bool:
+    group = cast("BaseExceptionGroup[BaseException]", error) if isinstance(error, BaseExceptionGroup) else None
+    return group is not None and group.subgroup(_PASSING) is not None
 
 
 def _task() -> "asyncio.Task[Any] | None":

@@ -199,8 +199,8 @@ def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = 
 
 def _is_counted(usage: Usage) -> bool:
     """Whether these are valid token counts, safe to add up."""
-    told = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
-    return all(type(each) is int and 0 <= each <= _MOST_TOKENS for each in told)
+    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
+    return all(type(each) is int and 0 <= each <= _MOST_TOKENS for each in counts)
 
 
 def _is_probability(value: object) -> bool:
@@ -301,8 +301,8 @@ class Decider:
 
     def _sure(self, label: str, probability: float) -> Decided:
         if probability < self.above:
-            told = f"{name_shown(label)} at {probability:.2f}, where {self.above:g} is wanted"
-            return Decided(probability=probability, note=f"the decider {self.name} is not sure: {told}")
+            likeliest = f"{name_shown(label)} at {probability:.2f}, where {self.above:g} is wanted"
+            return Decided(probability=probability, note=f"the decider {self.name} is not sure: {likeliest}")
         return Decided(label=label, probability=probability)
 
     async def aclose(self) -> None:

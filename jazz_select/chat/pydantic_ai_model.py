@@ -372,8 +372,8 @@ def _plainer(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain_input(part: Any) -> dict[str, Any]:
-    told: Mapping[str, Any] = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
-    plain: dict[str, Any] = {key: told[key] for key in _PLAIN if isinstance(told.get(key), str)}
+    schema: Mapping[str, Any] = cast("Mapping[str, Any]", part) if isinstance(part, Mapping) else {}
+    plain: dict[str, Any] = {key: schema[key] for key in _PLAIN if isinstance(schema.get(key), str)}
     return {**plain, "items": {}} if plain.get("type") == "array" else plain
 
 

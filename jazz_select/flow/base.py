@@ -25,7 +25,7 @@ from weakref import ref
 from jazz_select.arguments import Count, checked
 from jazz_select.errors import DuplicateFlowError, FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
-from jazz_select.flow.field_checks import FIELDS, TOLD, Input, Subject, check_bars, check_fields, check_spelling
+from jazz_select.flow.field_checks import FIELDS, OPERATIONAL, Input, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.text import did_you_mean, titled
 from jazz_select.values import FlowCard, flow_id
@@ -476,7 +476,9 @@ class BaseFlow:
 
     def fields(self) -> dict[str, object]:
         """Return the fields as the author wrote them."""
-        return {each: self.own_tools if each == "tools" else getattr(self, each) for each in (*FIELDS, *TOLD, "type")}
+        return {
+            each: self.own_tools if each == "tools" else getattr(self, each) for each in (*FIELDS, *OPERATIONAL, "type")
+        }
 
     def joined(self, registry: FlowRegistry) -> None:
         """Look up part names in this registry from now on."""
@@ -557,8 +559,8 @@ def check_connected(flows: Iterable[BaseFlow], connected: Collection[str]) -> No
 
 def flows_digest(flows: Iterable[BaseFlow]) -> str:
     """Return a digest of a catalogue's content, independent of the order of flows and files."""
-    told = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in flows)
-    return sha256("\n".join(told).encode(errors="surrogatepass")).hexdigest()
+    lines = sorted(f"{flow.id} {flow.compute_checksum()} {list(flow.aliases)!r}" for flow in flows)
+    return sha256("\n".join(lines).encode(errors="surrogatepass")).hexdigest()
 
 
 _KEPT = "__jazz_select_flows__"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack, cast
 
 from jazz_select.errors import FlowError, FlowValidationError
 from jazz_select.flow.base import MOST_PARTS, BaseFlow, Flow, FlowFields, FlowPart, FlowRegistry, current_scope
-from jazz_select.flow.definition import Definition, SubflowDefinition
+from jazz_select.flow.definition import Definition
 from jazz_select.flow.field_checks import Subject, check_text
 from jazz_select.flow.origin import received
 from jazz_select.text import describe_value
@@ -221,7 +221,7 @@ _FLOW: Final = "flow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Told:
+class _ExtraFields:
     """The fields of a flow that are not part of its definition."""
 
     title: str = ""
@@ -236,17 +236,17 @@ def flow_data(flow: BaseFlow) -> dict[str, Any]:
         own = flow.definition()
     except FlowValidationError:  # a part has left the registry since
         own = flow.outline()
-    told = {each.name: getattr(flow, each.name) for each in fields(_Told)}
-    return {**{each.name: getattr(own, each.name) for each in fields(own)}, **told, "checksum": own.checksum()}
+    extra = {each.name: getattr(flow, each.name) for each in fields(_ExtraFields)}
+    return {**{each.name: getattr(own, each.name) for each in fields(own)}, **extra, "checksum": own.checksum()}
 
 
 def flow_of(data: object) -> BaseFlow:
     """Build a flow from `flow_data`, registered only in a registry of its own."""
     known = value_of(dict[str, Any], data, _FLOW)
-    own, told = value_of(Definition, known), value_of(_Told, known)
+    own, extra = value_of(Definition, known), value_of(_ExtraFields, known)
     try:
         with received():
-            flow = _made(own, FlowRegistry(min_examples=0), count(1), told)
+            flow = _made(own, FlowRegistry(min_examples=0), count(1), extra)
             if own.parts:
                 flow.outline()  # not too deep
     except (FlowError, RecursionError) as error:
@@ -276,17 +276,21 @@ def live_flows(wanted: Iterable[tuple[str, tuple[str, str]]]) -> dict[str, BaseF
     return found
 
 
-def _made(own: Definition, registry: FlowRegistry, counted: Iterator[int], told: _Told = _Told()) -> BaseFlow:
+def _made(
+    own: Definition, registry: FlowRegistry, counted: Iterator[int], extra: _ExtraFields = _ExtraFields()
+) -> BaseFlow:
     if next(counted) > MOST_PARTS:
         raise FlowValidationError(own.name, "flows", f"has more than {MOST_PARTS} parts of parts")
     known: Mapping[str, Any] = {
         **{name: getattr(own, name) for name in ("name", "description", "condition", "priority")},
         **{name: getattr(own, name) for name in ("desired_effects", "examples", "aliases", "tools", "steps")},
-        **{each.name: getattr(told, each.name) for each in fields(told)},
+        **{each.name: getattr(extra, each.name) for each in fields(extra)},
         "registry": registry,
         "replace": True,
     }
-    parts = [(part.when, _part(part, registry, counted)) for part in own.parts]
+    parts: list[tuple[str, FlowPart]] = [
+        (part.when, part.name if part.flow is None else _made(part.flow, registry, counted)) for part in own.parts
+    ]
     if not parts:
         flow = Flow(**known)
     elif own.type == "conditional":
@@ -300,7 +304,3 @@ def _made(own: Definition, registry: FlowRegistry, counted: Iterator[int], told:
         flow = kind(**known, flows=[part for _, part in parts])
     flow.type = own.type
     return flow
-
-
-def _part(part: SubflowDefinition, registry: FlowRegistry, counted: Iterator[int]) -> BaseFlow | str:
-    return part.name if part.flow is None else _made(part.flow, registry, counted)

@@ -244,7 +244,7 @@ def fault_in_reply(reply: str) -> str:
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """The content of a flow."""
-TOLD = ("title", "optional_tools", "manual", "max_error", "inputs", "ask", "calls", "handover")
+OPERATIONAL = ("title", "optional_tools", "manual", "max_error", "inputs", "ask", "calls", "handover")
 """Fields for whoever runs the flow and for users. Like `_RUNNING` they are not embedded and not in the checksum: a new
 title would otherwise re-embed every flow, though neither recall nor prompts change."""
 _RUNNING = ("chain", "reply")
@@ -263,7 +263,7 @@ def check_spelling(kind: type) -> None:
         new = not any(name in vars(base) for base in kind.__mro__[1:])
         if name.startswith("_") or not new or not isinstance(value, str | list | tuple):
             continue
-        known = (field for field in (*FIELDS, *TOLD, *_RUNNING, *_PARTS) if hasattr(kind, field))
+        known = (field for field in (*FIELDS, *OPERATIONAL, *_RUNNING, *_PARTS) if hasattr(kind, field))
         unset = [field for field in known if field not in own and f"_own_{field}" not in own]
         found = near(name, unset, cutoff=_NEAR)
         if found and not _is_annotated(kind, name):

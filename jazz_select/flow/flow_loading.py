@@ -200,7 +200,7 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
     for flow in registry.values():
         if id(flow) not in ours:
             registry.unregister(flow)
-            with suppress(FlowError):  # it is nobody's here, and whoever loads it is told
+            with suppress(FlowError):  # the faults of its own source report it
                 _send_home([flow])
     for flow in found:
         if registry.get(flow.id) is not flow:

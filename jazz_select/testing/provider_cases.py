@@ -146,5 +146,5 @@ def _check_error(case: ProviderCase, kind: type[ModelError], outcome: object) ->
     if asked is None:
         require(got is None, f"{case}: the provider names no time to wait, so retry_after must be None, not {got!r}")
     else:
-        told = f"{case}: retry_after must be the {asked:g} s that the provider asks for, not {got!r}"
-        require(got is not None and asked - _SLACK_S <= got <= asked, told)
+        problem = f"{case}: retry_after must be the {asked:g} s that the provider asks for, not {got!r}"
+        require(got is not None and asked - _SLACK_S <= got <= asked, problem)
