@@ -146,7 +146,7 @@ def value_shown(value: object) -> str:
     """Return the beginning of any value as one line, for a message."""
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001 - whatever an object fails with where it is asked what it is
+    except Exception:  # noqa: BLE001 - any error of an object's own code
         text = as_text(value)
     return in_one_line(beginning(text, _LONGEST_VALUE))
 
@@ -165,7 +165,7 @@ def _checkable(kind: Any) -> Any:
         return Any if Any in several else Union[tuple(several)]  # noqa: UP007 - they are known only here
     found: Any = origin or kind
     if found is Iterable or (found is Sequence and inner[0] is Any):
-        return Any  # whoever reads what may stand in it can say what is wrong there
+        return Any  # left to the reader of the value, who can name what is wrong
     if found is Any or not isinstance(found, type) or getattr(cast("Any", found), "_is_protocol", False):
         return Any
     return cast("Any", InstanceOf[found])

@@ -297,7 +297,7 @@ def _repeated(text: str, asked: Asked) -> str:
     table, whole = phrases(), text
     for phrase in sorted(_shown(asked.arguments), key=len, reverse=True):
         text = re.sub(rf"(?<![\w@.+-]){re.escape(phrase)}(?![\w@+-]|\.\w)", f" {_GIVEN} ", text)
-    own = frozenset(stems(asked.words)) - table.denies  # a title may have a "not" in it, and so may what takes back
+    own = frozenset(stems(asked.words)) - table.denies  # a title may contain a "not"
     pieces = [_kinds(piece.split(), own) for piece in _PIECES.split(text)]
     said = [each for piece in pieces for each in piece if each[0] not in {"courtesy", "beside"}]
     kinds = [kind for kind, _ in said]

@@ -73,7 +73,7 @@ def read_text(file: Path, largest: int = LARGEST) -> str:
     """
     try:
         with file.open("rb") as opened:
-            content = opened.read(largest + 1)  # whatever the file system says of its size
+            content = opened.read(largest + 1)  # do not trust the file system's size
         if len(content) > largest:
             raise DataFileError(str(file), f"it is larger than {largest >> 20} MiB; split it into several files")
         return content.decode("utf-8-sig")

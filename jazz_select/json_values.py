@@ -122,7 +122,7 @@ def plain(value: object) -> Any:
     """
     try:
         return orjson.loads(orjson.dumps(value, default=_substitute, option=_OPTIONS))
-    except Exception:  # noqa: BLE001 - whatever a value trips over: it is taken apart instead
+    except Exception:  # noqa: BLE001 - any error of a value; convert it piece by piece
         return storable(value)
 
 
@@ -152,9 +152,9 @@ def plain_bytes(value: object) -> bytes:
         text = orjson.dumps(value, default=exactly, option=_OPTIONS | orjson.OPT_SORT_KEYS)
         if b"null" not in text:
             return text
-    except Exception:  # noqa: BLE001, S110 - whatever a value trips over: large numbers, halves of surrogate pairs
+    except Exception:  # noqa: BLE001, S110 - any error of a value: large numbers, lone surrogates
         pass
-    try:  # which tells a number that is not finite from nothing
+    try:  # distinguishes a number that is not finite from None
         return json.dumps(value, default=exactly, sort_keys=True).encode()
     except Exception:  # noqa: BLE001 - nested too deep, or names of several kinds
         return sha256(as_text(value).encode()).hexdigest().encode()
@@ -176,7 +176,7 @@ def json_or_same(value: object) -> object:
     """Return the value as JSON, or itself if it has no JSON form."""
     try:
         return as_json(value)
-    except Exception:  # noqa: BLE001 - whatever a value trips over
+    except Exception:  # noqa: BLE001 - any error of a value
         return value
 
 
@@ -191,7 +191,7 @@ def is_json(value: object) -> bool:
         if type(each) not in {dict, list}:
             if not _is_leaf(each):
                 return False
-        elif id(each) not in seen:  # one may be in itself
+        elif id(each) not in seen:  # a value may contain itself
             seen.add(id(each))
             left.extend(cast("Iterable[object]", each))
             if isinstance(each, dict):
@@ -266,7 +266,7 @@ def _read(text: str | bytes) -> dict[str, Any]:
 
     try:
         value: Any = from_json(text, allow_inf_nan=False)
-    except (ValueError, TypeError) as error:  # the latter where a text holds halves of surrogate pairs
+    except (ValueError, TypeError) as error:  # TypeError: lone surrogates
         raise SnapshotError(f"the text: it is no JSON: {describe_error(error)}") from error
     if not isinstance(value, dict):
         raise SnapshotError("the text: it is no JSON object")
@@ -404,7 +404,7 @@ def _substitute(value: object) -> object:
         if is_dataclass(value):
             return {each.name: getattr(value, each.name) for each in fields(value)}
         return _foreign(value)
-    except Exception:  # noqa: BLE001 - whatever an object fails with where it is asked for its JSON
+    except Exception:  # noqa: BLE001 - any error of an object's own JSON
         kind = type(cast("object", value))
         is_bare = kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__
         return f"[a {kind.__name__}]" if is_bare else as_text(cast("object", value))

@@ -120,7 +120,7 @@ class Trace:
         here = _place.get()
         if here.trace is not None and not here.trace.closed:
             self._outer = here
-            self._hooks = self._hooks[:-1]  # the outermost one logs, since it has what all have redacted
+            self._hooks = self._hooks[:-1]  # only the outermost trace logs, since all have redacted its content
         self._opened = True
         self._began = perf_counter()
         self._token = _place.set(_Place(self, None))
@@ -150,7 +150,7 @@ class Trace:
         if self._redact is not None and span.content:
             try:
                 span.content = dict(self._redact(span.name, span.content))
-            except Exception:  # noqa: BLE001 - whatever it trips over, nothing may get out that it should have taken out
+            except Exception:  # noqa: BLE001 - after any error nothing unredacted may get out
                 span.content = {}
                 _log.warning("span=<%s> | redact failed, so its content is left out", span.name)
         self._tell("ended", span)
@@ -203,7 +203,7 @@ class Trace:
         for hook in self._hooks:
             try:
                 getattr(hook, what)(span)
-            except Exception:  # noqa: BLE001 - whatever a hook fails with
+            except Exception:  # noqa: BLE001 - any error of a hook
                 _log.exception("hook=<%s> | it failed, and is passed over", type(hook).__name__)
 
 

@@ -260,7 +260,7 @@ class _Worker(threading.Thread):
             worker, is_new = cls.idle.pop(), False
         except IndexError:
             worker, is_new = cls(daemon=True), True
-        worker.name = name  # from now on it is at work
+        worker.name = name  # marks it as busy
         worker.given.put(work)
         if is_new:
             worker.start()
@@ -275,12 +275,12 @@ class _Worker(threading.Thread):
             try:
                 work = self.given.get(timeout=_IDLE_S)
             except Empty:
-                with suppress(ValueError):  # it has just been taken for something
+                with suppress(ValueError):  # another call has just taken it
                     self.idle.remove(self)
                     return
                 continue
             work()
-            del work  # and all that it holds
+            del work  # release what it refers to
             self.name = _WAITING
             if len(self.idle) >= _MOST_IDLE:
                 return
@@ -288,7 +288,7 @@ class _Worker(threading.Thread):
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_Worker.idle.clear)  # a fork has none of the threads
+    os.register_at_fork(after_in_child=_Worker.idle.clear)  # a fork has no threads of its parent
 
 
 def self_bounded(function: F) -> F:
@@ -349,7 +349,7 @@ async def _in_own_thread(function: Callable[[], object], name: str, of: object, 
         call.is_left = True
         raise
     except Exception:
-        call.forget()  # where no thread could be started for it
+        call.forget()  # if no thread could be started
         raise
     _take_over(context)
     return given
@@ -413,7 +413,7 @@ async def wait_or_abandon(
                 {task}, timeout=min((each for each in waits if each is not None), default=None)
             )
             if done or budget is None or not budget.over:
-                break  # else that budget binds nobody any more, and the wait goes on
+                break  # else the budget's block has ended, so wait without it
     except asyncio.CancelledError:
         await leave(task)
         raise
@@ -437,7 +437,7 @@ async def leave(task: "asyncio.Task[Any]") -> None:
 def is_async(function: object) -> bool:
     """Whether a call returns an awaitable: a coroutine function, or an object with an async `__call__`."""
     inner = _inner(function)
-    own = getattr(type(inner), "__call__", None)  # noqa: B004 - not whether it can be called, but how
+    own = getattr(type(inner), "__call__", None)  # noqa: B004 - needs the method, not whether there is one
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(own)
 
 

@@ -453,7 +453,7 @@ def _text(value: object) -> str:
 def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,) if value else ()
-    if type(value) is list or isinstance(value, Iterable):  # recall gives lists, and to ask what is iterable takes long
+    if type(value) is list or isinstance(value, Iterable):  # lists first: the check for Iterable is slow
         return tuple(_text(item) for item in cast("Iterable[object]", value))
     return ()
 
@@ -461,7 +461,7 @@ def _texts(value: object) -> tuple[str, ...]:
 def _number(value: object) -> float:
     if not isinstance(value, _NUMBERS):
         return 0.0
-    number = float(value)  # a whole number beyond all floats raises: it comes from nobody who means well
+    number = float(value)  # raises for an integer beyond all floats, as only hostile input has
     return number if isfinite(number) else 0.0
 
 

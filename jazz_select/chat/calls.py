@@ -123,7 +123,9 @@ class BoundedCalls(Generic[T]):
         """
         async with self.within(deadline) as call:
             task = asyncio.ensure_future(self._admitted_and_retried(call, once, deadline))
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # where nobody waits any more
+            task.add_done_callback(
+                lambda done: done.cancelled() or done.exception()
+            )  # retrieve the error if the caller has left
             try:
                 return await asyncio.shield(task)
             finally:
@@ -195,7 +197,7 @@ class BoundedCalls(Generic[T]):
 
     def _log_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        kind = type(error).__name__  # its text may quote what was said
+        kind = type(error).__name__  # not its text, which may quote users
         _log.info("model=<%s>, attempt=<%d>, error=<%s> | asking again", self.name, state.attempt_number, kind)
 
 

@@ -197,8 +197,8 @@ class ChatClient:
                 break
             more = asked_again(first(), answer.text, why)
             try:
-                again = await self.ask(lambda: more, deadline)  # noqa: B023 - asked before the next round
-            except Exception as error:  # noqa: BLE001 - whatever a model fails with
+                again = await self.ask(lambda: more, deadline)  # noqa: B023 - called before the next iteration
+            except Exception as error:  # noqa: BLE001 - any error of a model
                 note = f"asked again ({why}), and the model failed: {describe_error(error)}"
                 _log.warning("model=<%s>, error=<%s> | asked again, and it failed", self.name, type(error).__name__)
                 return replace(answer, notes=(*answer.notes, note)), said

@@ -207,7 +207,7 @@ def _is_probability(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, SupportsFloat):
         return False
     try:
-        return 0 <= float(value) <= 1  # which no NaN is
+        return 0 <= float(value) <= 1  # False for NaN
     except (ArithmeticError, ValueError, TypeError):
         return False
 
@@ -294,7 +294,7 @@ class Decider:
     async def _asked(self, state: str, questions: Mapping[str, Question], deadline: Deadline) -> list[Decided]:
         try:
             reply = await self._client.ask(state, questions, deadline)
-        except Exception as error:  # noqa: BLE001 - whatever a model fails with, somebody else is asked
+        except Exception as error:  # noqa: BLE001 - any error of a model; another is asked
             _log.info("model=<%s>, error=<%s> | passed over", self.name, type(error).__name__)
             return [Decided(note=f"the decider was passed over: {describe_error(error)}")] * len(questions)
         return [self._sure(*reply.best(name)) for name in questions]

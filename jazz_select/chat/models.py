@@ -19,7 +19,7 @@ from jazz_select.values import Message, Reply
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 else:
-    Model = Any  # it takes a second to import, and whoever reads annotations is to find no unknown name in them
+    Model = Any  # importing it takes a second, and annotations need a known name
 
 ChatCallable = Callable[[Sequence[Message]], Awaitable[str | Reply]]
 ModelLike: TypeAlias = ChatModel | ChatCallable | Model | str
@@ -43,7 +43,7 @@ class CallableModel:
         self._function = function
         try:
             signature = inspect.signature(function)
-        except (TypeError, ValueError):  # some that are written in C do not say what they take
+        except (TypeError, ValueError):  # some C functions have no signature
             return
         try:
             signature.bind(())

@@ -100,11 +100,11 @@ class PydanticAIDecisions:
             return to_decision_reply(response, model=self.name)
         except JazzSelectError:
             raise
-        except UnexpectedModelBehavior as error:  # its text may hold the whole answer, its message does not
+        except UnexpectedModelBehavior as error:  # use its message: its text may hold the whole answer
             raise DecisionReplyError(self.name, " ".join(error.message.split())[:300]) from error
         except UserError as error:
             raise to_config_error(error, model=self.name) from error
-        except Exception as error:  # every provider has its own
+        except Exception as error:  # each provider has its own errors
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise to_model_error(error, model=self.name) from error
@@ -137,9 +137,9 @@ def _names_chat_model(model: str) -> bool:
         from pydantic_ai.providers import infer_provider_class
 
         infer_provider_class(model.partition(":")[0])
-    except ValueError:  # nobody knows it
+    except ValueError:  # an unknown provider
         return False
-    except ImportError:  # it is known, and its package is missing; or pydantic-ai itself
+    except ImportError:  # a known provider without its package, or without pydantic-ai
         return "pydantic_ai" in sys.modules
     return True
 

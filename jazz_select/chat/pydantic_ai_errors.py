@@ -41,7 +41,7 @@ def _seconds_until(date: str) -> float | None:
         then = parsedate_to_datetime(date)
     except (ValueError, TypeError, OverflowError):
         return None
-    if then.tzinfo is None:  # one of the three forms of an HTTP date names no zone; all mean UTC
+    if then.tzinfo is None:  # one form of HTTP date has no zone; all are UTC
         then = then.replace(tzinfo=UTC)
     return max(0.0, (then - datetime.now(UTC)).total_seconds())
 
@@ -72,7 +72,7 @@ def to_model_error(error: Exception, *, model: str, timeout_s: float | None = No
 def to_config_error(error: Exception, *, model: str) -> ConfigError:
     """Return the error of a model that cannot be used at all, with the fix if known; to be raised `from error`."""
     said = " ".join(str(error).split())
-    if unset := _UNSET.match(said):  # what follows are arguments, which a model string has no place for
+    if unset := _UNSET.match(said):  # drop the advice to pass arguments, which a model string cannot have
         said = f"set the environment variable {unset[1].replace('`', '')}"
     elif said.startswith("Unknown model"):
         said += f" ({FORM})"
@@ -129,7 +129,7 @@ def _retry_after(error: BaseException) -> float | None:
         waits = [_retry_after(inner) for inner in error.exceptions if _retryable(inner)]
         known = [wait for wait in waits if wait is not None]
         return min(known) if known and len(known) == len(waits) else None
-    theirs = getattr(error, "retry_after", None)  # some providers say it in the body
+    theirs = getattr(error, "retry_after", None)  # from the body, for some providers
     if isinstance(theirs, float):
         return theirs
     # The first versions of pydantic-ai 2 leave the headers to the vendor's error.

@@ -114,7 +114,7 @@ class PydanticAIModel:
         try:
             async with limit:
                 response = await self._requested(theirs, sent, tools)
-        except Exception as error:  # every provider has its own; all that is raised in there is the call's failure
+        except Exception as error:  # each provider has its own errors; any counts as a failed call
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise self._failed(error, sent) from error
@@ -255,7 +255,7 @@ class ModelHomes:
             model = self._models.pop(asyncio.get_running_loop(), None)
             if model is not None:
                 async with model:
-                    pass  # leaving it closes the client that pydantic-ai made
+                    pass  # leaving the block closes pydantic-ai's client
 
 
 def is_pydantic_ai_model(value: object) -> "TypeGuard[Model]":
@@ -266,7 +266,7 @@ def is_pydantic_ai_model(value: object) -> "TypeGuard[Model]":
 
 def decision_model_in(model: object) -> "TheirDecisionModel[Any] | None":
     """Return the pydantic-ai decision model that this is or wraps, or None."""
-    decisions = sys.modules.get("pydantic_ai.models.decision")  # as above: whoever made one has imported it
+    decisions = sys.modules.get("pydantic_ai.models.decision")  # imported by then, if such a model exists
     if decisions is None or not is_pydantic_ai_model(model):
         return None
     here: Any = model
@@ -411,7 +411,7 @@ def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:
     """Return what a model's profile says of a feature, or `otherwise`."""
     try:
         profile: Mapping[str, Any] = model.profile
-    except NotImplementedError:  # a router has none; it may hand a call to any of its models
+    except NotImplementedError:  # a router has no profile: any of its models may get the call
         routed: Sequence[Model] = getattr(model, "models", ())
         return bool(routed) and all(_supports(each, what, otherwise=otherwise) for each in routed)
     return profile.get(what, otherwise)

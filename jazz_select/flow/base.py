@@ -358,7 +358,7 @@ class BaseFlow:
         try:
             return self.subflows
         except FlowValidationError:
-            return ()  # one has left the registry
+            return ()  # a part has left the registry
 
     @property
     def asks_one(self) -> bool:

@@ -248,7 +248,7 @@ def flow_of(data: object) -> BaseFlow:
         with received():
             flow = _made(own, FlowRegistry(min_examples=0), count(1), extra)
             if own.parts:
-                flow.outline()  # not too deep
+                flow.outline()  # raises if nested too deep
     except (FlowError, RecursionError) as error:
         raise unreadable(_FLOW, str(error)) from error
     return flow
@@ -296,7 +296,7 @@ def _made(
     elif own.type == "conditional":
         taken = [(when, part) for when, part in parts if when.strip()]
         rest = [part for when, part in parts if not when.strip()]
-        # The last branch without a condition is `otherwise`; the only part without one is a part.
+        # With branches, the last part without a condition is `otherwise`; without, all are `flows`.
         last = rest.pop() if taken and rest else None
         flow = ConditionalFlow(**known, branches=taken, flows=rest, otherwise=last)
     else:

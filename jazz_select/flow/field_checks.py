@@ -277,5 +277,5 @@ def check_spelling(kind: type) -> None:
 def _is_annotated(kind: type, name: str) -> bool:
     try:
         return name in get_annotations(kind)
-    except NameError:  # Python 3.14 evaluates them here, and one may name what only a type checker sees
+    except NameError:  # evaluated here since Python 3.14; some names exist only for type checkers
         return True

@@ -97,7 +97,7 @@ def _files(top: Path, *, whole: bool = False) -> Iterator[Path | FlowLoadError]:
         if not place.is_dir() or (whole and is_package(place)):
             yield place
             continue
-        if place.resolve() in seen:  # by links, a folder may lie in itself, or in many places
+        if place.resolve() in seen:  # links may form cycles or duplicates
             continue
         seen.add(place.resolve())
         if len(seen) > _MOST_FOLDERS:
@@ -161,7 +161,7 @@ def _settle(found: list[BaseFlow], registry: FlowRegistry | None) -> list[BaseFl
             place.register(flow, replace=edited)
         for flow in found:
             if flow.composite:
-                flow.definition()  # raises where a part is missing
+                flow.definition()  # raises if a part is missing
             check_calls(flow)
     return [flow for flow, place in places if place.get(flow.id) is flow]
 

@@ -239,7 +239,7 @@ class FlowDoor:
         The mapping `keeps`, if given, stores the identity by call id for another process.
         """
         call = await call_of(tool, arguments, door="framework", call_id=call_id)
-        if call_id not in self._shown:  # one that was asked about before stays what it was
+        if call_id not in self._shown:  # keep the identity of an earlier request
             self.is_agreed(call_id, call, agreed=False)
         asked = AskedCall(call=call, verdict=await verdict_of(self._approve, call, self._policy))
         if isinstance(asked.verdict, Ask) and isinstance(keeps, MutableMapping):

@@ -75,7 +75,7 @@ class FlowAgentParts:
         selecting, waiting = self._runs[ctx]
         waiting.append(None)
         try:
-            if not selecting.done():  # one that is done may be of a loop that has ended
+            if not selecting.done():  # a finished task may belong to a closed loop
                 await wait({selecting})
             return selecting.result()
         finally:
@@ -97,9 +97,9 @@ class FlowAgentParts:
             return waits or (shown is not None and name in shown.tools)
 
         async def asks(ctx: RunContextWrapper[Any], arguments: dict[str, Any], call_id: str) -> bool:
-            run_in(ctx.context, begins=tool.destructive and ctx not in self._taken_up)  # before a state can be kept
+            run_in(ctx.context, begins=tool.destructive and ctx not in self._taken_up)  # before the state can be stored
             if ctx in self._taken_up and not ((shown := await self._shown(ctx)) and name in shown.tools):
-                return True  # it is there for what was asked about before, and goes with no flow of this run
+                return True  # shown only for a pending approval, not by this run's flows
             place = _place(ctx, call_id)
             return isinstance((await self._door.asked(tool, arguments, place, keeps=ctx.context)).verdict, Ask)
 

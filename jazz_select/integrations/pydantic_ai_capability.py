@@ -82,6 +82,6 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
                 call_id(ctx), asked.call, agreed=ctx.tool_call_approved
             ):
                 raise ApprovalRequired(asked.about)
-            if ctx.tool_call_approved:  # an answer may come twice
+            if ctx.tool_call_approved:  # an approval may arrive twice
                 return returned(await self.door.once(own, tool_args, call_id(ctx), make))
         return await make()

@@ -157,7 +157,7 @@ async def check_cancellation(
         AssertionError: The call raises something else, or `check` does.
     """
     task = asyncio.ensure_future(call())
-    await asyncio.sleep(0)  # lets the call start; one that ends at once has nothing to cancel
+    await asyncio.sleep(0)  # let the call start; one that ends at once cannot be cancelled
     task.cancel()
     (outcome,) = await asyncio.gather(task, return_exceptions=True)
     if not isinstance(outcome, asyncio.CancelledError):

@@ -208,7 +208,7 @@ class Cassette:
         )
         self.missing: list[Recorded] = []
         self.turn = 0
-        from jazz_select.chat.models import as_chat_model  # brings in what a script does without
+        from jazz_select.chat.models import as_chat_model  # imported here because scripted models do not need it
 
         self._model = as_chat_model(model, argument="model")
         own: bool = getattr(self._model, "takes_schema", False) is True

@@ -62,7 +62,7 @@ class FailingEmbedder:
         self.failing = failing
         self._embedder = embedder or HashEmbedder()
         self._error = error or EmbeddingError(self._embedder.identity, "set to fail")
-        self.identity, self.dim = self._embedder.identity, self._embedder.dim  # an index made with it fits
+        self.identity, self.dim = self._embedder.identity, self._embedder.dim  # so that its index fits
         self.offload = self._embedder.offload
 
     def embed(self, texts: Sequence[str]) -> Vectors:
