@@ -1,4 +1,4 @@
-"""Judging a catalogue: what is wrong with it, how well it is found, what a change moves, and what can be learned.
+"""Judging a catalogue: its problems, how well its flows are found, the effect of changes, and what it can learn.
 
 Names are loaded on first use, like those of `jazz_select`.
 """

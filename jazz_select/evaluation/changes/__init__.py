@@ -1,1 +1,1 @@
-"""What a change of a catalogue moves: two sides, each judged in a process of its own, and their difference."""
+"""The difference between two versions of a catalogue, each judged in its own process."""

@@ -200,7 +200,7 @@ class Totals:
 
     @property
     def recall_at_1(self) -> float | None:
-        """R@1 of the labelled requests, as in `jazz-select eval`; None where there are none."""
+        """R@1 of the labelled requests, as in `jazz-select eval`; None without any."""
         return self.right / self.labelled if self.labelled else None
 
     @property
@@ -210,7 +210,7 @@ class Totals:
 
     @property
     def asked_share(self) -> float:
-        """Share of cases and logged requests that would ask a model; 0 where there are none."""
+        """Share of cases and logged requests that would ask a model; 0 without any."""
         return self.asked / self.users if self.users else 0.0
 
     @property

@@ -1,1 +1,1 @@
-"""What is wrong with a catalogue, and what would mend it."""
+"""The problems of a catalogue, and suggestions against them."""

@@ -93,7 +93,7 @@ class Neighbours:
 
 
 def ask(flows: Sequence[BaseFlow], encoder: Encoder) -> Neighbours | None:
-    """Score the examples; None where there are too few flows or examples."""
+    """Score the examples; None if there are too few flows or examples."""
     judged = [flow for flow in flows if flow.examples]
     if len(judged) < _FEWEST_FLOWS or sum(len(flow.examples) > 1 for flow in judged) < _FEWEST_FLOWS:
         return None
