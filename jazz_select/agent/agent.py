@@ -147,7 +147,7 @@ class Agent:
         decision_callback = as_callback(decision_callback)
         for flow in selector.flow_registry.values():
             check_calls(flow)
-        if self._tools:  # without any, the flows are the caller's to run
+        if self._tools:  # without tools, the caller runs the flows
             check_connected(selector.flow_registry.values(), self._tools)
         if self._tools and (problem := unusable_checks(selector.flow_registry.values(), self._tools)):
             raise ConfigError(problem)
@@ -156,7 +156,7 @@ class Agent:
         self._grows = prompt.narrowing == "growing"
         self._schema = OutputSchema(prompt.schema) if prompt.schema is not None else None
         self._hooks, self._redact = tuple(tracing.hooks), tracing.redact
-        # One client for all parts: they share its breaker and its places.
+        # All parts share one client, with its circuit breaker and its limit of concurrent requests.
         chat = None if model is None else client_for(model)
         self._own = chat if isinstance(model, str) else None
         decides = decider_of(decider, above=calls.decider_above)
@@ -333,7 +333,7 @@ class Agent:
             prompt = await self._running.prompts(outcome.work.stack.flows)
         result = outcome.result(prompt=prompt, trace=trace)
         if on_event is not None:
-            with time_budget(budget.deadline.left_s):  # of the same time: a listener holds up no turn for ever
+            with time_budget(budget.deadline.left_s):  # a listener shares the turn's time, so it cannot block it
                 await tell(on_event, Finished(answer=result))
         return result
 
@@ -375,7 +375,6 @@ class Agent:
         return left
 
     async def _checked(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnOutcome]:
-        """Run the guards."""
         if not self._guards:
             return NodeExit(request, CONTINUE)
         state = TurnInput(message=request.message, conversation=request.conversation, context=request.context)
@@ -394,13 +393,12 @@ class Agent:
         selecting = self._selecting
         selected = await (selecting.handed_back(given) if isinstance(given, TurnWork) else selecting.select(given))
         spent = spent_budget()
-        if spent is not None:  # nothing more is begun
+        if spent is not None:
             spent.stopped("before anything was run")
             selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
         return NodeExit(TurnWork.of(selected) if selected.way == "ask" else selected, selected.way)
 
     async def _ran(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
-        """Run the flows, one after the other."""
         work = await self._running.run(selected)
         return NodeExit(work, "back" if work.handed_back else "")
 
@@ -409,12 +407,10 @@ class Agent:
         return NodeExit(await self._running.converse(selected))
 
     async def _answered(self, work: TurnWork) -> NodeExit[TurnOutcome]:
-        """Compose the answer."""
         return NodeExit(await self._answers.give(await self._running.handed_over(work)))
 
 
 async def _prepared(schema: SchemaLike) -> OutputSchema:
-    """Prepare a schema for one turn."""
     try:
         return await run_within_budget(output_schema(schema), what="its schema")
     except TimeoutError as error:

@@ -55,10 +55,8 @@ class Ran(_Frozen):
     """A call that was made, as a model sees it.
 
     Attributes:
-        tool: Name of the tool.
         output: The output, or the reason of a failure.
         final: Whether the tool is destructive.
-        failed: Whether the call failed.
         call: Fingerprint of a call that must not be repeated without an approval.
         arguments: The arguments, long values cut.
         turn: The turn of the call, from 1; 0 during that turn.
@@ -102,7 +100,6 @@ class OpenFlow(_Frozen):
     """A flow that was begun or is queued.
 
     Attributes:
-        name: Name of the flow.
         status: `queued` before it begins, `waiting` if it asked for something, `failed`, else `active`. An active flow
             receives any next message; the others continue when they are answered, chosen or approved.
         asks: Names of the inputs that it waits for; empty if it waits for a yes.
@@ -214,21 +211,18 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     """A conversation so far. Whoever can write it controls what the agent does next: store it like a session.
 
     Attributes:
-        id: Its id, from the first turn on.
         messages: The last forty messages.
         flows: Stack of open flows, the active one last; parked flows below it resume later.
         failed: Flows that failed after a destructive call; if asked for again, they resume where they failed.
         episodes: Summaries of the last turns, added to the next request for recall.
         pending: The call that the last turn asked the user to approve; a yes allows it once.
         done: Flows completed in the last turns; the next message may still be about them.
-        turns: Number of turns.
         calls: The last twenty calls of tools, by flows and models.
         shown: What models were shown, and since which turn, with append-only prompts.
         question: The last turn's question which flow is meant; the next message is first read as its answer.
         look_ups: Read-only tools that were offered when no flow fitted; they stay offered.
         called: Results of flows that other flows call, by flow; each such flow runs once.
         expires: Unix time in seconds until which it can be continued; 0 for no limit.
-        version: Version of this format.
     """
 
     id: str = ""

@@ -38,13 +38,7 @@ Way = Literal["run", "open", "ask"]
 
 
 class TurnInput(GuardInput):
-    """The input of an agent's guards.
-
-    Attributes:
-        message: The user's message.
-        conversation: The conversation before it.
-        context: The caller's context.
-    """
+    """The input of an agent's guards: the user's message, the conversation before it, and the caller's context."""
 
     message: str
     conversation: Conversation
@@ -117,9 +111,7 @@ class SelectedFlows:
     """The flows that were selected for a message.
 
     Attributes:
-        request: The turn's request.
         stack: The flows, the one to run on top.
-        way: What to do with them.
         selection: The selector's result; None if no selection was needed.
         granted: The call that the user has just approved.
         pending: The call that is asked about again, because the message was neither yes nor no.
@@ -132,9 +124,7 @@ class SelectedFlows:
         said: Values grounded in the user's words, by flow.
         hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
         earlier: Work done in this turn before the message was handed back.
-        reason: The reason of the result.
         notes: What a decision model read in the message, or why that did not count.
-        error: The failure, if there was one.
     """
 
     request: TurnRequest
@@ -170,13 +160,11 @@ class TurnWork:
         said: Text for the user that is not a flow's.
         resumed: Name of the flow that resumes.
         incomplete: Whether a limit cut it short.
-        reason: The reason of the status.
         notes: Degradations.
         calls: All calls of the turn.
         look_ups: Tools offered because no flow fitted.
         called: Results of flows that other flows call, by flow.
         handed_back: The part of the message that the model at work on a flow handed back; it is selected for again.
-        error: The failure, if there was one.
     """
 
     selected: SelectedFlows

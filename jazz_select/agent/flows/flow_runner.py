@@ -59,7 +59,6 @@ class FlowRun:
 
     Attributes:
         flow: Name of the flow.
-        type: Type of the flow.
         path: "0" for the flow itself, "0.1" for its second part.
         status: `done`; `active` if a model continues it in later turns; `open` if somebody else must; `waiting` for
             inputs or an approval; `failed` if a step failed; `blocked` if it cannot be done here, because an
@@ -69,18 +68,15 @@ class FlowRun:
         own: What its own tools returned, in this turn and before.
         lost: Names of earlier values that could not be stored until this turn.
         ran: The calls made, as a model sees them.
-        parts: Outcomes of the parts of a composite.
         done: Names of the finished steps of its own chain.
         left: Names of the remaining steps.
         branch: Index of the branch that a conditional flow took.
         tool: The tool that was chosen and waits to be called.
-        last: The tool that ran last.
         asks: Inputs that it waits for.
         choices: For an ambiguous input, the candidate values.
         wrong: For an input that was refused, the tool's reason.
         unfound: Values that an earlier tool should have returned and a later one needs; the run failed for them.
         text: What the model that continued it said.
-        problem: What is open or went wrong.
         final: Whether it called a destructive tool.
         changed: The new remaining steps, if they changed since it began and need an approval.
         begun: False if it never started; then nothing of it is stored.
