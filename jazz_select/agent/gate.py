@@ -14,15 +14,7 @@ from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
-from jazz_select.routing.approval import (
-    Allow,
-    ApprovalPolicy,
-    Ask,
-    Deny,
-    Verdict,
-    needs_yes,
-    verdict_of,
-)
+from jazz_select.routing.approval import Allow, ApprovalPolicy, Ask, Deny, Verdict, needs_yes, verdict_of
 from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
 from jazz_select.routing.executor import Step, chain_of
 from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable

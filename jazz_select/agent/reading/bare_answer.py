@@ -209,12 +209,6 @@ def _no_names() -> frozenset[str]:
     return frozenset(word for phrase in answers | others for word in phrase.split())
 
 
-def _answer(message: str) -> str:
-    """Return the consent of a message that says nothing else, or ""."""
-    said = read_consent(message)
-    return "" if said.rest else said.answer
-
-
 def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[object]:
     """Return the readings of a whole message as values of a type."""
     allowed = schema.get("enum")
@@ -222,8 +216,10 @@ def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[obje
     if isinstance(allowed, list):
         return [each for each in cast("list[object]", allowed) if in_words(normalized(str(each))) == in_words(said)]
     if kind == "boolean":
-        agreed = {"yes": "true", "no": "false" if is_refusal(said) else ""}.get(_answer(said), "") if alone else ""
-        return [found == "true"] if (found := agreed or said) in {"true", "false"} else []
+        consent = read_consent(said)
+        if alone and not consent.rest and (consent.answer == "yes" or (consent.answer == "no" and is_refusal(said))):
+            return [consent.answer == "yes"]
+        return [said == "true"] if said in {"true", "false"} else []
     if kind in {"integer", "number"}:
         return _numbers(said, kind)
     return _texts(text, said, schema.get("format")) if kind in {"string", ""} else []
