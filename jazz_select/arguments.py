@@ -43,7 +43,6 @@ class Constraint:
     def __get_pydantic_core_schema__(
         self, source: object, handler: Callable[[object], Mapping[str, Any]]
     ) -> "CoreSchema":
-        """Return the schema of the type within the bounds."""
         return cast("CoreSchema", {**handler(source), **self._bounds})
 
 
@@ -58,7 +57,6 @@ class Methods(Constraint):
     def __get_pydantic_core_schema__(
         self, source: object, handler: Callable[[object], Mapping[str, Any]]
     ) -> "CoreSchema":
-        """Return the check, independent of the type."""
         from pydantic_core.core_schema import no_info_plain_validator_function
 
         return no_info_plain_validator_function(self._with_methods)

@@ -365,7 +365,6 @@ def _kinds(words: list[str], own: frozenset[str]) -> list[tuple[str, str]]:
 
 
 def _kind(phrase: str, own: frozenset[str]) -> str:
-    """Return the kind of one phrase."""
     if own and (phrase in own or stem(phrase) in own):
         return "own"
     if own and phrase == _GIVEN:

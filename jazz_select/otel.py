@@ -135,7 +135,6 @@ class OpenTelemetryHook:
             own.end()
 
     def _describe(self, own: "OtelSpan", span: Span) -> None:
-        """Set the attributes."""
         from opentelemetry.trace import StatusCode
 
         keys = KEYS.get(span.kind, {})

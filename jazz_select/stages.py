@@ -54,7 +54,6 @@ class StageRecord:
     calls: int = 0
 
     def __str__(self) -> str:
-        """In one line."""
         return f"{self.name} {self.outcome}{f': {self.why}' if self.why else ''}"
 
 

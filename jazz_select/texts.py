@@ -62,8 +62,6 @@ class Texts:
 
 
 class _Spoken:
-    """The sentences of one language."""
-
     def __init__(self, language: str, table: _Table) -> None:
         self.language, self._table = language, table
 

@@ -363,7 +363,6 @@ def _take_over(context: contextvars.Context) -> None:
 
 
 def _too_late(limit_s: float | None) -> str:
-    """Return the message of a timeout."""
     spent = spent_budget()
     if spent is not None:
         return f"it gave no answer before the {spent.limit} of the whole were over"

@@ -119,7 +119,6 @@ class Read:
     by: Callable[[Any], object] = lambda value: value
 
     def __get_pydantic_core_schema__(self, *_: object) -> Any:
-        """Return the schema for pydantic."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(self.by)
@@ -127,8 +126,6 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class _Error:
-    """The data of `error_data`."""
-
     code: str
     message: str
     details: dict[str, Any] | None = None

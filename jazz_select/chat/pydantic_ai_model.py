@@ -397,7 +397,6 @@ def to_reply(response: "ModelResponse", *, model: str) -> Reply:
 
 
 def _text_of(event: object) -> str:
-    """Return the text in a stream event, if any."""
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
     if isinstance(event, PartStartEvent) and isinstance(event.part, TextPart):

@@ -152,7 +152,6 @@ def _read(file: Path, number: int, entry: object) -> BaseFlow:
 
 
 def _chain(data: FlowData, subject: Subject) -> tuple[str | dict[str, Any], ...]:
-    """Return the steps as an executor reads them."""
     tools = set(data.tools)
     for number, step in enumerate(data.chain):
         where = f"chain[{number}]"

@@ -44,7 +44,6 @@ class Input:
     required: bool = True
 
     def __post_init__(self) -> None:
-        """Check what can be checked without the tools."""
         for field in _INPUT_TEXTS:
             given: object = getattr(self, field)
             if not isinstance(given, str) or len(given) > _LONGEST_INPUT:

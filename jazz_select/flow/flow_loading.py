@@ -218,7 +218,6 @@ class _Lenient(FlowRegistry):
         self.faults: list[FlowError] = []
 
     def register(self, flow: BaseFlow, *, replace: bool = False) -> None:
-        """Register the flow if at all possible."""
         try:
             super().register(flow, replace=replace)
             subject = Subject(name=flow.label, place=flow.place)

@@ -103,7 +103,6 @@ class FlowNodes:
         return {name: self._door.tools[name] for name in state.get("tools", ()) if name in self._door.tools}
 
     async def _asks(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
-        """Return the approval request for a call, or None."""
         asked = await self._door.asked(tool, call["args"], f"{place}:{call['id']}")
         if not isinstance(asked.verdict, Ask):
             return None

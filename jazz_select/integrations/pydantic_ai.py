@@ -93,7 +93,6 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     now: Shown | None = None
 
     def __post_init__(self) -> None:
-        """Check the door."""
         check_door(self.door)
 
     @property

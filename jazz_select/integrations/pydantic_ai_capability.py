@@ -38,7 +38,6 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
     now: Shown | None = None
 
     def __post_init__(self) -> None:
-        """Check the door."""
         check_door(self.door)
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowCapability[AgentDepsT]":

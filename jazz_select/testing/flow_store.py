@@ -47,7 +47,6 @@ async def check_flow_store(store: FlowStore) -> None:
 
 
 async def _marks(store: FlowStore, agent_id: str) -> dict[str, str]:
-    """Return fingerprints by flow id."""
     return {each["flow_id"]: each["fingerprint"] for each in (await store.payloads(agent_id)).values()}
 
 
