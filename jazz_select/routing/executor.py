@@ -436,7 +436,7 @@ class FlowExecutor:
         return await self._guided(run, point, replace(record, candidates=tuple(candidates)))
 
     async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
-        candidates = list(record.candidates)
+        candidates = record.candidates
         callback = self._callback if run.deciding is None else run.deciding(tuple(run.records))
         if callback is None:
             what = "chooses between" if len(candidates) > 1 else "decides on"
@@ -447,7 +447,7 @@ class FlowExecutor:
             last = await self._read(run.last_fields, self._tools)
             prompt = decision_prompt(run.last_tool, last, candidates)
         try:
-            asked = (callback.decide, run.shown(point), candidates, prompt)
+            asked = (callback.decide, run.shown(point), list(candidates), prompt)
             choice = await run_with_timeout(
                 *asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback"
             )
@@ -479,7 +479,7 @@ class FlowExecutor:
         if self._open_router is None:
             return record
         try:
-            asked = (self._open_router, dict(run.context), await self._read(self._all))
+            asked = (self._open_router, copied(run.context), await self._read(self._all))
             choice = await run_with_timeout(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)

@@ -1,7 +1,7 @@
 """Guided decision points: a choice between tools, who may be asked for it, and which points a chain has."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import islice
@@ -60,22 +60,22 @@ class GuidedDecisionPoint:
 
     def __post_init__(self) -> None:
         """Check what can be checked without the tools."""
-        names = ("after_step", "decision_prompt", "fallback_tool")
-        texts = {name: getattr(self, name) for name in names}
-        for name, given in texts.items():
-            if not isinstance(given, str) and (given is not None or name == "after_step"):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
-                raise ToolError(str(self.after_step), f"{name} is a text, not {given!r:.80}")
+        for name in ("after_step", "decision_prompt", "fallback_tool"):
+            text: object = getattr(self, name)
+            if not isinstance(text, str) and (text is not None or name == "after_step"):
+                raise ToolError(str(self.after_step), f"{name} is a text, not {text!r:.80}")
         if not self.after_step.strip():
             raise ToolError(self.after_step, "a decision point names the step after which it stands: after_step")
-        for name, given in (("candidate_tools", self.candidate_tools), ("context_fields", self.context_fields)):
-            if isinstance(given, str) or not all(isinstance(each, str) and each for each in given):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without a type checker
+        for name in ("candidate_tools", "context_fields"):
+            given: object = getattr(self, name)
+            names = [*cast("Collection[object]", given)] if isinstance(given, Collection) else [None]
+            if isinstance(given, str) or not all(isinstance(each, str) and each for each in names):
                 raise ToolError(self.after_step, f"{name} is a list of names, not {given!r:.80}")
-            if len(set(given)) != len(given):
-                raise ToolError(self.after_step, f"{name} names something twice: {', '.join(given)}")
+            if len(set(names)) != len(names):
+                raise ToolError(self.after_step, f"{name} names something twice: {', '.join(map(str, names))}")
+            object.__setattr__(self, name, names)
         if self.after_step in self.candidate_tools:
             raise ToolError(self.after_step, "a tool never follows itself: take it out of candidate_tools")
-        object.__setattr__(self, "candidate_tools", list(self.candidate_tools))
-        object.__setattr__(self, "context_fields", list(self.context_fields))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +305,10 @@ class ChainAnalyzer:
             summary = {each: type_text(part, root, reading) for each, (part, _) in wanted.items()}
             self._summaries[name] = summary
         return ToolCandidate(
-            name=name, description=tool.description, input_schema_summary=summary, compatibility_score=min(score, 1.0)
+            name=name,
+            description=tool.description,
+            input_schema_summary=dict(summary),
+            compatibility_score=min(score, 1.0),
         )
 
 

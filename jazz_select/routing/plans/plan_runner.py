@@ -234,7 +234,7 @@ class _Running:
         if call.missing and self.fill is not None:
             outputs = {each: self.outcomes[each].output for each in earlier if self.outcomes[each].status == "ok"}
             try:
-                found = self.fill(tool, call.missing, outputs)
+                found = self.fill(tool, call.missing, copied(outputs))
                 arguments |= copied({name: found[name] for name in call.missing if name in found})
             except Exception as error:  # noqa: BLE001 - a hook of the caller's must not take the other steps with it
                 message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"

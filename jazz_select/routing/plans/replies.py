@@ -255,13 +255,14 @@ def _in_prose(text: str) -> ToolReply:
     """Read the shapes in prose; the text between them is kept as text."""
     text, values = outside_thoughts(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
-    if shapes and not _means_a_call(_between(text, values)):  # else these are parts of a broken shape
+    is_broken = _means_a_call(_between(text, values))  # then the values are parts of a broken shape
+    if shapes and not is_broken:
         return _among(text, shapes)
     said = _shape(repaired(text)) if _seems_finished(text) else None
     if said is not None and (said.calls or said.text):
         begun = min((place for place in map(text.find, "[{") if place >= 0), default=0)
         return replace(said, note="the JSON was repaired", alone=not _prose(text[:begun]))
-    if _means_a_call(text):
+    if is_broken or (_means_a_call(text) and any(_may_call(each.value) for each in values)):
         return ToolReply(note="the reply begins a call, but its JSON is broken or cut off")
     plain = text.strip()
     return ToolReply(text=plain, note="" if plain else "the reply is empty")

@@ -155,6 +155,8 @@ def test_a_thousand_tools_are_analysed_at_once() -> None:
     [
         ({"after_step": " "}, "names the step"),
         ({"candidate_tools": "send_mail"}, "candidate_tools is a list of names"),
+        ({"candidate_tools": 5}, "candidate_tools is a list of names, not 5"),
+        ({"context_fields": None}, "context_fields is a list of names, not None"),
         ({"candidate_tools": ["a", "a"]}, "names something twice"),
         ({"candidate_tools": ["find_order"]}, "never follows itself"),
         ({"context_fields": [1]}, "context_fields is a list of names"),

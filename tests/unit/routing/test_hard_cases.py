@@ -39,6 +39,8 @@ async def test_who_chooses_changes_nothing_of_what_the_next_tool_gets() -> None:
         def decide(self, context: dict[str, Any], candidates: Any, prompt: str) -> str:
             context["items"].append("another")
             context["items"] = ["others"]
+            candidates[0].input_schema_summary.clear()
+            candidates.clear()
             return "first"
 
     point = GuidedDecisionPoint(after_step="find", candidate_tools=["first", "second"])
@@ -46,6 +48,36 @@ async def test_who_chooses_changes_nothing_of_what_the_next_tool_gets() -> None:
         ["find", point], {"number": "1"}
     )
     assert (run.status, log) == ("ok", [("first", ["a"])])
+    assert [each.input_schema_summary for each in run.records[-1].candidates][1:] == [{"items": "array of string"}]
+
+
+@pytest.mark.spec("000.3")
+async def test_an_open_router_changes_nothing_of_what_the_next_tool_gets() -> None:
+    log: list[Any] = []
+
+    def route(context: dict[str, Any], candidates: Any) -> str:
+        context["items"].append("another")
+        return "first"
+
+    run = await FlowExecutor([takes("first", log)], open_router=route).run(["nowhere"], {"items": ["a"]})
+    assert (run.status, log, run.context["items"]) == ("ok", [("first", ["a"])], ["a"])
+
+
+@pytest.mark.spec("004.8")
+async def test_who_fills_an_input_changes_nothing_of_what_another_step_gets() -> None:
+    log: list[Any] = []
+
+    def fill(tool: Tool, missing: Any, outputs: Any) -> dict[str, Any]:
+        outputs["s1"]["items"].append("another")
+        return {"items": ["b"]}
+
+    steps: list[dict[str, Any]] = [
+        {"tool": "find", "arguments": {"number": "1"}},
+        {"tool": "use", "arguments": {}},
+        {"tool": "use", "arguments": {"items": {"$ref": "s1#/items"}}},
+    ]
+    assert (await run_plan(steps, [finds(), takes("use", log)], fill=fill)).ok
+    assert log == [("use", ["b"]), ("use", ["a"])]
 
 
 @pytest.mark.parametrize("field", ["after_step", "fallback_tool", "decision_prompt"])
@@ -94,6 +126,10 @@ async def test_a_pointer_into_an_open_object_is_for_the_run_to_find() -> None:
 @pytest.mark.parametrize(
     ("reply", "is_answer"),
     [
+        ('```json\n{"answer": {"tool": "a hammer"}}\n```', True),
+        ('You need this: {"answer": {"tool": "a hammer"}}', True),
+        ('You need this: {"tool": "a hammer"}', False),
+        ('You need this: {"answer": {"tool": "a hammer"}} {"tool": "use", "argu', False),
         ('{"answer": {"tool": "a hammer"}}', True),
         ('{"needed": [{"tool": "a hammer"}, {"tool": "a saw"}]}', True),
         ('{"answer": {"tool": "use", "arguments": {"items": []}}}', False),
