@@ -1,5 +1,6 @@
 """The bare parts of recall, called as directly as they allow: what recall costs at least."""
 
+import logging
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -57,6 +58,7 @@ class BareEmbedder:
 
     def __init__(self) -> None:
         wordllama: Any = import_module("wordllama")  # not every platform has it
+        logging.getLogger().setLevel(logging.WARNING)  # it has the root logger write a line for each request
         folder = Path(wordllama.__file__).parent
         self._model: Any = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
 

@@ -1,7 +1,7 @@
 """What a recall from a server costs over gRPC and REST, beside the bare embedder and the bare batch query, in one run.
 
 `python -m benchmarks.wire --data DIR [--url http://127.0.0.1:6333]`; without a url, a server on loopback that is
-started for it: qdrant-client's engine in memory, in a process of its own.
+started for it, in a process of its own (`benchmarks.edge_server`). One request at a time, then 32 at once.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequ
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -35,6 +36,8 @@ KEY = ("flows", "server")
 SIZES = (100, 1_000)
 LOOPBACK = "loopback"
 _WARM_UP = 100
+AT_ONCE = 32
+_ROUNDS = 5
 Way = Callable[[str], Awaitable[float]]
 
 
@@ -49,7 +52,7 @@ class Server:
 @contextmanager
 def loopback() -> Generator[Server]:
     """A server in a process of its own."""
-    command = [sys.executable, "-m", "tests.qdrant_server"]
+    command = [sys.executable, "-m", "benchmarks.edge_server"]
     with subprocess.Popen(  # noqa: S603 - fixed arguments
         command, cwd=machine.ROOT, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
     ) as process:
@@ -125,8 +128,21 @@ async def ways(server: Server, entries: Sequence[Any]) -> AsyncGenerator[dict[st
         yield {**{name: recall(memory) for name, memory in memories.items()}, "bare": sum_of_parts}
 
 
+async def under_load(ask: Way, requests: Sequence[str]) -> float:
+    """Answers in a second, `AT_ONCE` requests at a time."""
+    waiting = iter(requests)
+
+    async def one_after_the_other() -> None:
+        for text in waiting:
+            await ask(text)
+
+    start = perf_counter()
+    await asyncio.gather(*(one_after_the_other() for _ in range(AT_ONCE)))
+    return len(requests) / (perf_counter() - start)
+
+
 async def measured(server: Server, name: str, data: Path, size: int) -> rows.Row:
-    """Each request in each way; who goes first changes with each."""
+    """Each request in each way, one at a time and then many at once; who goes first changes with each."""
     entries, requests, sha256 = catalogue(data, size)
     times: dict[str, list[float]] = {"grpc": [], "rest": [], "bare": []}
     async with ways(server, entries) as asked:
@@ -134,6 +150,10 @@ async def measured(server: Server, name: str, data: Path, size: int) -> rows.Row
         for number, text in enumerate(requests):
             for way in order[number % 3 :] + order[: number % 3]:
                 times[way].append(await asked[way](text))
+        rates: dict[str, list[float]] = {"grpc": [], "rest": [], "bare": []}
+        for number in range(_ROUNDS):
+            for way in order[number % 3 :] + order[: number % 3]:
+                rates[way].append(await under_load(asked[way], requests))
     warm = {way: seconds[_WARM_UP:] for way, seconds in times.items()}
     middle = {way: percentile(seconds, 0.5) for way, seconds in warm.items()}
     return {
@@ -147,6 +167,8 @@ async def measured(server: Server, name: str, data: Path, size: int) -> rows.Row
             for way, each in warm.items()
         },
         "ratio": round(middle["grpc"] / middle["bare"], 3),
+        "per_s_at_once": {way: round(median(each)) for way, each in rates.items()},
+        "ratio_at_once": round(median(rates["bare"]) / median(rates["grpc"]), 3),
     }
 
 

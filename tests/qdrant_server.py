@@ -1,13 +1,13 @@
 """A Qdrant server on loopback: REST and gRPC as the clients speak them, over qdrant-client's engine in memory."""
 
 import json
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
+from types import SimpleNamespace
 from typing import Any, ClassVar, Self
 
 import grpc
@@ -30,12 +30,31 @@ class EngineClient(AsyncQdrantClient):
     async def create_payload_index(self, *_: Any, **__: Any) -> Any:
         """Make none."""
 
+    @property
+    def http(self) -> Any:
+        """The calls of REST that are asked directly, answered by the engine."""
+        return SimpleNamespace(search_api=SimpleNamespace(query_batch_points=self._batch))
+
+    async def _batch(self, name: str, *, query_request_batch: qm.QueryRequestBatch) -> Any:
+        return SimpleNamespace(result=await self.query_batch_points(name, query_request_batch.searches))
+
 
 class LoopbackQdrant:
     """`with LoopbackQdrant() as server:` listens until the block ends; `server.url`, `server.grpc_port`."""
 
-    def __init__(self, *, api_key: str = "", speaks_grpc: bool = True, next_port: bool = False) -> None:
-        """`next_port` has it speak gRPC at the port after the one of REST, as an installed server does."""
+    def __init__(
+        self,
+        *,
+        api_key: str = "",
+        speaks_grpc: bool = True,
+        next_port: bool = False,
+        client: QdrantClient | None = None,
+        points: "Callable[[LoopbackQdrant], Points] | None" = None,
+    ) -> None:
+        """`next_port` has it speak gRPC at the port after the one of REST, as an installed server does.
+
+        `client` is its engine, and `points` what answers over gRPC: by default `Points`.
+        """
         self.api_key = api_key
         self.asked: Counter[str] = Counter()
         """How often each call came, such as "REST scroll" or "gRPC QueryBatch"."""
@@ -45,7 +64,8 @@ class LoopbackQdrant:
         """Opened on the REST side."""
         self.on_call: Callable[[str], None] = lambda _: None
         self._speaks_grpc, self._next_port = speaks_grpc, next_port
-        self._client = QdrantClient(":memory:")
+        self.client: Any = client or QdrantClient(":memory:")
+        self._points = points or Points
         self._lock = Lock()
         self.url, self.grpc_port = "", 0
 
@@ -62,7 +82,7 @@ class LoopbackQdrant:
         Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
         if self._speaks_grpc:
-            _GENERATED.add_PointsServicer_to_server(_Points(self), self._grpc)
+            _GENERATED.add_PointsServicer_to_server(self._points(self), self._grpc)
         self._grpc.start()
         return self
 
@@ -76,7 +96,7 @@ class LoopbackQdrant:
         self.asked[call] += 1
         self.on_call(call)
         with self._lock:
-            return run(self._client)
+            return run(self.client)
 
 
 def _collections(server: LoopbackQdrant, method: str, path: list[str], body: _Json) -> Any:
@@ -191,22 +211,24 @@ def _dumped(result: Any) -> Any:
 
 class _Grpc:
     def __init__(self, server: LoopbackQdrant) -> None:
-        self._server = server
+        self.server = server
 
     def _ask(self, call: str, context: grpc.ServicerContext, run: Callable[[QdrantClient], Any]) -> Any:
         told: Mapping[str, Any] = dict(context.invocation_metadata())
-        if self._server.api_key and told.get("api-key") != self._server.api_key:
+        if self.server.api_key and told.get("api-key") != self.server.api_key:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "Must provide an API key")
-        if self._server.refusals:
-            self._server.asked[f"gRPC {call}"] += 1
-            context.abort(self._server.refusals.pop(0), "told to")
+        if self.server.refusals:
+            self.server.asked[f"gRPC {call}"] += 1
+            context.abort(self.server.refusals.pop(0), "told to")
         try:
-            return self._server.ask(f"gRPC {call}", run)
+            return self.server.ask(f"gRPC {call}", run)
         except ValueError as error:
             context.abort(grpc.StatusCode.NOT_FOUND, str(error))
 
 
-class _Points(_Grpc, qg.PointsServicer):
+class Points(_Grpc, qg.PointsServicer):
+    """Searches and points over gRPC."""
+
     def QueryBatch(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
         """The answers of the engine."""
         searches = [GrpcToRest.convert_query_points(each) for each in request.query_points]
@@ -223,15 +245,3 @@ class _Points(_Grpc, qg.PointsServicer):
             "Get", context, lambda client: client.retrieve(request.collection_name, ids, with_payload=True)
         )
         return qg.GetResponse(result=[RestToGrpc.convert_record(each) for each in found])
-
-
-def main() -> None:
-    """Listen until this process is ended; prints where."""
-    with LoopbackQdrant() as server:
-        sys.stdout.write(f"{server.url} {server.grpc_port}\n")
-        sys.stdout.flush()
-        sys.stdin.read()
-
-
-if __name__ == "__main__":
-    main()

@@ -98,15 +98,18 @@ class Agents:
         self._states: OrderedDict[str, AgentState] = OrderedDict()
         self._checked: set[str] = set()
         # A lock belongs to an event loop, and a memory may be used from several. Who holds one or waits keeps it.
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[str, asyncio.Lock]]
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[str, str], asyncio.Lock]]
         self._locks = WeakKeyDictionary()
 
     def writing(self, agent_id: str) -> asyncio.Lock:
         """Return the lock for writing this agent's flows."""
+        return self._lock("writing", agent_id)
+
+    def _lock(self, purpose: str, agent_id: str) -> asyncio.Lock:
         locks = self._locks.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-        lock = locks.get(agent_id)
+        lock = locks.get((purpose, agent_id))
         if lock is None:
-            lock = locks[agent_id] = asyncio.Lock()
+            lock = locks[purpose, agent_id] = asyncio.Lock()
         return lock
 
     def __len__(self) -> int:
@@ -117,13 +120,21 @@ class Agents:
         self._states.pop(agent_id, None)
 
     async def state(self, agent_id: str) -> AgentState:
-        """Return an agent's state, from the store unless the cached one is fresh."""
+        """Return an agent's state, from the store unless the cached one is fresh; many at once read it once."""
+        state = self._fresh(agent_id)
+        if state is None:
+            async with self._lock("reading", agent_id):
+                state = self._fresh(agent_id)
+                if state is None:
+                    state = self._states[agent_id] = await self._read(agent_id)
+                    self._make_room()
+        return state
+
+    def _fresh(self, agent_id: str) -> AgentState | None:
         state = self._states.get(agent_id)
         if state is None or (self._store.shared and monotonic() - state.read_at > _FRESH_S):
-            state = self._states[agent_id] = await self._read(agent_id)
-            self._make_room()
-        elif agent_id in self._states:
-            self._states.move_to_end(agent_id)
+            return None
+        self._states.move_to_end(agent_id)
         return state
 
     def _make_room(self) -> None:

@@ -389,7 +389,10 @@ class RemoteStore:
             if wire:
                 return await wire.search(self._collection, queries, payloads=along)
             requests = [request for query in queries for request in server_requests(query, payloads=along)]
-            answers = iter(await self._client.query_batch_points(self._collection, requests=requests))
+            # The client's own `query_batch_points` first copies each request deeply, to look for texts to embed.
+            ask_all = self._client.http.search_api.query_batch_points
+            batch = qm.QueryRequestBatch(searches=requests)
+            answers = iter((await ask_all(self._collection, query_request_batch=batch)).result or ())
             read = _payload if along else None
             return [_to_legs({arm: next(answers).points for arm in query.arms}, local_key, read) for query in queries]
 

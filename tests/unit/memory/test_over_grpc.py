@@ -57,6 +57,17 @@ async def test_a_recall_is_one_round_trip(server: LoopbackQdrant) -> None:
 
 
 @pytest.mark.spec("006.9")
+async def test_many_first_recalls_read_what_is_known_of_an_agent_once(server: LoopbackQdrant) -> None:
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+    async with await _opened(server) as memory:
+        before = server.asked.copy()
+        found = await asyncio.gather(*(memory.recall(REQUEST, "support") for _ in range(8)))
+        assert all(each[0]["flow_name"] == CARDS[0].name for each in found)
+        assert server.asked["REST POST count"] - before["REST POST count"] == 1
+
+
+@pytest.mark.spec("006.9")
 async def test_it_answers_as_over_rest(server: LoopbackQdrant) -> None:
     async with await _opened(server) as memory, await _opened(server, port=0) as rest:
         await memory.sync("support", CARDS)
