@@ -14,6 +14,7 @@ from jazz_select.evaluation.route import Routed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import indexable, spoken_name
+from jazz_select.memory.text_vectors import embedded
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors, stages_of
 
@@ -118,9 +119,7 @@ catalogues, a sixth of them wrong, these hold back 98 % of the wrong ones and 21
 def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
     """Return a row of length 1 for each text, from the first stage of an embedder."""
     first = stages_of(embedder)[0]
-    if not texts:
-        return np.zeros((0, first.dim), np.float32)
-    return unit_rows(np.asarray(first.embed([indexable(text) for text in texts]), np.float32))
+    return unit_rows(embedded(first, first.embed, [indexable(text) for text in texts]))
 
 
 def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:

@@ -180,6 +180,7 @@ class FlowFields(TypedDict, total=False):
     priority: tuple[int, int] | None
     aliases: Sequence[str] | None
     title: str | None
+    owner: str | None
     optional_tools: Sequence[str] | None
     manual: bool | None
     max_error: float | None
@@ -245,6 +246,8 @@ class BaseFlow:
     """The reply to the user when the chain is done, with facts in braces."""
     title: str = ""
     """Its name for users, such as "Refund of an order"; by default `name` in words."""
+    owner: str = ""
+    """The team or person who looks after it. The panel groups by it."""
     optional_tools: Sequence[str] = ()
     """The tools it works without. If another of its tools is missing, the agent cannot be made."""
     manual: bool = False

@@ -225,6 +225,7 @@ class _ExtraFields:
     """The fields of a flow that are not part of its definition."""
 
     title: str = ""
+    owner: str = ""
     optional_tools: tuple[str, ...] = ()
     manual: bool = False
     max_error: float | None = None

@@ -97,6 +97,7 @@ class FlowData(_Strict):
     chain: list[_Step] = []
     reply: str = ""
     title: str = ""
+    owner: str = ""
     optional_tools: list[str] = []
     manual: bool = False
     max_error: float | None = None

@@ -121,9 +121,10 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
     for field in _TEXTS:
         _check_texts(subject, field, fields[field])
     _check_priority(subject, fields["priority"])
-    check_text(subject, "title", fields["title"])
-    if any(category(character) in _BREAKS for character in cast("str", fields["title"])):
-        raise subject.error("title", "has line breaks or control characters in it; take them out")
+    for field in ("title", "owner"):
+        check_text(subject, field, fields[field])
+        if any(category(character) in _BREAKS for character in cast("str", fields[field])):
+            raise subject.error(field, "has line breaks or control characters in it; take them out")
     _check_asking(subject, fields)
     _check_share(subject, "max_error", fields["max_error"])
     _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
@@ -243,7 +244,7 @@ def fault_in_reply(reply: str) -> str:
 
 FIELDS = ("name", "description", "condition", "desired_effects", "examples", "tools", "steps", "priority", "aliases")
 """The content of a flow."""
-OPERATIONAL = ("title", "optional_tools", "manual", "max_error", "inputs", "ask", "calls", "handover")
+OPERATIONAL = ("title", "owner", "optional_tools", "manual", "max_error", "inputs", "ask", "calls", "handover")
 """Fields for whoever runs the flow and for users. Like `_RUNNING` they are not embedded and not in the checksum: a new
 title would otherwise re-embed every flow, though neither recall nor prompts change."""
 _RUNNING = ("chain", "reply")

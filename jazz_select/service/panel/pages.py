@@ -164,7 +164,7 @@ def _nearest(
 
 _WORST: Final = ("error", "warning", "note")
 _SUGGESTED, _SHORT = 3, 80
-_IN_SHORT: Final = ("name", "type", "description", "condition", "aliases", "tools", "has_guard")
+_IN_SHORT: Final = ("name", "type", "owner", "description", "condition", "aliases", "tools", "has_guard")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,10 +216,10 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
 
 
 def flow_rows(live: Generation, chosen: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Every flow in a line or two, by name, with the folder that it is from and how often it was chosen."""
+    """Every flow in a line or two, by name, with its folder, its owner and how often it was chosen."""
     return [
         {
-            "group": Path(flow.origin.file).parent.name if flow.origin.file else "",
+            "folder": Path(flow.origin.file).parent.name if flow.origin.file else "",
             "chosen": chosen.get(flow.name, 0),
             **{name: getattr(flow, name) for name in _IN_SHORT},
             "title": flow.display_name,

@@ -33,7 +33,7 @@ def test_neither_is_indexed_or_changes_the_checksum() -> None:
     assert running.build_prompt(verbose=False) == plain.build_prompt(verbose=False)
 
 
-TOLD: dict[str, Any] = {"title": "Money back", "optional_tools": ["b"], "manual": True}
+TOLD: dict[str, Any] = {"title": "Money back", "owner": "returns desk", "optional_tools": ["b"], "manual": True}
 TOOLS = ["a", "b"]
 
 
@@ -86,6 +86,7 @@ def test_a_flow_says_what_users_call_it_and_what_it_can_do_without(
 WRONG: list[Any] = [
     pytest.param({"title": 5}, "title: has to be a text, not int 5", id="a title that is a number"),
     pytest.param({"title": "a\nb"}, "title: has line breaks or control characters in it", id="a title of two lines"),
+    pytest.param({"owner": 5}, "owner: has to be a text, not int 5", id="an owner that is a number"),
     pytest.param(
         {"optional_tools": "b"}, r"optional_tools: has to be a list of texts, not one text; write \['b'\]", id="a text"
     ),

@@ -339,9 +339,11 @@ def test_agents_have_files_of_their_own(tmp_path: Path) -> None:
     assert [is_file_name(name) for name in names] == [True, True, False, False, False, False, False]
 
 
-def test_the_catalogue_tells_folder_traffic_and_recall_of_each_flow(service: Service) -> None:
+def test_the_catalogue_tells_folder_owner_traffic_and_recall_of_each_flow(service: Service) -> None:
     flows = data(service, "flows")["flows"]
-    assert all(isinstance(each["group"], str) and each["chosen"] >= 0 for each in flows)
+    assert all(each["folder"] and each["chosen"] >= 0 for each in flows)
+    assert {each["owner"] for each in flows} == {"", "seasonal desk"}
+    assert data(service, "flows/gift_wrapping")["owner"] == "seasonal desk"
     recalled = data(service, "findings")["recalled"]
     assert set(recalled) <= {each["name"] for each in flows}
     assert all(0 <= share <= 1 for share in recalled.values())

@@ -21,6 +21,9 @@ export function moment(at) {
 /** A note as a sentence: with a capital and a full stop. */
 export const sentence = (text) => text.replace(/^./u, (letter) => letter.toUpperCase()).replace(/(?<![.!?…])$/, ".");
 
+/** An embedder by its name, without the digests that tell one version from another. */
+export const embedderName = (text) => String(text ?? "").replace(/:[^,()]*/g, "") || "not told";
+
 export const counted = (number, one, many = `${one}s`) => `${whole(number)} ${number === 1 ? one : many}`;
 
 export const TIERS = { deterministic: "no model", guided: "guided", open: "open" };

@@ -27,11 +27,10 @@ export async function mount(outlet, first) {
     body);
   const abort = new AbortController();
   let drawn = null;
-  const kept = { order: "name", group: "*" };
   async function load() {
     if (!drawn) fill(body, h("div", { class: "card" }, waiting(view === "flows" ? "Reading the flows" : "Comparing every example with every flow", true)));
     try {
-      if (view === "flows") drawn = await list(body, route(), kept, abort.signal);
+      if (view === "flows") drawn = await list(body, route(), abort.signal);
       else if (view === "findings") drawn = drawFindings(body, await get("findings", abort.signal), route());
       else drawn = (view === "map" ? drawMap : drawMatrix)(body, await get("map", abort.signal), route());
     } catch (error) {
@@ -50,28 +49,48 @@ export async function mount(outlet, first) {
   };
 }
 
-async function list(body, first, kept, signal) {
+/** The folders of flows, or their owners, as places of a choice with how many flows there are in each. */
+function grouped(label, flows, field) {
+  const counts = new Map();
+  for (const flow of flows) if (flow[field]) counts.set(flow[field], (counts.get(flow[field]) ?? 0) + 1);
+  if (!counts.size || counts.get(flows[0]?.[field]) === flows.length) return null;
+  return h("optgroup", { label }, [...counts].sort().map(([name, count]) => h("option", { value: `${field}:${name}` }, `${name} (${count})`)));
+}
+
+async function list(body, first, signal) {
   const { flows } = await get("flows", signal);
   let found = null;
   let recalled = {};
   const bad = (flow) => Object.entries(found?.[flow.name] ?? {}).reduce((sum, [kind, count]) => sum + count * ({ error: 1e6, warning: 1e3 }[kind] ?? 1), 0);
   const ORDERS = { name: ["Name", () => 0], chosen: ["Chosen most often", (flow) => -flow.chosen], recalled: ["Worst R@1", (flow) => recalled[flow.name] ?? 2], findings: ["Worst findings", (flow) => -bad(flow)] };
-  const groups = [...new Set(flows.map((flow) => flow.group))].sort();
-  const order = h("select", { id: "order", onchange: () => { kept.order = order.value; show(); } }, Object.entries(ORDERS).map(([name, [label]]) => h("option", { value: name, selected: name === kept.order }, label)));
-  const group = h("select", { id: "group", onchange: () => { kept.group = group.value; show(); } }, h("option", { value: "*" }, "All folders"), groups.map((name) => h("option", { value: name, selected: name === kept.group }, name || "no file")));
+  const groups = [grouped("Folder", flows, "folder"), grouped("Owner", flows, "owner")].filter(Boolean);
+  const order = h("select", { id: "order", onchange: changed }, Object.entries(ORDERS).map(([name, [label]]) => h("option", { value: name }, label)));
+  const group = h("select", { id: "group", onchange: changed }, h("option", { value: "" }, "All flows"), groups);
   let most = 100;
   const rows = h("tbody");
   const count = h("p", { class: "note", role: "status" });
-  const search = h("input", { type: "search", id: "search", value: first.params.get("q") ?? "", placeholder: "Name, description, condition, tool", oninput: () => { show(); history.replaceState(null, "", to(["catalogue"], { q: search.value })); } });
-  const words = (flow) => [flow.name, flow.title, flow.description, flow.condition, ...flow.aliases, ...flow.tools].join(" ").toLowerCase();
+  const search = h("input", { type: "search", id: "search", placeholder: "Name, description, condition, tool, owner", oninput: changed });
+  const words = (flow) => [flow.name, flow.title, flow.description, flow.condition, flow.owner, ...flow.aliases, ...flow.tools].join(" ").toLowerCase();
   const known = flows.map((flow) => [flow, words(flow)]);
   const table = h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Flows" }, h("table", { class: "flow-list tight" },
     h("thead", {}, h("tr", {}, ["Flow", "What it does", "Tools", "Examples", "Chosen", "R@1", "Findings"].map((name, at) => h("th", { scope: "col", class: at > 1 ? "num" : "" }, name)))), rows));
   const none = h("div");
   const rest = h("button", { type: "button", class: "quiet", onclick: () => { most = flows.length; show(); } });
+  function changed() {
+    show();
+    history.replaceState(null, "", to(["catalogue"], { q: search.value, order: order.value === "name" ? "" : order.value, group: group.value }));
+  }
+  function set({ params }) {
+    search.value = params.get("q") ?? "";
+    order.value = ORDERS[params.get("order")] ? params.get("order") : "name";
+    group.value = params.get("group") ?? "";
+    if (group.selectedIndex < 0) group.value = "";
+    show();
+  }
   function show() {
+    const [field, ...named] = group.value.split(":");
     const wanted = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const left = known.filter(([, text]) => wanted.every((word) => text.includes(word))).map(([flow]) => flow).filter((flow) => group.value === "*" || flow.group === group.value);
+    const left = known.filter(([, text]) => wanted.every((word) => text.includes(word))).map(([flow]) => flow).filter((flow) => !field || flow[field] === named.join(":"));
     const [, by] = ORDERS[order.value];
     left.sort((one, other) => by(one) - by(other));
     fill(rows, left.slice(0, most).map((flow) => h("tr", {},
@@ -82,14 +101,14 @@ async function list(body, first, kept, signal) {
       h("td", { class: "num", "data-label": "Chosen" }, flow.chosen || "–"),
       h("td", { class: "num", "data-label": "R@1" }, recalled[flow.name] === undefined ? "–" : `${Math.round(100 * recalled[flow.name])} %`),
       h("td", { class: "num", "data-label": "Findings" }, found ? severity(found[flow.name]) ?? "–" : ""))));
-    count.textContent = wanted.length ? `${left.length} of ${counted(flows.length, "flow")}` : counted(flows.length, "flow");
+    count.textContent = wanted.length || field ? `${left.length} of ${counted(flows.length, "flow")}` : counted(flows.length, "flow");
     table.hidden = !left.length;
     rest.hidden = left.length <= most;
     rest.textContent = `Show all ${left.length}`;
     fill(none, left.length ? null : flows.length ? empty("No flow has these words", "Take one out, or look under Try for what a user would say.") : empty("There are no flows", "The catalogue is empty. Write one, and sync."));
   }
-  fill(body, h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("div", { class: "field grow" }, h("label", { for: "search", class: "unseen" }, "Search flows"), search), h("div", { class: "field" }, h("label", { for: "order" }, "Order"), order), groups.length > 1 ? h("div", { class: "field" }, h("label", { for: "group" }, "Folder"), group) : null, count), table, h("div", { class: "row foot" }, rest), none));
-  show();
+  fill(body, h("div", { class: "card flush" }, h("div", { class: "card-head filters" }, h("div", { class: "field grow" }, h("label", { for: "search", class: "unseen" }, "Search flows"), search), h("div", { class: "field" }, h("label", { for: "order" }, "Order"), order), groups.length ? h("div", { class: "field" }, h("label", { for: "group" }, "Show"), group) : null, count), table, h("div", { class: "row foot" }, rest), none));
+  set(first);
   get("findings", signal).then((told) => { found = told.by_flow; recalled = told.recalled; show(); }).catch(() => { /* the page of findings says why */ });
-  return (next) => { const q = next.params.get("q") ?? ""; if (q !== search.value) { search.value = q; show(); say(count.textContent); } };
+  return (next) => { set(next); say(count.textContent); };
 }

@@ -47,7 +47,7 @@ export async function mount(outlet, first) {
     refill(outlet,
       h("div", { class: "head" },
         h("div", {}, back, h("h1", { tabindex: "-1", class: "wrap" }, flow.name), h("p", {}, flow.description),
-          h("div", { class: "meta" }, h("span", { class: "tag" }, flow.type), flow.has_guard ? h("span", { class: "tag" }, "has a guard") : null, flow.manual ? h("span", { class: "tag" }, "by hand") : null)),
+          h("div", { class: "meta" }, h("span", { class: "tag" }, flow.type), flow.owner ? h("a", { class: "tag", href: to(["catalogue"], { group: `owner:${flow.owner}` }) }, `owner ${flow.owner}`) : null, flow.has_guard ? h("span", { class: "tag" }, "has a guard") : null, flow.manual ? h("span", { class: "tag" }, "by hand") : null)),
         h("a", { class: "button", href: to(["catalogue", "map"], { flow: flow.name }) }, "On the map")),
       h("div", { class: "cols" },
         h("div", { class: "roomy" },

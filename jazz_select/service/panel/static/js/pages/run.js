@@ -2,7 +2,7 @@
 import { h, refill, say } from "../dom.js";
 import { get } from "../api.js";
 import { go, to } from "../url.js";
-import { counted, moment } from "../words.js";
+import { counted, embedderName, moment } from "../words.js";
 import { failed, waiting } from "../parts/states.js";
 import { drawDiff } from "../parts/diff.js";
 import { drawEval } from "../parts/eval.js";
@@ -13,7 +13,7 @@ export async function mount(outlet, first) {
   const id = first.path[1];
   const abort = new AbortController();
   let timer = 0;
-  const head = (run, ...more) => h("div", { class: "head" }, h("div", {}, h("p", { class: "small" }, h("a", { href: to(["runs"]) }, "← Runs")), h("h1", { tabindex: "-1", class: "wrap" }, id), h("p", {}, run ? `${moment(run.at)}${run.kind === "diff" ? "" : `, ${counted(run.requests, "case")}${run.cases ? ` of ${run.cases}` : ""}, embedder ${String(run.embedder ?? "").split(":")[0] || "not told"}`}` : "")), ...more);
+  const head = (run, ...more) => h("div", { class: "head" }, h("div", {}, h("p", { class: "small" }, h("a", { href: to(["runs"]) }, "← Runs")), h("h1", { tabindex: "-1", class: "wrap" }, id), h("p", {}, run ? `${moment(run.at)}${run.kind === "diff" ? "" : `, ${counted(run.requests, "case")}${run.cases ? ` of ${run.cases}` : ""}, embedder ${embedderName(run.embedder)}`}` : "")), ...more);
   async function load(next) {
     try {
       const data = await get(`runs/${encodeURIComponent(id)}`, abort.signal);

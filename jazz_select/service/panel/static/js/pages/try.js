@@ -44,6 +44,7 @@ export async function mount(outlet, first) {
   const request = h("textarea", { id: "request", rows: 1, maxLength: 8000, required: true, placeholder: "What a user says", onkeydown: (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); form.requestSubmit(); } } });
   const earlier = h("textarea", { id: "earlier", rows: 2, placeholder: "One summary a line", onchange: () => change({ episodes: lines(earlier.value) }) });
   const context = h("textarea", { id: "context", rows: 2, placeholder: '{"authenticated": false}', onchange: () => change({ context: context.value.trim() }) });
+  const facing = h("details", { open: asked.context !== "" }, h("summary", {}, "Facts that guards see"), h("label", { class: "unseen", for: "context" }, "Facts as a JSON object"), context);
   const form = h("form", { class: "card ask", role: "search", onsubmit: (event) => { event.preventDefault(); change({ request: request.value.trim(), episodes: lines(earlier.value), context: context.value.trim() }, false); } },
     h("div", { class: "ask-line" },
       h("div", { class: "field" }, h("label", { for: "request" }, "Request"), request),
@@ -58,7 +59,7 @@ export async function mount(outlet, first) {
     h("div", { class: "sliders" }, sliders.map((each) => each.element)),
     h("div", { class: "row" },
       h("details", { open: asked.episodes.length > 0 }, h("summary", {}, "What was said earlier"), h("label", { class: "unseen", for: "earlier" }, "Summaries of earlier turns, one a line"), earlier),
-      h("details", { open: asked.context !== "" }, h("summary", {}, "Facts that guards see"), h("label", { class: "unseen", for: "context" }, "Facts as a JSON object"), context),
+      facing,
       service.has_model ? h("label", { class: "check", for: "ask" }, askBox, "Ask the model where it would be asked") : h("p", { class: "note" }, "No model is configured: the first candidate is taken.")));
 
   function slider(id, label, field, min, max, step, set, off) {
@@ -143,7 +144,7 @@ export async function mount(outlet, first) {
         scale("P(the first is right, if any is)", decision.confidence, skip, skip === null ? "No threshold: a model is asked, where there is one." : `From ${share(skip)} on, the model is skipped.`),
         scale("P(some flow is right)", decision.in_scope, below, below === null ? "No threshold: something may always be chosen." : `Below ${share(below)}, nothing is chosen.`)),
       h("dl", { class: "figures" }, figures.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
-      decision.notes.length || found.unresolved.length || found.withheld.length || found.several ? h("ul", { class: "notes" }, decision.notes.map((note) => h("li", {}, note)), found.withheld.length ? h("li", {}, `Near, but withheld by guards: ${found.withheld.join(", ")}`) : null, found.several ? h("li", {}, "It reads like several wishes: try each by itself, too.") : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
+      decision.notes.length || found.unresolved.length || found.withheld.length || found.several ? h("ul", { class: "notes" }, found.withheld.length ? h("li", {}, `Near, but withheld by guards: ${found.withheld.join(", ")}. `, h("button", { type: "button", class: "slim", onclick: () => { facing.open = true; context.focus(); } }, "Give the facts that guards see")) : null, decision.notes.map((note) => h("li", {}, note)), found.several && !decision.notes.some((note) => note.startsWith("several wishes")) ? h("li", {}, "It reads like several wishes: try each by itself, too.") : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
   }
 
   function candidates(found) {

@@ -1,15 +1,17 @@
 // The flows as points on a plane: a link each, so that Tab goes from one to the next.
 import { fill, h } from "../dom.js";
 import { to } from "../url.js";
-import { fixed } from "../words.js";
+import { embedderName, fixed } from "../words.js";
 import { empty } from "./states.js";
 
 /** A wide sheet where there is room, an upright one on a phone. */
 const sheet = () => (matchMedia("(max-width: 600px)").matches ? { W: 400, H: 560, margin: [44, 28] } : { W: 1000, H: 660, margin: [90, 40] });
+/** Dots of hundreds of flows are small, so that fewer lie on each other. */
+const radius = (count, W) => Math.min(7, Math.max(3, (W / 1000) * (count > 150 ? 4.5 : 7)));
 
 /** Where a label fits without lying on another: right, left, above or below its dot; else only when it is pointed at. */
-function placed(points, W) {
-  const taken = points.map(({ x, y }) => [x - 7, y - 7, x + 7, y + 7]);
+function placed(points, W, r) {
+  const taken = points.map(({ x, y }) => [x - r, y - r, x + r, y + r]);
   const clear = (box) => box[0] > 0 && box[2] < W && taken.every((other) => box[2] < other[0] || box[0] > other[2] || box[3] < other[1] || box[1] > other[3]);
   for (const point of points) {
     const wide = 6.6 * point.name.length + 4;
@@ -32,7 +34,8 @@ export function drawMap(body, data, first) {
   const points = data.points.map((each) => ({ ...each, x: margin[0] + ((each.x + 1) / 2) * (W - 2 * margin[0]), y: 0, raw: each.y }));
   const tall = Math.max(...points.map((each) => Math.abs(each.raw)), 0.01);
   points.forEach((each) => { each.y = H / 2 + (each.raw / tall) * (H / 2 - margin[1]); });
-  placed(points, W);
+  const r = radius(points.length, W);
+  placed(points, W, r);
   const at = new Map(points.map((each) => [each.name, each]));
   const edges = h("g", { svg: true });
   const links = new Map();
@@ -42,7 +45,7 @@ export function drawMap(body, data, first) {
     twins.map(([a, b]) => line(a, b, "twin")), edges,
     points.map((each) => {
       const link = h("a", { svg: true, href: to(["flow", each.name]), "aria-label": `${each.name}; nearest: ${(data.nearest[each.name] ?? []).slice(0, 3).map((other) => other.name).join(", ")}`, onmouseenter: () => pick(each.name), onmouseleave: () => pick(chosen), onfocus: () => pick(each.name), onblur: () => pick(chosen) },
-        h("circle", { cx: each.x, cy: each.y, r: 7, class: `dot ${each.type === "flow" ? "" : "composite"} ${each.worst}` }),
+        h("circle", { cx: each.x, cy: each.y, r, class: `dot ${each.type === "flow" ? "" : "composite"} ${each.worst}` }),
         h("text", { x: each.label[1], y: each.label[2], "text-anchor": each.label[0], class: each.far ? "far" : "" }, each.name));
       links.set(each.name, link);
       return link;
@@ -66,7 +69,7 @@ export function drawMap(body, data, first) {
   const isTwin = (pair) => data.twins.some((each) => each.flows.includes(pair.a) && each.flows.includes(pair.b));
   fill(body,
     h("div", { class: "card" },
-      h("div", { class: "legend" }, h("span", {}, h("i"), "flow"), h("span", {}, h("i", { class: "ring" }), "composite"), twins.length ? h("span", {}, h("i", { class: "dash" }), "near-twins") : null, data.stress === null ? null : h("span", { class: data.stress > 0.3 ? "tag warn" : "" }, data.stress > 0.3 ? `stress ${fixed(data.stress, 2)}: distances are rough here, read the pairs` : `stress ${fixed(data.stress, 2)}`), h("span", {}, `embedder ${data.embedder.split(":")[0]}`)),
+      h("div", { class: "legend" }, h("span", {}, h("i"), "flow"), h("span", {}, h("i", { class: "ring" }), "composite"), [["warning", "with a warning"], ["error", "with an error"]].map(([worst, label]) => (points.some((each) => each.worst === worst) ? h("span", {}, h("i", { class: worst }), label) : null)), twins.length ? h("span", {}, h("i", { class: "dash" }), "near-twins") : null, data.stress === null ? null : h("span", { class: data.stress > 0.3 ? "tag warn" : "" }, data.stress > 0.3 ? `stress ${fixed(data.stress, 2)}: distances are rough here, read the pairs` : `stress ${fixed(data.stress, 2)}`), h("span", {}, `embedder ${embedderName(data.embedder)}`)),
       svg, beside,
       h("details", {}, h("summary", {}, "How the map is made"), h("p", { class: "note" }, data.how_mapped))),
     h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Nearest pairs"), h("p", {}, "By cosine of where their texts lie.")),

@@ -5,11 +5,11 @@ import { counted, percent, whole } from "../words.js";
 import { empty } from "./states.js";
 
 const MOST = 28;
+const LISTED = 50;
 
-/** All pairs with an example each; those of one example alone where somebody asks for them. */
+/** The worst pairs with an example each; all of them where somebody asks for them. */
 function list(pairs) {
-  const often = pairs.filter((each) => each.count > 1);
-  const first = often.length ? often : pairs.slice(0, 20);
+  const first = pairs.slice(0, LISTED);
   const rows = (some) => some.map((each) => h("tr", {},
     h("th", { scope: "row" }, h("a", { href: to(["flow", each.expected]) }, each.expected)),
     h("td", { "data-label": "Taken for" }, h("a", { href: to(["flow", each.first]) }, each.first)),
@@ -17,7 +17,7 @@ function list(pairs) {
     h("td", {}, h("a", { class: "plain", href: to(["try"], { q: each.examples[0] }) }, each.examples[0]))));
   const body = h("tbody", {}, rows(first));
   const more = pairs.length > first.length ? h("button", { type: "button", class: "quiet", onclick: () => { fill(body, rows(pairs)); more.remove(); } }, `Show all ${pairs.length} pairs`) : null;
-  return h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Pairs"), h("p", {}, often.length ? "Confused more than once." : "Confused once each.")),
+  return h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Pairs"), h("p", {}, "The worst first.")),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Pairs" }, h("table", { class: "tight" },
       h("thead", {}, h("tr", {}, ["Flow", "Taken for", "Examples", "Such as"].map((name, at) => h("th", { scope: "col", class: at === 2 ? "num" : "" }, name)))), body)),
     more ? h("div", { class: "row foot" }, more) : null);
@@ -28,9 +28,9 @@ export function drawMatrix(body, data, first) {
     fill(body, h("div", { class: "card" }, empty("There is too little to compare", "With six flows or more that have two examples each, every example is asked as a request, and you see whose lead elsewhere.")));
     return null;
   }
-  const lost = new Map();
-  data.confusions.forEach((each) => { for (const name of [each.expected, each.first]) lost.set(name, (lost.get(name) ?? 0) + each.count); });
-  const names = [...lost].sort((a, b) => b[1] - a[1]).slice(0, MOST).map(([name]) => name);
+  // The worst pairs come first, and both flows of a pair stand beside each other.
+  const confused = [...new Set(data.confusions.flatMap((each) => [each.expected, each.first]))];
+  const names = confused.slice(0, MOST);
   const cell = new Map(data.confusions.map((each) => [`${each.expected}\n${each.first}`, each]));
   const picked = h("div", { "aria-live": "polite" });
   const most = Math.max(...data.confusions.map((each) => each.count), 1);
@@ -59,7 +59,7 @@ export function drawMatrix(body, data, first) {
       h("dl", { class: "figures" },
         [["Examples asked", whole(data.asked), "each without itself"], ["Lead elsewhere", whole(data.asked - data.right), percent((data.asked - data.right) / data.asked)], ["Pairs confused", whole(data.confusions.length), "in one direction"]].map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
       names.length ? h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Matrix of confusions" }, matrix) : h("p", { class: "note" }, "Every example leads to its own flow."),
-      lost.size > MOST ? h("p", { class: "note" }, `The ${MOST} flows that are confused most; the list below has all.`) : null,
+      confused.length > MOST ? h("p", { class: "note" }, `The ${MOST} flows of the worst pairs, of ${confused.length}; the list below has all pairs.`) : null,
       names.length ? picked : null,
       h("details", {}, h("summary", {}, "How it is counted"), h("p", { class: "note" }, data.how_confused))),
     data.confusions.length ? list(data.confusions) : null);
