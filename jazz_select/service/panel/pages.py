@@ -200,6 +200,7 @@ class Overview:
 
 def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, ...], files: SeenFiles) -> Surveyed:
     encoder, settings = catalogue.memory.encoder, catalogue.settings
+    land = landscape(list(live.registry.values()), encoder)  # first: it knows the vectors that a sync has kept
     how = judging(settings)
     findings = check(
         live.registry,
@@ -211,7 +212,6 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
         ignore=how.ignore,
         learned=settings.learned_by_now,
     )
-    land = landscape(list(live.registry.values()), encoder)
     return Surveyed(number=live.number, files=files, land=land, findings=findings)
 
 

@@ -99,8 +99,8 @@ async function list(body, first, signal) {
       h("td", { class: "num", "data-label": "Tools" }, flow.unconnected.length ? h("span", { class: "tag warn", title: flow.unconnected.join(", ") }, `${flow.unconnected.length} missing`) : flow.tools.length || "–"),
       h("td", { class: "num", "data-label": "Examples" }, flow.examples),
       h("td", { class: "num", "data-label": "Chosen" }, flow.chosen || "–"),
-      h("td", { class: "num", "data-label": "R@1" }, recalled[flow.name] === undefined ? "–" : `${Math.round(100 * recalled[flow.name])} %`),
-      h("td", { class: "num", "data-label": "Findings" }, found ? severity(found[flow.name]) ?? "–" : ""))));
+      h("td", { class: "num", "data-label": "R@1" }, !found ? "…" : recalled[flow.name] === undefined ? "–" : `${Math.round(100 * recalled[flow.name])} %`),
+      h("td", { class: "num", "data-label": "Findings" }, found ? severity(found[flow.name]) ?? "–" : "…"))));
     count.textContent = wanted.length || field ? `${left.length} of ${counted(flows.length, "flow")}` : counted(flows.length, "flow");
     table.hidden = !left.length;
     rest.hidden = left.length <= most;
@@ -109,6 +109,6 @@ async function list(body, first, signal) {
   }
   fill(body, h("div", { class: "card flush" }, h("div", { class: "card-head filters" }, h("div", { class: "field grow" }, h("label", { for: "search", class: "unseen" }, "Search flows"), search), h("div", { class: "field" }, h("label", { for: "order" }, "Order"), order), groups.length ? h("div", { class: "field" }, h("label", { for: "group" }, "Show"), group) : null, count), table, h("div", { class: "row foot" }, rest), none));
   set(first);
-  get("findings", signal).then((told) => { found = told.by_flow; recalled = told.recalled; show(); }).catch(() => { /* the page of findings says why */ });
+  get("findings", signal).then((told) => { found = told.by_flow; recalled = told.recalled; show(); }).catch(() => { found = {}; show(); /* the page of findings says why */ });
   return (next) => { set(next); say(count.textContent); };
 }

@@ -4,7 +4,7 @@ import { to } from "../url.js";
 import { counted, percent, whole } from "../words.js";
 import { empty } from "./states.js";
 
-const MOST = 28;
+const MOST = 26;
 const LISTED = 50;
 
 /** The worst pairs with an example each; all of them where somebody asks for them. */
