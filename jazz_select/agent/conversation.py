@@ -1,23 +1,24 @@
 """A conversation as a value: its messages, its open flows, and the state for the next turn."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from time import time
 from typing import Annotated, Any, Final, Literal, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError, WrapValidator
 
 from jazz_select.agent.pending_call import PendingCall
 from jazz_select.arguments import Seconds, check_argument
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.json_values import Secret, plain_bytes, signed, unsigned
+from jazz_select.json_values import Secret, plain, plain_bytes, signed, unsigned
 from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.growing import MOST_SHOWN
 from jazz_select.selector.prompt import FirstShown
-from jazz_select.stages import UserOption, UserQuestion
+from jazz_select.stages import UserQuestion
 from jazz_select.text import as_text, cut, nfkc
 from jazz_select.values import Message, flow_id
 
@@ -158,53 +159,24 @@ class OpenFlow(_Frozen):
         return any(part.final for part in self.parts.values())
 
 
-class AskedFlow(_Frozen):
-    """An option of the question which flow is meant: its name, its title, and what distinguishes it."""
+def stored_question(question: UserQuestion) -> UserQuestion:
+    """Return a question as a conversation stores it: texts bounded, and each id that of its flow's name."""
+    options = tuple(
+        replace(each, flow_id=flow_id(each.flow_name), title=bounded(each.title), says=bounded(each.says))
+        for each in question.options
+    )
+    return replace(question, text=bounded(question.text), options=options, request=bounded(question.request))
 
-    name: str = Field(min_length=1, max_length=LONGEST_MESSAGE)
-    title: str = Field(default="", max_length=LONGEST_MESSAGE)
-    says: str = Field(default="", max_length=LONGEST_MESSAGE)
 
-
-class AskedFlows(_Frozen):
-    """The last turn's question which flow is meant.
-
-    Attributes:
-        text: The question.
-        options: The flows, in the order of the question.
-        request: The message that was ambiguous; the chosen flow begins with it.
-        again: Whether it is a repeat, because the answer had a number that no option has.
-        more: Whether the user may mean something else.
-    """
-
-    text: str = Field(default="", max_length=LONGEST_MESSAGE)
-    options: Annotated[tuple[AskedFlow, ...], FailFast(), Field(min_length=FEWEST, max_length=MOST)]
-    request: str = Field(default="", max_length=LONGEST_MESSAGE)
-    again: bool = False
-    more: bool = False
-
-    @classmethod
-    def of(cls, question: UserQuestion) -> Self:
-        """Return the stored form of a question."""
-        options = tuple(
-            AskedFlow(name=each.flow_name, title=bounded(each.title), says=bounded(each.says))
-            for each in question.options
-        )
-        return cls(
-            text=bounded(question.text),
-            options=options,
-            request=bounded(question.request),
-            again=question.again,
-            more=question.more,
-        )
-
-    def as_question(self) -> UserQuestion:
-        """Return the question for `FlowSelector.select(answer, asked=…)`."""
-        options = tuple(
-            UserOption(flow_id=flow_id(each.name), flow_name=each.name, title=each.title, says=each.says)
-            for each in self.options
-        )
-        return UserQuestion(text=self.text, options=options, request=self.request, again=self.again, more=self.more)
+def _as_stored(given: object, read: Callable[[object], UserQuestion | None]) -> UserQuestion | None:
+    """Read a stored question; anybody may have written it, so all but what `stored_question` returns is refused."""
+    question = read(given)
+    if question is None or question is given:
+        return question
+    named = all(0 < len(each.flow_name) <= LONGEST_MESSAGE for each in question.options)
+    if not named or not FEWEST <= len(question.options) <= MOST or plain(stored_question(question)) != given:
+        raise ValueError(f"it is no question about {FEWEST} to {MOST} flows as a conversation stores it")
+    return question
 
 
 class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of all that is frozen
@@ -235,7 +207,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     turns: int = Field(default=0, ge=0)
     calls: Annotated[tuple[Ran, ...], FailFast()] = ()
     shown: Annotated[tuple[FirstShown, ...], FailFast(), Field(max_length=MOST_SHOWN)] = ()
-    question: AskedFlows | None = None
+    question: Annotated[UserQuestion | None, WrapValidator(_as_stored)] = None
     look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()
     called: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
     expires: float = Field(default=0.0, ge=0.0)
@@ -423,7 +395,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
                 "turns": self.turns + 1,
                 "calls": (*self.calls, *made)[-MOST_CALLS:],
                 "shown": tuple(shown),
-                "question": None if question is None else AskedFlows.of(question),
+                "question": question and stored_question(question),
                 "look_ups": tuple(dict.fromkeys((*look_ups, *self.look_ups)))[:MOST_LOOK_UPS],
                 "called": {**self.called, **(called or {})},
             }

@@ -171,8 +171,7 @@ class TurnResult:
 
         `text` contains the question; the next turn's message is read as its answer.
         """
-        asked = self.conversation.question
-        return None if asked is None else asked.as_question()
+        return self.conversation.question
 
     @property
     def model_calls(self) -> int:

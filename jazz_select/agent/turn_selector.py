@@ -116,7 +116,7 @@ class TurnSelector:
         pending = _of_top(request.conversation.pending, active)
         idle = active is not None and active.status != "active"
         beside = active is not None and not idle
-        answer: which.Heard = "" if request.conversation.question is None else which.read_answer(request, beside=beside)
+        answer = which.read_answer(request, beside=beside)
         begun, at_once = await self._settled(begun, pending)
         if at_once is None:
             at_once = await self._at_once(begun, pending, answer)
@@ -622,8 +622,7 @@ class TurnSelector:
         """
         request = begun.request
         message, context, episodes = request.message, request.context, request.conversation.episodes
-        kept = request.conversation.question
-        asked = None if kept is None else kept.as_question()
+        asked = request.conversation.question
         if answer:
             return await self._selector.select(message, context=context, asked=asked)
         if self._reads:

@@ -24,10 +24,9 @@ def read_answer(request: TurnRequest, *, beside: bool = False) -> Heard:
         request: The turn's request.
         beside: Whether a flow is open as well, which a number in the message may be meant for.
     """
-    asked = request.conversation.question
-    if asked is None:
+    question, message = request.conversation.question, request.message
+    if question is None:
         return ""
-    question, message = asked.as_question(), request.message
     if ends(message, question.options):
         return "off"
     option = named_in(message, question.options)
@@ -52,7 +51,7 @@ def why_not(request: TurnRequest, question: UserQuestion) -> str:
     before = request.conversation.question
     names = [each.flow_name for each in question.options]
     repeated = question.again and before is not None and not before.again
-    if before is not None and not repeated and {each.name for each in before.options} == {*names}:
+    if before is not None and not repeated and {each.flow_name for each in before.options} == {*names}:
         return f"which of {', '.join(names)} is meant was asked before, and is still not clear"
     return "it is thanks or a greeting" if is_courtesy(request.message) else ""
 

@@ -11,7 +11,7 @@ from jazz_select.routing import Tool
 from jazz_select.stages import UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.texts import Texts
-from jazz_select.values import Reason, RecallResult
+from jazz_select.values import Reason, RecallResult, flow_id
 from tests.agents import make_agent
 from tests.unit.agent.turns import destroyer, obj, shop_of, tools_for
 from tests.unit.selector.shop import Guarded, metadata
@@ -371,24 +371,34 @@ async def test_guards_are_asked_once_more_and_what_is_gone_is_not_begun() -> Non
     assert (gone.status, gone.conversation.flows) == ("open", ())
 
 
-OPTION = {"name": "refund_order"}
+OPTION = {"flow_id": flow_id("refund_order"), "flow_name": "refund_order", "title": "", "says": ""}
+OPTIONS = [OPTION, OPTION]
+LONG = OPTION | {"title": "y" * 9_000}
 
 
 @pytest.mark.parametrize(
     ("question", "problem"),
     [
-        pytest.param({"options": [OPTION]}, "options", id="one option"),
-        pytest.param({"options": [OPTION] * 4}, "options", id="four options"),
-        pytest.param({"options": [OPTION, {"name": ""}]}, "name", id="no name"),
-        pytest.param({"options": [OPTION, {"name": "x", "title": "y" * 9_000}]}, "title", id="too long"),
-        pytest.param({"options": [OPTION, OPTION], "request": "z" * 9_000}, "request", id="too long a request"),
-        pytest.param({"options": [OPTION, OPTION], "odd": 1}, "odd", id="what it does not have"),
+        pytest.param({"options": [OPTION]}, "question.*2 to 3", id="one option"),
+        pytest.param({"options": [OPTION] * 4}, "question.*2 to 3", id="four options"),
+        pytest.param({"options": [OPTION, OPTION | {"flow_name": ""}]}, "question", id="no name"),
+        pytest.param({"options": [OPTION, OPTION | {"flow_id": "x"}]}, "question", id="another flow's id"),
+        pytest.param({"options": [OPTION, LONG]}, "question", id="too long"),
+        pytest.param({"options": OPTIONS, "request": "z" * 9_000}, "question", id="too long a request"),
+        pytest.param({"options": OPTIONS, "odd": 1}, "question", id="what it does not have"),
         pytest.param("which?", "question", id="no object"),
     ],
 )
 def test_what_is_no_question_is_refused(question: Any, problem: str) -> None:
+    whole: dict[str, Any] = {"text": "Which?", "options": OPTIONS, "request": "", "again": False, "more": False}
+
+    def read(asked: Any) -> Conversation:
+        text = Conversation.model_construct(question=asked).model_dump_json(warnings=False)
+        return Conversation.from_json(text)
+
+    assert read(whole).question is not None
     with pytest.raises(SnapshotError, match=problem):
-        Conversation.from_json(Conversation.model_construct(question=question).model_dump_json(warnings=False))
+        read(question if isinstance(question, str) else whole | question)
 
 
 async def test_one_that_was_signed_is_not_changed_unseen() -> None:

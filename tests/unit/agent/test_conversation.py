@@ -8,7 +8,7 @@ import pytest
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
-from jazz_select.agent.conversation import AskedFlows, OpenFlow, Part, Ran, after_selection
+from jazz_select.agent.conversation import OpenFlow, Part, Ran, after_selection
 from jazz_select.errors import SnapshotError
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.values import Message, flow_id
@@ -85,7 +85,8 @@ def test_a_question_is_kept_as_it_was_asked() -> None:
     options = tuple(UserOption(flow_id=flow_id(name), flow_name=name, title=name, says="it is done") for name in "ab")
     for again in (True, False):
         question = UserQuestion(text="Which?", options=options, request="x", again=again, more=not again)
-        assert AskedFlows.of(question).as_question() == question
+        kept = Conversation().after("x", question.text, flows=(), question=question)
+        assert Conversation.from_json(kept.to_json()).question == question
 
 
 def test_only_what_destroys_counts_as_final() -> None:
