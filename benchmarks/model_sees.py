@@ -14,7 +14,7 @@ from flows.tools import shop_tools
 from jazz_select import Agent, BaseFlow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation, PromptOptions
 from jazz_select.flow.flow_loading import load_flows
-from jazz_select.selector.candidates_stage import candidate_of
+from jazz_select.selector.prompt import candidate_of
 from jazz_select.testing import ListMemory
 from jazz_select.text import estimate_tokens, json_line
 from jazz_select.values import Message, OfferedTool, Reply

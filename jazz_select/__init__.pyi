@@ -4,7 +4,7 @@ from jazz_select.agent.chain.responder import respond as respond
 from jazz_select.agent.conversation import Conversation as Conversation
 from jazz_select.agent.graph.guards import Route as Route
 from jazz_select.agent.graph.guards import guard as guard
-from jazz_select.agent.turn_result import TurnResult as TurnResult
+from jazz_select.agent.turn import TurnResult as TurnResult
 from jazz_select.build import sync_registry as sync_registry
 from jazz_select.errors import JazzSelectError as JazzSelectError
 from jazz_select.flow.base import BaseFlow as BaseFlow

@@ -25,7 +25,7 @@ from typing import Any, Final, Self
 from jazz_select import FlowRegistry
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.chain.transcript import ToolResult
-from jazz_select.agent.turn_result import TurnResult
+from jazz_select.agent.turn import TurnResult
 from jazz_select.routing import SqliteClaims, Tool
 from jazz_select.values import Message
 from tests.agents import make_agent

@@ -12,20 +12,20 @@ from jazz_select.agent.chain.responder import respond_sync as respond_sync
 from jazz_select.agent.chain.responder import run_chain_sync as run_chain_sync
 from jazz_select.agent.chain.responder import stream_respond as stream_respond
 from jazz_select.agent.conversation import Conversation as Conversation
-from jazz_select.agent.graph.actions import Action as Action
-from jazz_select.agent.graph.actions import Run as Run
+from jazz_select.agent.graph.guards import ActionDecision as ActionDecision
 from jazz_select.agent.graph.guards import Guard as Guard
 from jazz_select.agent.graph.guards import Route as Route
+from jazz_select.agent.graph.guards import TurnState as TurnState
+from jazz_select.agent.graph.guards import changed as changed
 from jazz_select.agent.graph.guards import guard as guard
 from jazz_select.agent.graph.guards import iteration_cap as iteration_cap
 from jazz_select.agent.graph.planner import ModelPlanner as ModelPlanner
+from jazz_select.agent.graph.router import Action as Action
 from jazz_select.agent.graph.router import Router as Router
+from jazz_select.agent.graph.router import Run as Run
 from jazz_select.agent.graph.snapshot import Snapshot as Snapshot
-from jazz_select.agent.graph.state import ActionDecision as ActionDecision
-from jazz_select.agent.graph.state import TurnState as TurnState
-from jazz_select.agent.graph.state import changed as changed
 from jazz_select.agent.turn import TurnInput as TurnInput
-from jazz_select.agent.turn_result import TurnResult as TurnResult
+from jazz_select.agent.turn import TurnResult as TurnResult
 from jazz_select.errors import ChainError as ChainError
 from jazz_select.errors import FormatError as FormatError
 

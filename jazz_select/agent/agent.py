@@ -7,20 +7,25 @@ from typing import Any, Final, Literal, Self, cast
 
 from jazz_select.agent.agent_options import Approval, CallOptions, Facts, PromptOptions, TraceOptions
 from jazz_select.agent.answer import AnswerWriter, Titles, cut_short, titles_of
-from jazz_select.agent.chain.chain_options import ChainOptions
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
+from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.responder import OwnLoop, in_events, in_own_loop
 from jazz_select.agent.chain.transcript import Event, Finished, OnEvent, ToolCalled, tell
 from jazz_select.agent.conversation import Conversation, normalized_message
 from jazz_select.agent.flows.open_flows import OpenFlows
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
-from jazz_select.agent.graph.actions import PRE_CHECK
-from jazz_select.agent.graph.guards import CONTINUE, GUARD_FAILED, Guard, through_in_time
-from jazz_select.agent.graph.state import FINISH
+from jazz_select.agent.graph.guards import CONTINUE, FINISH, GUARD_FAILED, Guard, through_in_time
+from jazz_select.agent.graph.router import PRE_CHECK
 from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
-from jazz_select.agent.input_checks import unusable_checks
-from jazz_select.agent.part_checks import check_agent_parts, checked_facts, note_flows, resolve_facts, unconnected
+from jazz_select.agent.part_checks import (
+    check_agent_parts,
+    checked_facts,
+    note_flows,
+    resolve_facts,
+    unconnected,
+    unusable_checks,
+)
 from jazz_select.agent.turn import (
     SelectedFlows,
     TurnInput,
@@ -49,7 +54,7 @@ from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Toolbox
-from jazz_select.selector.growing import Ledger
+from jazz_select.selector.prompt import Ledger
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import Trace, span

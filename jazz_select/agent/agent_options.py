@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jazz_select.agent.chain.output_schema import SchemaLike
+from jazz_select.agent.chain.prompts import SYSTEM
 from jazz_select.agent.chain.transcript import AfterCall, BeforeCall
-from jazz_select.agent.flows.open_prompts import SYSTEM
 from jazz_select.arguments import checked
 from jazz_select.chat.decisions import SURE
 from jazz_select.routing.approval import ApprovalPolicy, Approve, Claims

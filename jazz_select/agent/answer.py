@@ -10,10 +10,9 @@ import orjson
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
-from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
 from jazz_select.agent.flows.flow_runner import HIDDEN, ONE_OF, FlowRun
-from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
-from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.turn import TurnOutcome, TurnWork, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError

@@ -8,9 +8,8 @@ from hashlib import sha256
 from typing import Any
 
 from jazz_select.agent.agent_options import Approval
-from jazz_select.agent.conversation import OpenFlow, Ran
+from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
 from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left
-from jazz_select.agent.pending_call import PendingCall
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes

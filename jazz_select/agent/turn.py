@@ -1,15 +1,17 @@
-"""The values of a turn: the request, the selected flows, the work done, and the outcome."""
+"""The values of a turn: request, selected flows, work done, result; and its events, for who listens in any process."""
 
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, cast
+from dataclasses import dataclass, field, fields, replace
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from jazz_select.agent.chain.output_schema import OutputSchema
 from jazz_select.agent.chain.transcript import (
     Chain,
     Event,
+    Finished,
     OnEvent,
     ToolCalled,
     ToolRequest,
@@ -17,19 +19,196 @@ from jazz_select.agent.chain.transcript import (
     ToolReturned,
     tell,
 )
-from jazz_select.agent.conversation import Conversation, OpenFlow, Ran
+from jazz_select.agent.conversation import Conversation, OpenFlow, PendingCall, Ran
 from jazz_select.agent.flows.flow_runner import FlowRun
-from jazz_select.agent.graph.state import GuardInput
-from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.graph.guards import GuardInput
 from jazz_select.agent.reading.grounding import Grounded
-from jazz_select.agent.turn_result import TurnResult, TurnStatus
-from jazz_select.errors import ConfigError, JazzSelectError
-from jazz_select.json_values import too_much
+from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.json_values import Secret, json_bytes, plain, too_much
+from jazz_select.notebook import facts_html, page_html, rows_html
 from jazz_select.routing.records import Fault, StepRecord
-from jazz_select.selector.growing import Ledger
+from jazz_select.selector.prompt import Ledger
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import Trace
+from jazz_select.text import describe_error
+from jazz_select.travel import Read, error_of, read_json, unreadable, value_of, whole_of
+from jazz_select.values import Usage
+
+TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked", "handed_over"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnResult:
+    """The result of one turn.
+
+    Attributes:
+        status: `done`; `active` if a flow continues in the next turn; `open` if the caller has to continue, with
+            `prompt`; `waiting` for missing inputs, or for which flow is meant (`question`); `confirming` if a call
+            waits for the user's yes; `failed`; `blocked` by a guard, or if a flow cannot be done here; `handed_over` to
+            a person, with the reason in `reason` and the findings in `conversation`.
+        text: What to tell the user; with a schema, the JSON text of `value`. Tool outputs appear only through a flow's
+            `reply`, a schema or a model. Empty if the caller has to write it: `open`, or `blocked` without words.
+        value: The answer in the requested schema; None if none was requested or it could not be given.
+        conversation: Input of the next turn.
+        runs: The flows that ran, in order.
+        selection: How they were selected; None if nothing had to be.
+        prompt: The prompts of the flows under way, the active one first.
+        resumed: The parked flow that is under way again.
+        incomplete: Whether a limit cut the answer short.
+        reason: Why the turn ended so, if that is not plain: for logs, not for users.
+        notes: Degradations: facts of an open flow that could not be kept in `conversation`, by name; and that nothing
+            keeps two processes from continuing with the same approved call.
+        chain: What a model and its tools did, if one did.
+        error: What went wrong; a FormatError keeps the chain, so that formatting alone can be retried.
+        trace: Spans of every step, decision and call.
+    """
+
+    status: TurnStatus
+    text: str
+    conversation: Annotated[Conversation, Read()]
+    value: Any = None
+    runs: tuple[FlowRun, ...] = ()
+    selection: Annotated[FlowSelectionResult | None, Read()] = None
+    prompt: str = ""
+    resumed: str = ""
+    incomplete: bool = False
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    chain: Chain | None = None
+    error: Annotated[JazzSelectError | None, Read(error_of)] = None
+    trace: Annotated[Trace, Read(Trace.from_json)] = field(default_factory=Trace)
+
+    def to_dict(self, *, secret: Secret | None = None) -> dict[str, Any]:
+        """Return plain JSON values, always with all keys in the same order.
+
+        Values that are no JSON become text; an error becomes its text and fields, without its cause. `conversation` is
+        an opaque text to store and send back.
+
+        Args:
+            secret: Signs the conversation, as `Conversation.to_json` does, against changes by whoever holds it.
+
+        Raises:
+            ConfigError: The secret is empty or of the wrong type.
+            FlowValidationError: A nested part of a selected flow has left its registry since.
+        """
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        data["conversation"] = self.conversation.to_json(secret=secret)
+        data["selection"] = None if self.selection is None else self.selection.to_dict()
+        data["trace"] = self.trace.as_json()
+        return cast("dict[str, Any]", plain(data))
+
+    @classmethod
+    def from_dict(
+        cls,
+        data: Mapping[str, Any],
+        *,
+        registry: Mapping[str, BaseFlow] | None = None,
+        secret: Secret | None = None,
+    ) -> "TurnResult":
+        """Read what `to_dict` returned.
+
+        Args:
+            data: The data.
+            registry: The live flows, as of `FlowSelectionResult.from_dict`.
+            secret: Verifies the conversation's signature. Without it the content is trusted; a signature is kept for
+                the conversation's next `to_json`.
+
+        Raises:
+            ConfigError: The data is no turn result.
+            SnapshotError: The conversation is not signed with this secret.
+        """
+        what = cls.__name__
+        known = whole_of(data, what)
+        selection = known.get("selection")
+        try:
+            conversation = Conversation.from_json(value_of(str, known.get("conversation"), what), secret=secret)
+        except SnapshotError as error:
+            if secret is not None:
+                raise
+            raise unreadable(what, f"conversation: {error.problem}") from error
+        known["conversation"] = conversation
+        known["selection"] = None if selection is None else FlowSelectionResult.from_dict(selection, registry=registry)
+        return value_of(cls, {name: value for name, value in known.items() if value is not None or name != "trace"})
+
+    def to_json(self, *, secret: Secret | None = None) -> str:
+        """Return `to_dict` as JSON text."""
+        return json_bytes(self.to_dict(secret=secret)).decode()
+
+    @classmethod
+    def from_json(
+        cls,
+        text: str | bytes,
+        *,
+        registry: Mapping[str, BaseFlow] | None = None,
+        secret: Secret | None = None,
+    ) -> "TurnResult":
+        """Read what `to_json` returned; see `from_dict`.
+
+        Raises:
+            ConfigError: The text is no turn result.
+            SnapshotError: The conversation is not signed with this secret.
+        """
+        return cls.from_dict(read_json(text, cls.__name__), registry=registry, secret=secret)
+
+    def _repr_html_(self) -> str:
+        """Return the notebook form."""
+        facts = [
+            ("status", self.status),
+            ("text", self.text),
+            ("flows", ", ".join(self.flows)),
+            ("reason", self.reason),
+            ("error", "" if self.error is None else describe_error(self.error)),
+            *(("note", note) for note in self.notes),
+        ]
+        steps = [
+            (each.tool, each.status, each.arguments, each.error or each.output)
+            for run in self.runs
+            for each in run.steps
+        ]
+        spans = [(f"{'· ' * each.depth}{each.name}", each.kind, 1e3 * (each.duration_s or 0)) for each in self.trace]
+        parts = [facts_html("turn", facts), rows_html(("tool", "", "arguments", "result"), steps)]
+        return page_html(*parts, rows_html(("span", "", "ms"), spans))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle as data, except `value`, whose class is the caller's, and the selection, whose flows may be live."""
+        return _unpickled, (replace(self, value=None, selection=None).to_dict(), self.value, self.selection)
+
+    def __copy__(self) -> "TurnResult":
+        return replace(self)
+
+    @property
+    def flows(self) -> list[str]:
+        """The names of the flows that ran."""
+        return [run.flow for run in self.runs]
+
+    @property
+    def question(self) -> UserQuestion | None:
+        """The question which flow is meant, with its options as data, for buttons; None if the turn asks none.
+
+        `text` contains the question; the next turn's message is read as its answer.
+        """
+        return self.conversation.question
+
+    @property
+    def model_calls(self) -> int:
+        """Number of chat model calls."""
+        return sum(span.kind == "chat" for span in self.trace)
+
+    @property
+    def usage(self) -> Usage:
+        """The total token usage of chat and decision models, as far as reported."""
+        chats = [span.attributes for span in self.trace if span.kind in {"chat", "decide"}]
+        return Usage(
+            input_tokens=sum(each.get("input_tokens", 0) for each in chats),
+            output_tokens=sum(each.get("output_tokens", 0) for each in chats),
+        )
+
+
+def _unpickled(data: Mapping[str, Any], value: object, selection: FlowSelectionResult | None) -> TurnResult:
+    return replace(TurnResult.from_dict(data), value=value, selection=selection)
+
 
 _of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
 _WITHHELD: Final = "(withheld, since a guard failed)"
@@ -330,3 +509,41 @@ async def tell_of_step(call: StepRecord, ended: StepRecord | None) -> None:
         called=ended.attempts > 0,
     )
     await tell_turn(ToolReturned(result=result))
+
+
+_WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
+_KINDS: Final[Mapping[str, type[Event]]] = {_WORD.sub("_", kind.__name__).lower(): kind for kind in get_args(Event)}
+_NAMES: Final = {kind: name for name, kind in _KINDS.items()}
+FINISHED: Final = _NAMES[Finished]
+"""Name of a turn's last event."""
+
+
+def event_name(event: Event) -> str:
+    """Return an event's name."""
+    return _NAMES[type(event)]
+
+
+def event_data(event: Event, *, secret: Secret | None = None) -> dict[str, Any]:
+    """Return an event as plain JSON values; a result's conversation is signed with the secret."""
+    if not isinstance(event, Finished):
+        return cast("dict[str, Any]", plain(event))
+    if not isinstance(event.answer, TurnResult):
+        msg = f"the events of an agent's turn travel, and this is the end of something else: {event.answer!r:.80}"
+        raise ConfigError(msg)
+    return event.answer.to_dict(secret=secret)
+
+
+def event_of(
+    name: str, data: object, *, registry: Mapping[str, BaseFlow] | None = None, secret: Secret | None = None
+) -> Event | None:
+    """Return the event of this name and data; None for an event that only a newer version knows."""
+    kind = _KINDS.get(name)
+    if kind is None:
+        return None
+    known = value_of(dict[str, Any], data, kind.__name__)
+    if kind is Finished:
+        return Finished(answer=TurnResult.from_dict(known, registry=registry, secret=secret))
+    found: Event = value_of(kind, known)
+    if type(found) is not kind:
+        raise unreadable(kind.__name__, "it is of another kind")
+    return found

@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from jazz_select.agent.answer import Titles, called_off, left_open, left_undone, shown_value, too_late_text
-from jazz_select.agent.conversation import OpenFlow, after_selection
-from jazz_select.agent.flows import which
-from jazz_select.agent.flows.decided import approval_heard
+from jazz_select.agent.conversation import OpenFlow, PendingCall, after_selection
 from jazz_select.agent.flows.turn_flows import TurnFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate
-from jazz_select.agent.pending_call import PendingCall
-from jazz_select.agent.reading.bare_answer import bare_answer, corrections, is_value, plain_answer, thing_named
+from jazz_select.agent.reading.bare_answer import (
+    approval_heard,
+    bare_answer,
+    corrections,
+    is_value,
+    plain_answer,
+    thing_named,
+)
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, same, shown_inputs
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, Way
 from jazz_select.agent.view import ConversationView
@@ -22,8 +26,8 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
 from jazz_select.ports import has_capability
-from jazz_select.selector.candidates_stage import candidate_of
-from jazz_select.selector.prompt import WITHIN, Situation
+from jazz_select.selector.asking import again, ends, named_in
+from jazz_select.selector.prompt import WITHIN, Situation, candidate_of
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
@@ -75,6 +79,9 @@ def _confidence_in(decision: Decision, flow: BaseFlow) -> float | None:
 _REPEATED: Final = 0.7
 """The similarity from which a message only repeats the request for a flow."""
 MIN_CONFIDENCE = 0.5
+_Heard = Literal["", "one", "none", "off", "beyond"]
+"""How a message answers the question: "one" of the flows, "none" of them, "off" to cancel, "beyond" for a number that
+no option has, or "" for anything else."""
 _STANDS = (Reason.LLM, Reason.USER)
 """Reasons for which a choice reflects what the message means."""
 
@@ -116,7 +123,7 @@ class TurnSelector:
         pending = _of_top(request.conversation.pending, active)
         idle = active is not None and active.status != "active"
         beside = active is not None and not idle
-        answer = which.read_answer(request, beside=beside)
+        answer = _answer_heard(request, beside=beside)
         begun, at_once = await self._settled(begun, pending)
         if at_once is None:
             at_once = await self._at_once(begun, pending, answer)
@@ -134,7 +141,7 @@ class TurnSelector:
         return replace(await self._looked_for(wish, None, ""), request=work.request)
 
     async def _looked_for(  # noqa: PLR0911 - one way for each kind of message
-        self, begun: SelectedFlows, pending: PendingCall | None, answer: which.Heard
+        self, begun: SelectedFlows, pending: PendingCall | None, answer: _Heard
     ) -> SelectedFlows:
         """Select flows for a message that no rule could settle, and act on the result."""
         request, active = begun.request, begun.stack.top
@@ -175,20 +182,20 @@ class TurnSelector:
         self, begun: SelectedFlows, question: UserQuestion, pending: PendingCall | None
     ) -> SelectedFlows:
         """Ask the user which flow is meant, as the selector suggests, unless the message is for the open flow."""
-        active, why = begun.stack.top, which.why_not(begun.request, question)
-        if active is not None and not which.is_elsewhere(begun, question, active, above=self._min_confidence):
+        active, why = begun.stack.top, _why_not_asked(begun.request, question)
+        if active is not None and not _is_elsewhere(begun, question, active, above=self._min_confidence):
             why = why or f"the message is taken to be for {active.name}"
         if active is not None and active.status != "active":
             heard = await self._heard(begun, active, chosen=False)
             again = _asked_again(heard, pending) if heard.way == "ask" else heard
-            return again if why or again.way != "ask" or heard.stack != begun.stack else which.asked(again, question)
+            return (
+                again if why or again.way != "ask" or heard.stack != begun.stack else _question_asked(again, question)
+            )
         if not why:
-            return which.asked(replace(begun, pending=pending), question)
+            return _question_asked(replace(begun, pending=pending), question)
         return replace(begun, way="open" if active is None else "run", reason=begun.reason or why)
 
-    async def _at_once(
-        self, begun: SelectedFlows, pending: PendingCall | None, answer: which.Heard
-    ) -> SelectedFlows | None:
+    async def _at_once(self, begun: SelectedFlows, pending: PendingCall | None, answer: _Heard) -> SelectedFlows | None:
         """Handle messages that need no selection: answers, a cancelled question, thanks."""
         active, at_once = begun.stack.top, None
         idle = active is not None and active.status != "active"
@@ -196,7 +203,7 @@ class TurnSelector:
         if active is not None and (idle or not answer):
             at_once = await self._answered_at_once(begun, active, idle=idle)
         if at_once is None and answer == "off":
-            return which.left(begun, pending)
+            return _question_dropped(begun, pending)
         return at_once
 
     def _without_gone(self, request: TurnRequest) -> SelectedFlows:
@@ -612,7 +619,7 @@ class TurnSelector:
             became = too_late_text(pending, await self._approval.withdraw(pending))
         return self._off(begun, off, told=became, meant=meant)
 
-    async def _found(self, begun: SelectedFlows, answer: which.Heard, *, alone: bool) -> FlowSelectionResult:
+    async def _found(self, begun: SelectedFlows, answer: _Heard, *, alone: bool) -> FlowSelectionResult:
         """Select by the message alone if that is enough or required, else with the earlier turns.
 
         A model reads both at once, with the open flows. Recall with earlier turns would find the flow just done for
@@ -775,3 +782,60 @@ def why_open(found: FlowSelectionResult) -> str:
     if not found.candidates:
         return "nothing was recalled: has sync_registry run for this agent, with this memory?"
     return "no flow fits"
+
+
+def _answer_heard(request: TurnRequest, *, beside: bool = False) -> _Heard:
+    """Read the answer to the last turn's question, if there was one, without a model.
+
+    Args:
+        request: The turn's request.
+        beside: Whether a flow is open as well, which a number in the message may be meant for.
+    """
+    question, message = request.conversation.question, request.message
+    if question is None:
+        return ""
+    if ends(message, question.options):
+        return "off"
+    option = named_in(message, question.options)
+    if option:  # a flow may be called "Cancel"
+        return "one"
+    if option is None and not beside and again(question, message) is not None:
+        return "beyond"
+    return "off" if read_consent(message) == ("no", "") else "" if option is None else "none"
+
+
+def _question_dropped(begun: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
+    """Drop the question; open flows stay unchanged."""
+    why = "which flow is meant was asked, and the user called it off"
+    return replace(begun, way="ask", pending=pending, text=say("none_of_these"), reason=begun.reason or why)
+
+
+def _why_not_asked(request: TurnRequest, question: UserQuestion) -> str:
+    """Return why a selector's question must not be asked, or "".
+
+    The same question is not asked in two successive turns, except for one repeat after a number that no option has.
+    """
+    before = request.conversation.question
+    names = [each.flow_name for each in question.options]
+    repeated = question.again and before is not None and not before.again
+    if before is not None and not repeated and {each.flow_name for each in before.options} == {*names}:
+        return f"which of {', '.join(names)} is meant was asked before, and is still not clear"
+    return "it is thanks or a greeting" if is_courtesy(request.message) else ""
+
+
+def _question_asked(begun: SelectedFlows, question: UserQuestion) -> SelectedFlows:
+    """Ask the question in this turn; what else waits for the user keeps waiting."""
+    why = f"two or three flows are left, and the user is asked which: {begun.reason}".removesuffix(": ")
+    return replace(begun, way="ask", text=question.text, question=question, reason=why)
+
+
+def _is_elsewhere(begun: SelectedFlows, question: UserQuestion, active: OpenFlow, *, above: float) -> bool:
+    """Whether the message is about other flows than the active one; else it goes to the active flow.
+
+    P(some flow is meant) must reach the threshold `above`, as for a new flow. A number that no option has is about the
+    question if the active flow waits, because its inputs did not accept the number.
+    """
+    if question.again and active.status != "active":
+        return True
+    scope = begun.selection.decision.in_scope if begun.selection is not None else None
+    return active.name not in {each.flow_name for each in question.options} and scope is not None and scope >= above

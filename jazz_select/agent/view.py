@@ -6,14 +6,12 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from jazz_select.agent.conversation import MOST_CALLS, OpenFlow, Ran, Said
-from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.conversation import MOST_CALLS, OpenFlow, PendingCall, Ran, Said
 from jazz_select.agent.turn import FlowStack, TurnRequest
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
 from jazz_select.selector.candidates_stage import Availability
-from jazz_select.selector.growing import Ledger, steady_start
-from jazz_select.selector.prompt import Growing, Situation, UnderWay
+from jazz_select.selector.prompt import Growing, Ledger, Situation, UnderWay, steady_start
 from jazz_select.text import beginning, cut, in_words, json_line, name_shown
 from jazz_select.values import Message, flow_id
 

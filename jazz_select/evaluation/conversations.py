@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from jazz_select.agent.flows.open_prompts import BLOCKED, FINISHED
+from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.turn import TurnStatus
 from jazz_select.arguments import problem_in
 from jazz_select.data_files import node_at, place_of

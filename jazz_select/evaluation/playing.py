@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.flows.open_prompts import ANOTHER_WISH, BLOCKED, FINISHED, at_work
+from jazz_select.agent.flows.open_flows import ANOTHER_WISH, BLOCKED, FINISHED, at_work
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError, ToolError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
@@ -25,7 +25,7 @@ from jazz_select.text import beginning, counted, describe_error, one_line
 from jazz_select.values import Message, Reply
 
 if TYPE_CHECKING:
-    from jazz_select.agent.turn_result import TurnResult
+    from jazz_select.agent.turn import TurnResult
     from jazz_select.chat.models import ModelLike
     from jazz_select.ports import ChatModel
 

@@ -14,7 +14,7 @@ from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import HungError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory, has_capability
-from jazz_select.selector.prompt import Situation
+from jazz_select.selector.prompt import Situation, candidate_of
 from jazz_select.selector.result import note_recall
 from jazz_select.stages import OwnAnswers, UserQuestion
 from jazz_select.telemetry import span
@@ -161,18 +161,6 @@ def fused(found: Sequence[CandidateSet]) -> CandidateSet:
     best = [known[each] for each in sorted(scores, key=scores.__getitem__, reverse=True)[:most]]
     return replace(
         first, metadata=tuple(each for each, _ in best), candidates=tuple(candidate for _, candidate in best)
-    )
-
-
-def candidate_of(flow: BaseFlow) -> Candidate:
-    """Return a live flow as a candidate without a score."""
-    return Candidate(
-        flow_id=flow.id,
-        flow_name=flow.name,
-        flow_type=flow.type,
-        description=flow.description,
-        condition=flow.condition,
-        desired_effects=tuple(flow.desired_effects),
     )
 
 

@@ -24,10 +24,9 @@ from jazz_select.selector.asking import (
     question_in,
 )
 from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Cascade, Sample, calibrated
-from jazz_select.selector.candidates_stage import CandidateSet, Request, SelectRequest, candidate_of
+from jazz_select.selector.candidates_stage import CandidateSet, Request, SelectRequest
 from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, decider_deadline, posterior_bounds, posteriors
-from jazz_select.selector.growing import growing_prompt
-from jazz_select.selector.prompt import Prompt, build_prompt
+from jazz_select.selector.prompt import Prompt, build_prompt, candidate_of, growing_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.selector_options import ModelOptions, OnEmpty
 from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, UserQuestion, joint_probability

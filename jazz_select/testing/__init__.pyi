@@ -2,6 +2,9 @@
 from jazz_select.testing.contracts import check_chat_model as check_chat_model
 from jazz_select.testing.contracts import check_claim_store as check_claim_store
 from jazz_select.testing.contracts import check_embedder as check_embedder
+from jazz_select.testing.contracts import check_flow_store as check_flow_store
+from jazz_select.testing.contracts import check_layouts as check_layouts
+from jazz_select.testing.contracts import check_second_vectors as check_second_vectors
 from jazz_select.testing.deciders import LIES as LIES
 from jazz_select.testing.deciders import ScriptedDecider as ScriptedDecider
 from jazz_select.testing.deciders import check_decision_model as check_decision_model
@@ -13,9 +16,6 @@ from jazz_select.testing.doubles import Recorded as Recorded
 from jazz_select.testing.doubles import ScriptedModel as ScriptedModel
 from jazz_select.testing.embedders import FailingEmbedder as FailingEmbedder
 from jazz_select.testing.embedders import HashEmbedder as HashEmbedder
-from jazz_select.testing.flow_store import check_flow_store as check_flow_store
-from jazz_select.testing.flow_store import check_layouts as check_layouts
-from jazz_select.testing.flow_store import check_second_vectors as check_second_vectors
 from jazz_select.testing.provider_cases import PROVIDER_CASES as PROVIDER_CASES
 from jazz_select.testing.provider_cases import ProviderCase as ProviderCase
 from jazz_select.testing.provider_cases import check_cancelling as check_cancelling

@@ -11,7 +11,7 @@ from typing import Any
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, respond, run_chain
-from jazz_select.agent.chain.chain_options import Strategy
+from jazz_select.agent.chain.prompts import Strategy
 from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.routing.approval import ApprovalPolicy
 from jazz_select.testing import ListMemory, ScriptedModel

@@ -274,7 +274,7 @@ PROMPTS = {
     "agent/chain/formatting.py": "in_a_transcript",
     "agent/chain/loop.py": "in_a_result",
     "agent/chain/prompts.py": "in_a_result",
-    "agent/flows/open_prompts.py": "in_a_flow",
+    "agent/flows/open_flows.py": "in_a_flow",
     "chat/client.py": "in_a_choice",
     "evaluation/checks/suggesting.py": "in_a_suggestion",
     "routing/decisions/model_decision.py": "in_a_choice",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
 from jazz_select.agent import Conversation, respond, run_chain
-from jazz_select.agent.chain.chain_options import Strategy
+from jazz_select.agent.chain.prompts import Strategy
 from jazz_select.agent.chain.transcript import ToolRequest, ToolResult
 from jazz_select.consent import read_consent
 from jazz_select.errors import FormatError

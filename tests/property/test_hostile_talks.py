@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import Conversation
-from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.conversation import PendingCall
 from jazz_select.consent import read_consent
 from jazz_select.values import Message, Reply
 from tests.unit.agent.talks import BEGINNINGS, FLOWS, shop_agent

@@ -4,10 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from jazz_select.agent.chain.chain_options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_async
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
-from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, as_messages
+from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, ChainOptions, OnLimit, Strategy, as_messages
 from jazz_select.agent.chain.transcript import (
     CallRecord,
     Chain,

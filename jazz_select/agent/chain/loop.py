@@ -5,12 +5,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, cast
 
-from jazz_select.agent.chain.chain_options import ChainOptions, Strategy
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import (
     LONGEST_REPLY,
     UNREADABLE,
     Asker,
+    ChainOptions,
+    Strategy,
     as_messages,
     exchange,
     native_results,

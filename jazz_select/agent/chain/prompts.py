@@ -1,22 +1,36 @@
-"""Prompts of a chain, and replies with their records."""
+"""Prompts of a chain, its options, and replies with their records."""
 
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, Self, cast
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 
-from jazz_select.agent.chain.transcript import AssistantText, CallRecord, Entry, Purpose, ToolRequest, ToolResult
+from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt
+from jazz_select.agent.chain.transcript import (
+    AfterCall,
+    AssistantText,
+    BeforeCall,
+    CallRecord,
+    Entry,
+    OnEvent,
+    Purpose,
+    ToolRequest,
+    ToolResult,
+)
+from jazz_select.arguments import Constraint, Count, Positive, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
 from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.json_values import storable_text
+from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.decision_points import schema_shown
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.schemas.fields import fields, told_schema, type_text
 from jazz_select.routing.tools.showing import input_schema
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import as_text, cut, json_line, name_shown
 from jazz_select.threads import Deadline
 from jazz_select.values import Message, NativeCall, OfferedTool
@@ -31,6 +45,7 @@ _MANY: Final = 12
 _PLAIN: Final = frozenset({"type", "description", "title", "default"})
 _OF_PLAIN_OBJECTS: Final = frozenset({"type", "properties", "required", "additionalProperties", "title", "description"})
 
+SYSTEM: Final = "You are a helpful agent."
 INSTRUCTIONS: Final = """\
 You answer a request with the help of tools. To call tools, answer with JSON and nothing else: \
 {"tool_calls": [{"id": "s1", "tool": "<name>", "arguments": {...}}]}. Where an argument is the output of another call \
@@ -266,3 +281,41 @@ def _with_calls(reply: ChatReply) -> str:
 def calls_text(steps: Iterable[PlanStep]) -> str:
     """Return calls in the text form."""
     return storable_text({"tool_calls": [{"tool": step.tool, "arguments": step.arguments} for step in steps]})
+
+
+Strategy = Literal["deferred", "native", "tool"]
+"""When the schema applies: after the loop, on every model call, or as one more tool that ends it."""
+OnLimit = Literal["format", "raise"]
+"""What to do with a chain that was cut short: format and flag it, or raise `ChainError`."""
+_HOOK: Final = Constraint("a function, sync or async, or None")
+_Chars: TypeAlias = Annotated[int, Constraint(f"a whole number from {LEAST_CHARS}", ge=LEAST_CHARS)]
+
+
+@checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainOptions:
+    """The options of a request, from the first model call to the answer in its schema.
+
+    `respond` documents each of them; `run_chain` and `finalize` take those that concern them.
+    """
+
+    strategy: Strategy = "deferred"
+    chain_limit: Positive = 8
+    before_call: Annotated[BeforeCall | None, _HOOK] = None
+    approval: ApprovalPolicy = "destructive"
+    approve: Annotated[Approve | None, _HOOK] = None
+    after_call: Annotated[AfterCall | None, _HOOK] = None
+    on_event: Annotated[OnEvent | None, _HOOK] = None
+    conversation_id: str = ""
+    tool_timeout_s: TimeLimit = 30.0
+    at_once: Positive = 1
+    prompt: Annotated[FormattingPrompt | None, Constraint("a text, a function that makes one, or None")] = None
+    max_chars: _Chars = MAX_CHARS
+    on_limit: OnLimit = "format"
+    max_reasks: Count = 1
+    model_timeout_s: TimeLimit = None
+    max_retries: Count = 2
+
+    def asker(self, model: ModelLike | ChatClient) -> Asker:
+        """Return an asker for the model within these bounds."""
+        return Asker(model, self.conversation_id, timeout_s=self.model_timeout_s, max_retries=self.max_retries)

@@ -10,12 +10,11 @@ from threading import Lock, Thread, current_thread
 from typing import Any, Final, ParamSpec, TypeVar, cast
 from weakref import finalize as finalize_object
 
-from jazz_select.agent.chain.chain_options import ChainOptions, OnLimit, Strategy
 from jazz_select.agent.chain.finalizer import Formatted, Formatter, finalize, put_in_schema
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.loop import run_chain, run_loop
 from jazz_select.agent.chain.output_schema import SchemaLike, output_schema
-from jazz_select.agent.chain.prompts import as_messages, with_system
+from jazz_select.agent.chain.prompts import ChainOptions, OnLimit, Strategy, as_messages, with_system
 from jazz_select.agent.chain.transcript import (
     AfterCall,
     AssistantText,

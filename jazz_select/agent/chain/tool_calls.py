@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from jazz_select.agent.chain.chain_options import ChainOptions
+from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.transcript import ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
 from jazz_select.json_values import as_json, storable, storable_text
 from jazz_select.ports import ClaimStore

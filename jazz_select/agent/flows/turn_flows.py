@@ -7,12 +7,11 @@ from typing import Any, Final, cast
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import ChainText, FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, parts_in_flow
-from jazz_select.agent.flows.decided import flags_heard
 from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, tools_named
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
-from jazz_select.agent.flows.which import chosen_anyway
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
-from jazz_select.agent.input_checks import Checked, check_inputs
+from jazz_select.agent.part_checks import Checked, check_inputs
+from jazz_select.agent.reading.bare_answer import flags_heard
 from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told, normalized, refined, wanted_of
 from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
@@ -59,7 +58,7 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
         decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
         if (sure := _decided(decision)) is not None:
             return places.get(sure, otherwise)
-        reason, named = chosen_anyway(decision)
+        reason, named = _chosen_anyway(decision)
         if reason is Reason.LLM:
             return places.get(named[0], otherwise)
         if reason in {Reason.NONE, Reason.FALLBACK_EMPTY} or _NONE in decision.parsed_ids:
@@ -81,6 +80,18 @@ def _decided(decision: Decision) -> str | None:
     if said is None or decision.reason not in {Reason.DECIDER, Reason.NONE} or (said.confidence or 0.0) < _SURE:
         return None
     return next(iter(decision.chosen_ids), "")
+
+
+def _chosen_anyway(decision: Decision) -> tuple[Reason, tuple[str, ...]]:
+    """Return the chat model's reason and chosen ids, even if the selector wants to ask the user.
+
+    Users are never asked about the branches of a flow, because they do not know them.
+    """
+    if decision.question is None:
+        return decision.reason, decision.chosen_ids
+    came = {"decided": Reason.LLM, "none": Reason.NONE}
+    reasons = [came[each.outcome] for each in decision.stages if each.name == "chat" and each.outcome in came]
+    return (reasons or [decision.reason])[0], decision.parsed_ids
 
 
 def _offer(flow: BaseFlow, condition: str) -> dict[str, Any]:

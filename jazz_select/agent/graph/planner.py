@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, cast
 import orjson
 
 from jazz_select.agent.chain.prompts import with_system
-from jazz_select.agent.graph.state import FINISH, ActionDecision, StateT
+from jazz_select.agent.graph.guards import FINISH, ActionDecision, StateT
 from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
 from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import BaseModel, ConfigDict, FailFast, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
-from jazz_select.agent.graph.state import NodeRecord, StateT, TurnState
+from jazz_select.agent.graph.guards import NodeRecord, StateT, TurnState
 from jazz_select.errors import SnapshotError
 from jazz_select.json_values import Secret, signed, unsigned
 from jazz_select.text import describe_error, wrong_fields

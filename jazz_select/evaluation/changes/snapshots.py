@@ -17,7 +17,7 @@ from jazz_select.evaluation.route import Outcome, Policy, Query, Routed, led
 from jazz_select.flow.base import BaseFlow, flows_digest
 from jazz_select.json_values import plain
 from jazz_select.ports import Embedder
-from jazz_select.selector.candidates_stage import candidate_of
+from jazz_select.selector.prompt import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.text import estimate_tokens

@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jazz_select.agent.turn_result import TurnStatus
+from jazz_select.agent.turn import TurnStatus
 from jazz_select.json_values import json_bytes
 from jazz_select.service.http.observation import ServiceMetrics
 from jazz_select.values import Candidate, Decision

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.conversation import Conversation
-from jazz_select.agent.events import event_data, event_name
+from jazz_select.agent.turn import event_data, event_name
 from jazz_select.json_values import json_bytes
 from jazz_select.service.api.answers import metrics_of
 from jazz_select.service.api.bodies import TurnBody

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jazz_select.agent.turn_result import TurnResult
+from jazz_select.agent.turn import TurnResult
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.http.limits import CONNECTION, Lifecycle

@@ -11,15 +11,14 @@ from typing import Any, Final
 from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
 from jazz_select.agent.conversation import Ran, Said
-from jazz_select.agent.flows.open_prompts import OpenFlowQuestion, shown_texts
+from jazz_select.agent.flows.open_flows import OpenFlowQuestion, shown_texts
 from jazz_select.agent.flows.turn_flows import decision_situation
 from jazz_select.agent.reading.grounding import Wanted, shown_inputs
 from jazz_select.agent.view import ConversationView, FlowInView
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.routing.decisions.model_decision import decision_messages
-from jazz_select.selector.growing import Ledger, growing_prompt
-from jazz_select.selector.prompt import FirstShown, build_prompt
+from jazz_select.selector.prompt import FirstShown, Ledger, build_prompt, growing_prompt
 from jazz_select.values import Message
 from tests.unit.selector.shop import candidates, flow, shop
 

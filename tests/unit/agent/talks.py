@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, TurnResult
-from jazz_select.agent.flows.open_prompts import at_work
+from jazz_select.agent.flows.open_flows import at_work
 from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.testing import ListMemory
 from jazz_select.values import Message, Reply

@@ -10,8 +10,8 @@ import pytest
 from jazz_select import FlowSelector, ParallelFlow
 from jazz_select.agent import Agent, Conversation, Route, respond, run_chain
 from jazz_select.agent.chain.transcript import ToolResult
+from jazz_select.agent.conversation import PendingCall
 from jazz_select.agent.graph.guards import guard
-from jazz_select.agent.pending_call import PendingCall
 from jazz_select.agent.turn import TurnInput
 from jazz_select.errors import ConfigError
 from jazz_select.routing import Allow, Ask, Deny, FlowExecutor, Plan, PlanStep, Tool, ToolCall, run_plan

@@ -11,7 +11,7 @@ import pytest
 from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
 from jazz_select.agent import Agent, Conversation, Guard, Route
 from jazz_select.agent.conversation import OpenFlow, Part
-from jazz_select.agent.turn_result import TurnResult
+from jazz_select.agent.turn import TurnResult
 from jazz_select.routing import CHOOSE, Tool
 from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel
 from jazz_select.values import Claim

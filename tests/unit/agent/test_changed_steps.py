@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import Agent, Conversation
-from jazz_select.agent.turn_result import TurnResult
+from jazz_select.agent.turn import TurnResult
 from jazz_select.routing import GuidedDecisionPoint, Tool
 from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of
 

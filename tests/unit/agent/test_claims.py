@@ -9,7 +9,7 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.agent import Agent, Conversation
-from jazz_select.agent.turn_result import TurnResult
+from jazz_select.agent.turn import TurnResult
 from jazz_select.errors import ConfigError
 from jazz_select.routing import SqliteClaims, Tool
 from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel

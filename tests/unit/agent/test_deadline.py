@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import ConditionalFlow, FlowSelector
 from jazz_select.agent import Agent, Conversation
-from jazz_select.agent.flows.open_prompts import FINISHED
+from jazz_select.agent.flows.open_flows import FINISHED
 from jazz_select.agent.graph.guards import Guard
 from jazz_select.errors import ConfigError
 from jazz_select.routing import CHOOSE, GuidedDecisionPoint, Tool

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jazz_select import Agent, ConditionalFlow, FlowSelector
-from jazz_select.agent.turn_result import TurnResult
+from jazz_select.agent.turn import TurnResult
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, Question

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator
 
-from jazz_select.agent.chain.chain_options import Strategy
 from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.formatting import FormattingContext, FormattingPrompt, formatting_messages
 from jazz_select.agent.chain.loop import run_chain, wire_schema
+from jazz_select.agent.chain.prompts import Strategy
 from jazz_select.agent.chain.responder import finalize_sync, respond, respond_sync
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.errors import ChainError, ConfigError, FormatError, ModelError

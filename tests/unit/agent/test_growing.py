@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from jazz_select import FlowSelector
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.conversation import LONGEST_STORED, MOST_CALLS
-from jazz_select.agent.flows.open_prompts import MOST_TOKENS
+from jazz_select.agent.flows.open_flows import MOST_TOKENS
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.routing import Tool
-from jazz_select.selector.growing import MOST_SHOWN, Ledger
-from jazz_select.selector.prompt import FirstShown
+from jazz_select.selector.prompt import MOST_SHOWN, FirstShown, Ledger
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, flow_id
 from tests.agents import make_agent

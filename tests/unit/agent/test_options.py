@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import finalize, respond, run_chain, stream_respond
-from jazz_select.agent.chain.chain_options import ChainOptions
+from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.errors import ConfigError
 
 DEFAULTS = {each.name: each.default for each in fields(ChainOptions)}

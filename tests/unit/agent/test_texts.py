@@ -144,7 +144,7 @@ def outside(text: str) -> str:
     return text
 
 
-_PROMPTS = {"open_prompts.py", "decided.py", "prompts.py", "loop.py", "finalizer.py", "formatting.py", "responder.py"}
+_PROMPTS = {"open_flows.py", "prompts.py", "loop.py", "finalizer.py", "formatting.py", "responder.py"}
 """What is said to models."""
 
 

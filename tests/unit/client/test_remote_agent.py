@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from jazz_select.agent import Conversation
 from jazz_select.agent.chain.transcript import Finished, FlowChosen, ToolCalled, ToolReturned
-from jazz_select.agent.turn_result import TurnResult
+from jazz_select.agent.turn import TurnResult
 from jazz_select.client import RemoteAgent, ServiceKeyError
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.testing import ScriptedModel

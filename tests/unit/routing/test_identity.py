@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 
 import jazz_select
 from jazz_select.agent import Agent, Conversation
-from jazz_select.agent.pending_call import PendingCall
+from jazz_select.agent.conversation import PendingCall
 from jazz_select.routing import Allow, Ask, Tool, ToolCall
 from jazz_select.routing.approval import answered_approver
 from jazz_select.routing.question import described, unshowable, visible

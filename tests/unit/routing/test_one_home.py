@@ -13,7 +13,7 @@ LIBRARY = Path(str(jazz_select.__file__)).parent
 CORE = "routing/tool_call.py"
 CALLERS = {
     "agent/chain/tool_calls.py",
-    "agent/input_checks.py",
+    "agent/part_checks.py",
     "integrations/door.py",
     "integrations/pydantic_ai_capability.py",  # the framework's own method of that name, of tools that are not ours
     "routing/executor.py",

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from tenacity import AsyncRetrying, retry_if_not_exception_type, stop_after_attempt, wait_none
 
-from jazz_select.agent.chain.chain_options import ChainOptions
+from jazz_select.agent.chain.prompts import ChainOptions
 from jazz_select.agent.chain.tool_calls import ToolRunner
 from jazz_select.agent.chain.transcript import Chain, Event, ToolCalled, ToolReturned
 from jazz_select.errors import ToolUnheardError

@@ -11,8 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select import FlowRegistry, FlowSelector
-from jazz_select.selector.growing import MOST_SHOWN, TIMES, growing_prompt, steady_start
-from jazz_select.selector.prompt import FirstShown, Growing, Prompt, Situation, UnderWay
+from jazz_select.selector.prompt import (
+    MOST_SHOWN,
+    TIMES,
+    FirstShown,
+    Growing,
+    Prompt,
+    Situation,
+    UnderWay,
+    growing_prompt,
+    steady_start,
+)
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ScriptedModel
