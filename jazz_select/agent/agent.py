@@ -27,9 +27,7 @@ from jazz_select.agent.part_checks import (
     unusable_checks,
 )
 from jazz_select.agent.turn import (
-    SelectedFlows,
     TurnInput,
-    TurnOutcome,
     TurnRequest,
     TurnResult,
     TurnWork,
@@ -331,12 +329,12 @@ class Agent:
             if request.ledger is not None:
                 await forget_closed(request.ledger, self._titles.find, known)
             _, ended = await walk(_TOPOLOGY, PRE_CHECK, cast("Any", request), self._passed)
-            outcome: TurnOutcome = ended
+            work: TurnWork = ended
             if traced is not None:
-                traced.note({"status": outcome.status, "flows": [run.flow for run in outcome.work.runs]})
-                traced.hold({"message": outcome.work.request.message, "text": outcome.text, "reason": outcome.reason})
-            prompt = await self._running.prompts(outcome.work.stack.flows)
-        result = outcome.result(prompt=prompt, trace=trace)
+                traced.note({"status": work.status, "flows": [run.flow for run in work.runs]})
+                traced.hold({"message": work.request.message, "text": work.text, "reason": work.reason})
+            prompt = await self._running.prompts(work.stack.flows)
+        result = work.result(prompt=prompt, trace=trace)
         if on_event is not None:
             with time_budget(budget.deadline.left_s):  # a listener shares the turn's time, so it cannot block it
                 await tell(on_event, Finished(answer=result))
@@ -379,7 +377,7 @@ class Agent:
                 traced.note({"route": left.tag})
         return left
 
-    async def _checked(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnOutcome]:
+    async def _checked(self, request: TurnRequest) -> NodeExit[TurnRequest | TurnWork]:
         if not self._guards:
             return NodeExit(request, CONTINUE)
         state = TurnInput(message=request.message, conversation=request.conversation, context=request.context)
@@ -391,9 +389,10 @@ class Agent:
         said = decision.arguments.get("text", "") if decision else ""
         reason = (decision.reason if decision else "") or route.tag
         text = said if isinstance(said, str) else ""
-        return NodeExit(cut_short(TurnOutcome.blocked(request, text=text, reason=reason), self._titles), "blocked")
+        ended = TurnWork(request=request, stack=request.stack, status="blocked", text=text, reason=reason)
+        return NodeExit(cut_short(ended, self._titles), "blocked")
 
-    async def _selected(self, given: TurnRequest | TurnWork) -> NodeExit[SelectedFlows | TurnWork]:
+    async def _selected(self, given: TurnRequest | TurnWork) -> NodeExit[TurnWork]:
         """Select flows for the message, or for a part that a model at work on a flow handed back."""
         selecting = self._selecting
         selected = await (selecting.handed_back(given) if isinstance(given, TurnWork) else selecting.select(given))
@@ -401,17 +400,17 @@ class Agent:
         if spent is not None:
             spent.stopped("before anything was run")
             selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
-        return NodeExit(TurnWork.of(selected) if selected.way == "ask" else selected, selected.way)
+        return NodeExit(selected.begun() if selected.way == "ask" else selected, selected.way)
 
-    async def _ran(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
+    async def _ran(self, selected: TurnWork) -> NodeExit[TurnWork]:
         work = await self._running.run(selected)
         return NodeExit(work, "back" if work.handed_back else "")
 
-    async def _conversed(self, selected: SelectedFlows) -> NodeExit[TurnWork]:
+    async def _conversed(self, selected: TurnWork) -> NodeExit[TurnWork]:
         """Answer without a flow, by the model if there is one."""
         return NodeExit(await self._running.converse(selected))
 
-    async def _answered(self, work: TurnWork) -> NodeExit[TurnOutcome]:
+    async def _answered(self, work: TurnWork) -> NodeExit[TurnWork]:
         return NodeExit(await self._answers.give(await self._running.handed_over(work)))
 
 

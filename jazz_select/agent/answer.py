@@ -13,7 +13,7 @@ from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, Tool
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
 from jazz_select.agent.flows.flow_runner import HIDDEN, ONE_OF, FlowRun
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
-from jazz_select.agent.turn import TurnOutcome, TurnWork, listener
+from jazz_select.agent.turn import TurnWork, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
@@ -280,28 +280,27 @@ def shown_value(value: object) -> str:
     return beginning(text, _LONGEST_VALUE)
 
 
-def cut_short(outcome: TurnOutcome, titles: Titles) -> TurnOutcome:
-    """Add to an outcome that the turn ran out of time: what was done, and what has an unknown outcome."""
+def cut_short(work: TurnWork, titles: Titles) -> TurnWork:
+    """Add to a turn's answer that the turn ran out of time: what was done, and what has an unknown outcome."""
     budget = _exceeded_budget()
     if budget is None:
-        return outcome
-    work = outcome.work
+        return work
     over = f"the {budget.limit} of the turn were over {budget.waited_for}"
-    outcome = replace(outcome, reason="; ".join(filter(None, (over, outcome.reason))))
-    if outcome.value is not None:
-        return outcome  # its text is the value's
-    new = (text for text in _call_outcomes(work, titles) if text not in outcome.text)
+    work = replace(work, reason="; ".join(filter(None, (over, work.reason))))
+    if work.value is not None:
+        return work  # its text is the value's
+    new = (text for text in _call_outcomes(work, titles) if text not in work.text)
     late = " ".join((say("out_of_time"), *new))
-    if outcome.status in {"waiting", "confirming"}:
-        return replace(outcome, text=f"{late}\n\n{outcome.text}")
+    if work.status in {"waiting", "confirming"}:
+        return replace(work, text=f"{late}\n\n{work.text}")
     top, last = work.stack.top, work.runs[-1] if work.runs else None
     goes_on = top is not None and last is not None and top.name == last.flow and top.status != "active"
     question = repeated_question(top, work.request.context, titles) if top is not None and goes_on else ""
-    nothing = last is None and work.chain is None and not work.said
+    nothing = last is None and work.chain is None and not work.text
     return replace(
-        outcome,
-        status="failed" if outcome.status == "done" and nothing else outcome.status,
-        text="\n\n".join(filter(None, (outcome.text, late, question))),
+        work,
+        status="failed" if work.status == "done" and nothing else work.status,
+        text="\n\n".join(filter(None, (work.text, late, question))),
     )
 
 
@@ -342,20 +341,19 @@ class AnswerWriter:
     titles: Titles
     model_timeout_s: float | None = 30.0
 
-    async def give(self, work: TurnWork) -> TurnOutcome:
+    async def give(self, work: TurnWork) -> TurnWork:
         """Return the answer of a turn in words, and in the schema if there is one."""
-        work = _with_question(work)
-        outcome = self._in_words(work)
+        work = self._in_words(_with_question(work))
         schema = work.request.schema
-        if schema is None or outcome.status in {"waiting", "confirming", "open", "failed", "blocked"}:
-            return cut_short(outcome, self.titles)
+        if schema is None or work.status in {"waiting", "confirming", "open", "failed", "blocked"}:
+            return cut_short(work, self.titles)
         with span("format", "decision") as traced:
-            outcome, tier = await self._fill_schema(outcome, schema)
+            work, tier = await self._fill_schema(work, schema)
             if traced is not None:
-                traced.note({"tier": tier.value, "given": outcome.value is not None})
-        return cut_short(outcome, self.titles)
+                traced.note({"tier": tier.value, "given": work.value is not None})
+        return cut_short(work, self.titles)
 
-    def _in_words(self, work: TurnWork) -> TurnOutcome:
+    def _in_words(self, work: TurnWork) -> TurnWork:
         status, titles = work.status, self.titles
         support = work.request.facts.get("support")
         contact = "" if support is None else as_text(support)
@@ -390,31 +388,28 @@ class AnswerWriter:
             status, texts = "waiting", [repeated_question(top, work.request.context, titles)]
         if isinstance(work.error, ChainError) and not _exceeded_budget() and (done := _call_outcomes(work, titles)):
             texts.insert(0, " ".join((say("broken"), *done)))  # the model that would have said so has failed
-        text = "\n\n".join(text for text in (work.said, *texts, back) if text)
-        return TurnOutcome(
-            work=work,
+        text = "\n\n".join(text for text in (work.text, *texts, back) if text)
+        reason = work.reason or (work.pending.reason if work.pending else "")
+        return replace(
+            work,
             status="failed" if isinstance(work.error, ChainError) and work.pending is None else status,
             text=text,
-            incomplete=work.incomplete,
-            reason=work.reason
-            or (work.pending.reason if work.pending else "")
-            or (work.runs[-1].problem if work.runs else ""),
-            error=work.error,
+            reason=reason or (work.runs[-1].problem if work.runs else ""),
         )
 
-    async def _fill_schema(self, outcome: TurnOutcome, schema: OutputSchema) -> tuple[TurnOutcome, Tier]:
+    async def _fill_schema(self, work: TurnWork, schema: OutputSchema) -> tuple[TurnWork, Tier]:
         """Fill the schema from tool outputs if they suffice, else by the model."""
-        filled = filled_schema(schema, outcome.work.runs)
+        filled = filled_schema(schema, work.runs)
         if filled is not None:
             text = orjson.dumps(filled.plain).decode()
-            return replace(outcome, value=filled.value, text=text), Tier.DETERMINISTIC
-        chain = _transcript(outcome)
+            return replace(work, value=filled.value, text=text), Tier.DETERMINISTIC
+        chain = _transcript(work)
         if self.model is None:
             problem = "what tools returned does not fill the schema, and there is no model to put it there"
             error = FormatError(
                 problem, phase="call", prompt="", attempts=0, last_text="", schema=schema.json, chain=chain
             )
-            return replace(outcome, error=outcome.error or error), Tier.OPEN
+            return replace(work, error=work.error or error), Tier.OPEN
         try:
             given = await finalize(
                 self.model,
@@ -424,9 +419,9 @@ class AnswerWriter:
                 model_timeout_s=self.model_timeout_s,
             )
         except (FormatError, ChainError) as error:
-            return replace(outcome, error=outcome.error or error, reason=outcome.reason or str(error)), Tier.OPEN
-        incomplete = outcome.incomplete or given.incomplete
-        return replace(outcome, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
+            return replace(work, error=work.error or error, reason=work.reason or str(error)), Tier.OPEN
+        incomplete = work.incomplete or given.incomplete
+        return replace(work, value=given.value, text=given.text, incomplete=incomplete), Tier.GUIDED
 
 
 def _with_question(work: TurnWork) -> TurnWork:
@@ -443,9 +438,9 @@ def _with_question(work: TurnWork) -> TurnWork:
     return replace(work, stack=stack, pending=top.pending, status="confirming")
 
 
-def _transcript(outcome: TurnOutcome) -> Chain:
+def _transcript(work: TurnWork) -> Chain:
     """Return the turn as one chain: tool calls of flows, then the chain of a model if there is one."""
-    work, entries = outcome.work, list[Entry]()
+    entries = list[Entry]()
     # Models see the caller's values only if tools return them.
     hidden = {folded_name(name) for name in work.request.context}
     for run in work.runs:
@@ -464,6 +459,6 @@ def _transcript(outcome: TurnOutcome) -> Chain:
     if work.chain is not None:
         return replace(work.chain, entries=(*entries, *work.chain.entries))
     said = tuple(each.message() for each in work.request.conversation.messages)
-    entries.append(AssistantText(text=outcome.text))
+    entries.append(AssistantText(text=work.text))
     asked = Message(role="user", content=work.request.message)
-    return Chain(messages=(*said, asked), entries=tuple(entries), answer=outcome.text)
+    return Chain(messages=(*said, asked), entries=tuple(entries), answer=work.text)

@@ -213,7 +213,7 @@ def _unpickled(data: Mapping[str, Any], value: object, selection: FlowSelectionR
 _of_the_turn: ContextVar[OnEvent | None] = ContextVar("jazz_select_on_event", default=None)
 _WITHHELD: Final = "(withheld, since a guard failed)"
 Way = Literal["run", "open", "ask"]
-"""What to do with the flows of a turn: run the top one, answer without a flow, or only say `SelectedFlows.text`."""
+"""What to do with the flows of a turn: run the top one, answer without a flow, or only say `TurnWork.text`."""
 
 
 class TurnInput(GuardInput):
@@ -286,15 +286,16 @@ class FlowStack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelectedFlows:
-    """The flows that were selected for a message.
+class TurnWork:
+    """The work on a message: the flows that were selected for it, what was done, and the answer.
 
     Attributes:
         stack: The flows, the one to run on top.
         selection: The selector's result; None if no selection was needed.
         granted: The call that the user has just approved.
-        pending: The call that is asked about again, because the message was neither yes nor no.
+        pending: The call that needs the user's approval; asked about again if the message was neither yes nor no.
         text: Text for the user so far.
+        value: The answer in the schema.
         resumed: Name of the flow that resumes.
         question: The question which flow is meant, if the turn asks it.
         wanted: The user's earlier request, if the message only answers which flow is meant.
@@ -302,17 +303,25 @@ class SelectedFlows:
         besides: The rest of a message beside a yes or a no, if no flow fits it.
         said: Values grounded in the user's words, by flow.
         hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
-        earlier: Work done in this turn before the message was handed back.
-        notes: What a decision model read in the message, or why that did not count.
+        handed_back: The part of the message that it handed back; it is selected for again.
+        runs: The flows that ran, in order.
+        chain: The last chain of a model and its tools.
+        incomplete: Whether a limit cut it short.
+        notes: Degradations, and what a decision model read in the message, or why that did not count.
+        calls: All calls of the turn.
+        look_ups: Tools offered because no flow fitted.
+        called: Results of flows that other flows call, by flow.
     """
 
     request: TurnRequest
     stack: FlowStack
     way: Way = "open"
+    status: TurnStatus = "done"
     selection: FlowSelectionResult | None = None
     granted: PendingCall | None = None
     pending: PendingCall | None = None
     text: str = ""
+    value: Any = None
     resumed: str = ""
     question: UserQuestion | None = None
     wanted: str = ""
@@ -320,130 +329,57 @@ class SelectedFlows:
     besides: str = ""
     said: Mapping[str, Grounded] = field(default_factory=dict[str, Grounded])
     hears_first: bool = False
-    earlier: "TurnWork | None" = None
-    reason: str = ""
-    notes: tuple[str, ...] = ()
-    error: JazzSelectError | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnWork:
-    """The work done for a message by flows, or by a model without a flow.
-
-    Attributes:
-        selected: The selection that it follows from.
-        stack: The flows afterwards.
-        runs: The flows that ran, in order.
-        chain: The last chain of a model and its tools.
-        pending: The call that needs the user's approval.
-        said: Text for the user that is not a flow's.
-        resumed: Name of the flow that resumes.
-        incomplete: Whether a limit cut it short.
-        notes: Degradations.
-        calls: All calls of the turn.
-        look_ups: Tools offered because no flow fitted.
-        called: Results of flows that other flows call, by flow.
-        handed_back: The part of the message that the model at work on a flow handed back; it is selected for again.
-    """
-
-    selected: SelectedFlows
-    stack: FlowStack
-    status: TurnStatus = "done"
+    handed_back: str = ""
     runs: tuple[FlowRun, ...] = ()
     chain: Chain | None = None
-    pending: PendingCall | None = None
-    said: str = ""
-    resumed: str = ""
     incomplete: bool = False
     reason: str = ""
     notes: tuple[str, ...] = ()
     calls: tuple[Ran, ...] = ()
     look_ups: tuple[str, ...] = ()
     called: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    handed_back: str = ""
     error: JazzSelectError | None = None
 
-    @classmethod
-    def of(cls, selected: SelectedFlows) -> "TurnWork":
-        """Return the work before any flow runs."""
-        status: TurnStatus = "done" if selected.question is None else "waiting"
-        earlier = selected.earlier
-        return cls(
-            runs=earlier.runs if earlier is not None else (),
-            chain=earlier.chain if earlier is not None else None,
-            calls=earlier.calls if earlier is not None else (),
-            selected=selected,
-            stack=selected.stack,
-            status=status if selected.pending is None else "confirming",
-            pending=selected.pending,
-            said=selected.text,
-            resumed=selected.resumed,
-            reason=selected.reason,
-            error=selected.error,
-        )
-
-    @property
-    def request(self) -> TurnRequest:
-        """The turn's request."""
-        return self.selected.request
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnOutcome:
-    """The outcome of a turn: its work, and the answer as `text` and, with a schema, as `value`."""
-
-    work: TurnWork
-    status: TurnStatus
-    text: str
-    value: Any = None
-    incomplete: bool = False
-    reason: str = ""
-    error: JazzSelectError | None = None
-
-    @classmethod
-    def blocked(cls, request: TurnRequest, *, text: str, reason: str) -> "TurnOutcome":
-        """Return the outcome of a turn that a guard ended before any work."""
-        work = TurnWork.of(SelectedFlows(request=request, stack=request.stack))
-        return cls(work=work, status="blocked", text=text, reason=reason)
+    def begun(self) -> "TurnWork":
+        """Return the work as it begins: confirming if a call waits, waiting if the turn asks which flow is meant."""
+        status: TurnStatus = "done" if self.question is None else "waiting"
+        return replace(self, status=status if self.pending is None else "confirming")
 
     def result(self, *, prompt: str, trace: Trace) -> TurnResult:
         """Return the result for the caller; `prompt` holds the prompts of the open flows."""
-        work = self.work
-        afresh = work.request.ledger.notes if work.request.ledger is not None else ()
-        lost = [flow for flow in (*work.stack.flows, *work.stack.failed) if flow.lost]
-        blank = () if work.request.message.strip() else ("nothing was asked: the message is blank",)
+        ledger, stack = self.request.ledger, self.stack
+        afresh = ledger.notes if ledger is not None else ()
+        lost = [flow for flow in (*stack.flows, *stack.failed) if flow.lost]
+        blank = () if self.request.message.strip() else ("nothing was asked: the message is blank",)
+        conversation = self.request.conversation.after(
+            self.request.message,
+            self.text,
+            flows=stack.flows,
+            failed=stack.failed,
+            ran=[run.flow for run in self.runs],
+            done=[run.flow for run in self.runs if run.status == "done"],
+            pending=self.pending,
+            calls=self.calls,
+            shown=ledger.shown if ledger is not None else (),
+            question=self.question,
+            look_ups=self.look_ups,
+            called=self.called,
+        )
         return TurnResult(
             status=self.status,
             text=self.text,
             value=self.value,
-            conversation=self._conversation(),
-            runs=work.runs,
-            selection=work.selected.selection,
+            conversation=conversation,
+            runs=self.runs,
+            selection=self.selection,
             prompt=prompt,
-            resumed=work.resumed,
+            resumed=self.resumed,
             incomplete=self.incomplete,
             reason=self.reason,
-            notes=(*blank, *afresh, *work.selected.notes, *work.notes, *map(_lost, lost)),
-            chain=work.chain,
+            notes=(*blank, *afresh, *self.notes, *map(_lost, lost)),
+            chain=self.chain,
             error=self.error,
             trace=trace,
-        )
-
-    def _conversation(self) -> Conversation:
-        work = self.work
-        return work.request.conversation.after(
-            work.request.message,
-            self.text,
-            flows=work.stack.flows,
-            failed=work.stack.failed,
-            ran=[run.flow for run in work.runs],
-            done=[run.flow for run in work.runs if run.status == "done"],
-            pending=work.pending,
-            calls=work.calls,
-            shown=work.request.ledger.shown if work.request.ledger is not None else (),
-            question=work.selected.question,
-            look_ups=work.look_ups,
-            called=work.called,
         )
 
 

@@ -17,7 +17,7 @@ from jazz_select.agent.reading.bare_answer import (
     thing_named,
 )
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, same, shown_inputs
-from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnWork, Way
+from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import Decider
@@ -116,7 +116,7 @@ class TurnSelector:
         self._reads = has_capability(selector, "situation") and (selector.has_model or model is not None)
         self._of_one = FlowSelector(None, selector.flow_registry) if model is not None else selector
 
-    async def select(self, request: TurnRequest) -> SelectedFlows:
+    async def select(self, request: TurnRequest) -> TurnWork:
         """Return the flows of a message and what to do with them. Failures are reported in the result."""
         begun = self._without_gone(request)
         active = begun.stack.top
@@ -134,15 +134,23 @@ class TurnSelector:
             return replace(begun, way="run", hears_first=True)
         return await self._looked_for(begun, pending, answer)
 
-    async def handed_back(self, work: TurnWork) -> SelectedFlows:
+    async def handed_back(self, work: TurnWork) -> TurnWork:
         """Return the flows for the part of a message that the model at work on a flow handed back."""
-        begun = SelectedFlows(request=work.request, stack=work.stack, earlier=work, wanted=work.handed_back)
-        wish = replace(begun, request=replace(work.request, message=work.handed_back))
+        wish = TurnWork(
+            request=replace(work.request, message=work.handed_back),
+            stack=work.stack,
+            wanted=work.handed_back,
+            runs=work.runs,
+            chain=work.chain,
+            calls=work.calls,
+            called=work.called,
+            notes=work.notes,
+        )
         return replace(await self._looked_for(wish, None, ""), request=work.request)
 
     async def _looked_for(  # noqa: PLR0911 - one way for each kind of message
-        self, begun: SelectedFlows, pending: PendingCall | None, answer: _Heard
-    ) -> SelectedFlows:
+        self, begun: TurnWork, pending: PendingCall | None, answer: _Heard
+    ) -> TurnWork:
         """Select flows for a message that no rule could settle, and act on the result."""
         request, active = begun.request, begun.stack.top
         idle = active is not None and active.status != "active"
@@ -178,9 +186,7 @@ class TurnSelector:
             return replace(begun, way="run")
         return replace(begun, way="open", reason=begun.reason or why_open(found))
 
-    async def _left_open(
-        self, begun: SelectedFlows, question: UserQuestion, pending: PendingCall | None
-    ) -> SelectedFlows:
+    async def _left_open(self, begun: TurnWork, question: UserQuestion, pending: PendingCall | None) -> TurnWork:
         """Ask the user which flow is meant, as the selector suggests, unless the message is for the open flow."""
         active, why = begun.stack.top, _why_not_asked(begun.request, question)
         if active is not None and not _is_elsewhere(begun, question, active, above=self._min_confidence):
@@ -195,7 +201,7 @@ class TurnSelector:
             return _question_asked(replace(begun, pending=pending), question)
         return replace(begun, way="open" if active is None else "run", reason=begun.reason or why)
 
-    async def _at_once(self, begun: SelectedFlows, pending: PendingCall | None, answer: _Heard) -> SelectedFlows | None:
+    async def _at_once(self, begun: TurnWork, pending: PendingCall | None, answer: _Heard) -> TurnWork | None:
         """Handle messages that need no selection: answers, a cancelled question, thanks."""
         active, at_once = begun.stack.top, None
         idle = active is not None and active.status != "active"
@@ -206,16 +212,16 @@ class TurnSelector:
             return _question_dropped(begun, pending)
         return at_once
 
-    def _without_gone(self, request: TurnRequest) -> SelectedFlows:
+    def _without_gone(self, request: TurnRequest) -> TurnWork:
         """Return the open flows that are still live."""
         stack = request.stack
         gone = [each.name for each in stack.flows if self._running.flow(each.name) is None]
         if not gone:
-            return SelectedFlows(request=request, stack=stack)
+            return TurnWork(request=request, stack=stack)
         left = replace(stack, flows=tuple(each for each in stack.flows if each.name not in gone))
-        return SelectedFlows(request=request, stack=left, reason=f"there is no flow {', '.join(gone)} any more")
+        return TurnWork(request=request, stack=left, reason=f"there is no flow {', '.join(gone)} any more")
 
-    async def _answered_at_once(self, begun: SelectedFlows, active: OpenFlow, *, idle: bool) -> SelectedFlows | None:
+    async def _answered_at_once(self, begun: TurnWork, active: OpenFlow, *, idle: bool) -> TurnWork | None:
         """Handle a message that is a bare answer, agrees or cancels, without a selection."""
         message = begun.request.message
         said = read_consent(message, Asked(words=f"{active.name} {self._titles.flow(active.name)}"))
@@ -234,8 +240,8 @@ class TurnSelector:
         return replace(begun, way="run", hears_first=bool(said.rest)) if hears else None
 
     async def _confirmed_value(
-        self, begun: SelectedFlows, active: OpenFlow, name: str, value: object, *, is_it: bool
-    ) -> SelectedFlows:
+        self, begun: TurnWork, active: OpenFlow, name: str, value: object, *, is_it: bool
+    ) -> TurnWork:
         """Apply a yes or a no to the single value that the user was asked to confirm."""
         if is_it:
             return await self._given(begun, active, {name: value}, way="run")
@@ -243,9 +249,7 @@ class TurnSelector:
         stack = begun.stack.with_top(active.model_copy(update={"choices": others}))
         return replace(begun, way="ask", stack=stack, reason=f"{name} is another one")
 
-    async def _settled(
-        self, begun: SelectedFlows, pending: PendingCall | None
-    ) -> tuple[SelectedFlows, SelectedFlows | None]:
+    async def _settled(self, begun: TurnWork, pending: PendingCall | None) -> tuple[TurnWork, TurnWork | None]:
         """Apply a yes or a no to the pending call. Return None if the message is neither."""
         if pending is None:
             return begun, None
@@ -258,11 +262,11 @@ class TurnSelector:
         return begun, await self._besides(await self._refused(begun, pending), said.rest)
 
     @staticmethod
-    def _granted(begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
+    def _granted(begun: TurnWork, pending: PendingCall) -> TurnWork:
         """Grant the pending call."""
         return replace(begun, way="run" if pending.flow else "open", granted=pending)
 
-    async def _besides(self, begun: SelectedFlows, rest: str, *, after: str = "") -> SelectedFlows:
+    async def _besides(self, begun: TurnWork, rest: str, *, after: str = "") -> TurnWork:
         """Handle the rest of a message beside a yes or a no: queue the flows for it, or have it answered."""
         if not rest:
             return begun
@@ -283,7 +287,7 @@ class TurnSelector:
             else replace(begun, besides=rest)
         )
 
-    async def _refused(self, begun: SelectedFlows, pending: PendingCall) -> SelectedFlows:
+    async def _refused(self, begun: TurnWork, pending: PendingCall) -> TurnWork:
         """Drop the pending call and cancel its flow."""
         active = begun.stack.top
         became = too_late_text(pending, await self._approval.withdraw(pending))
@@ -292,7 +296,7 @@ class TurnSelector:
         return replace(begun, way="ask", text=became or left_undone(pending))
 
     @staticmethod
-    def _with_wishes(begun: SelectedFlows, names: list[str], *, after: str = "") -> SelectedFlows:
+    def _with_wishes(begun: TurnWork, names: list[str], *, after: str = "") -> TurnWork:
         """Queue the flows that were requested beside a yes or a no, after the flow that was answered."""
         if not names:
             return begun
@@ -300,9 +304,7 @@ class TurnSelector:
         way: Way = "open" if begun.granted is not None and not after else "run"
         return replace(begun, way=way, stack=_with(begun, wanted, None), resumed="")
 
-    def _off(
-        self, begun: SelectedFlows, off: Sequence[OpenFlow], *, told: str = "", meant: Sequence[str] = ()
-    ) -> SelectedFlows:
+    def _off(self, begun: TurnWork, off: Sequence[OpenFlow], *, told: str = "", meant: Sequence[str] = ()) -> TurnWork:
         """Cancel these flows, the latest first. A flow that destroyed something is kept, to resume if asked for again.
 
         `told` replaces the usual sentence about the first of them. A flow cancelled right after it was chosen is
@@ -334,9 +336,7 @@ class TurnSelector:
         """Whether to act on a selection: a reader chose it, or recall is sure enough."""
         return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self._min_confidence))
 
-    async def _begun(
-        self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None
-    ) -> SelectedFlows:
+    async def _begun(self, begun: TurnWork, found: FlowSelectionResult, pending: PendingCall | None) -> TurnWork:
         """Begin the selected flows. If no model read the message, ask for a yes before one that may change something.
 
         Recall finds the topic of a message, but not whether it is denied, supposed or only reported.
@@ -355,7 +355,7 @@ class TurnSelector:
             stack = stack.with_top(top.model_copy(update={"status": "waiting"}))
         return replace(begun, way="ask", stack=stack, reason="nobody has read whether this is to be begun")
 
-    async def _with_things(self, begun: SelectedFlows, names: Sequence[str]) -> SelectedFlows:
+    async def _with_things(self, begun: TurnWork, names: Sequence[str]) -> TurnWork:
         """Fill the input of a flow whose example has the form of the single identifier in the message."""
         said = dict(begun.said)
         for name in names:
@@ -365,12 +365,12 @@ class TurnSelector:
             said[name] = Grounded(values=found.values, wrong=found.wrong)
         return replace(begun, said=said)
 
-    def _lacking(self, begun: SelectedFlows, active: OpenFlow) -> dict[str, Wanted]:
+    def _lacking(self, begun: TurnWork, active: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs that a flow waits for and that are still unknown."""
         known = _known(begun, active)
         return {name: each for name, each in self._running.wanted(active).items() if name not in known}
 
-    async def _heard(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> SelectedFlows:
+    async def _heard(self, begun: TurnWork, active: OpenFlow, *, chosen: bool) -> TurnWork:
         """Let a waiting flow continue with a message that is about nothing else."""
         flags, notes = await self._running.flags(begun, active)
         begun = replace(await self._read_for(begun, [active.name]), notes=(*begun.notes, *notes))
@@ -396,7 +396,7 @@ class TurnSelector:
         way: Way = "run" if answers or back or (chosen and not said.wrong) else "ask"
         return await self._given(begun, active, answers, way=way, back=back, wrong=said.wrong)
 
-    def _plainly_said(self, begun: SelectedFlows, active: OpenFlow, *, chosen: bool) -> dict[str, Any]:
+    def _plainly_said(self, begun: TurnWork, active: OpenFlow, *, chosen: bool) -> dict[str, Any]:
         """Return the values that rules find in a message: corrections, or the answer to the question."""
         message, lacking = begun.request.message, self._lacking(begun, active)
         corrected = corrections(self._inputs(begun, active.name), active.answers, message)
@@ -410,14 +410,14 @@ class TurnSelector:
 
     async def _given(
         self,
-        begun: SelectedFlows,
+        begun: TurnWork,
         active: OpenFlow,
         answers: Mapping[str, Any],
         *,
         way: Way,
         back: Sequence[str] = (),
         wrong: Mapping[str, str] | None = None,
-    ) -> SelectedFlows:
+    ) -> TurnWork:
         """Store the values that pass the author's checks, and ask again for the others."""
         read = begun.said.get(active.name, NOTHING_SAID).values
         unchecked = {name: value for name, value in answers.items() if name not in read}
@@ -430,14 +430,14 @@ class TurnSelector:
 
     def _answered(
         self,
-        begun: SelectedFlows,
+        begun: TurnWork,
         active: OpenFlow,
         answers: Mapping[str, Any],
         *,
         way: Way,
         back: Sequence[str] = (),
         wrong: Mapping[str, str] | None = None,
-    ) -> SelectedFlows:
+    ) -> TurnWork:
         """Store answers in the waiting flow and remove those that were withdrawn. Corrections are said back.
 
         A correction invalidates results found with the old value. If steps that used it had effects, the user is asked
@@ -475,7 +475,7 @@ class TurnSelector:
         for name in back:
             yield say("taken_back", input=in_words(name), old=shown_value(active.answers[name]))
 
-    def _unclear(self, begun: SelectedFlows, active: OpenFlow, heard: Grounded) -> SelectedFlows:
+    def _unclear(self, begun: TurnWork, active: OpenFlow, heard: Grounded) -> TurnWork:
         """Ask for the inputs with ambiguous answers, and drop results found with an earlier answer."""
         begun = self._answered(begun, active, heard.values, way="ask")
         flow = begun.stack.top or active
@@ -487,7 +487,7 @@ class TurnSelector:
         reason = f"which is meant is not clear: {', '.join(heard.unclear)}"
         return replace(begun, stack=begun.stack.with_top(flow.model_copy(update=waits)), reason=reason)
 
-    async def _with_said(self, begun: SelectedFlows, decision: Decision) -> SelectedFlows:
+    async def _with_said(self, begun: TurnWork, decision: Decision) -> TurnWork:
         """Add the grounded values that a model read for the inputs of flows."""
         told = {*decision.values, *decision.unclear}
         if not told:
@@ -511,16 +511,16 @@ class TurnSelector:
                 reasons += [f"{flow.name}: {name} does not count, since {why}" for name, why in found.refused.items()]
         return replace(begun, said=said, notes=(*begun.notes, *reasons))
 
-    def _inputs(self, begun: SelectedFlows, name: str) -> dict[str, Wanted]:
+    def _inputs(self, begun: TurnWork, name: str) -> dict[str, Wanted]:
         """Return the inputs that the user may give for a flow, open or not."""
         waiting = next((each for each in begun.stack.flows if each.name == name and each.status != "queued"), None)
         return self._running.inputs(name, begun.request.context, waiting, begun.request.conversation.called)
 
-    def _lacks(self, flow: BaseFlow, message: str, begun: SelectedFlows) -> bool:
+    def _lacks(self, flow: BaseFlow, message: str, begun: TurnWork) -> bool:
         """Whether a message must be read for a flow's inputs. A message that only names it gives no optional input."""
         return self._running.lacks(flow, begun.request.context, optional=not is_named(flow, message))
 
-    async def _read_for(self, begun: SelectedFlows, names: Sequence[str]) -> SelectedFlows:
+    async def _read_for(self, begun: TurnWork, names: Sequence[str]) -> TurnWork:
         """Read the message for the inputs of flows that were chosen without a model."""
         selection = begun.selection
         message = begun.wanted or begun.request.message
@@ -539,7 +539,7 @@ class TurnSelector:
         read = await run_within_budget(self._of_one.select(said, given, situation=situation), what="its inputs")
         return await self._with_said(begun, read.decision)
 
-    def _situation(self, begun: SelectedFlows, message: str) -> Situation | None:
+    def _situation(self, begun: TurnWork, message: str) -> Situation | None:
         """Return what the reader of the message needs to know, or None without a reader."""
         if not (self._has_model or (self._selector.has_model and has_capability(self._selector, "situation"))):
             return None
@@ -553,8 +553,8 @@ class TurnSelector:
         return replace(view.situation(), begins=begins, inputs=inputs, reader=self._model, speaks=self._speaks)
 
     async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
-        self, begun: SelectedFlows, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
-    ) -> SelectedFlows:
+        self, begun: TurnWork, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
+    ) -> TurnWork:
         """Apply a model's choice: continue, begin or resume another flow, cancel, or none of these."""
         request, active, decision = begun.request, begun.stack.top, found.decision
         by_value = not (found.names or decision.called_off or decision.confirmed)
@@ -587,7 +587,7 @@ class TurnSelector:
                 return begun
         return replace(begun, way="run", stack=_with(begun, found.names, pending))
 
-    async def _as_refused(self, begun: SelectedFlows, pending: PendingCall, names: list[str]) -> SelectedFlows:
+    async def _as_refused(self, begun: TurnWork, pending: PendingCall, names: list[str]) -> TurnWork:
         """Drop the pending call. If a model continues its flow, it receives the message."""
         active, others = begun.stack.top, [each for each in names if each != pending.flow]
         if active is None or pending.flow not in names or pending.door != "chain":
@@ -601,7 +601,7 @@ class TurnSelector:
         begun = replace(begun, request=request, way="run", stack=stack, text=text)
         return self._with_wishes(begun, others, after=pending.flow)
 
-    async def _gone_on(self, begun: SelectedFlows, active: OpenFlow, pending: PendingCall | None) -> SelectedFlows:
+    async def _gone_on(self, begun: TurnWork, active: OpenFlow, pending: PendingCall | None) -> TurnWork:
         """Continue a waiting flow that was chosen, with the values in the message. Without any, answer the message."""
         heard = await self._heard(begun, active, chosen=True)
         gives_nothing = heard.stack == begun.stack and (pending is not None or bool(self._lacking(begun, active)))
@@ -610,8 +610,8 @@ class TurnSelector:
         return _asked_again(heard, pending) if heard.way == "ask" else heard
 
     async def _called_off(
-        self, begun: SelectedFlows, ids: Sequence[str], pending: PendingCall | None, meant: Sequence[str] = ()
-    ) -> SelectedFlows:
+        self, begun: TurnWork, ids: Sequence[str], pending: PendingCall | None, meant: Sequence[str] = ()
+    ) -> TurnWork:
         """Cancel the flows that a model says are cancelled, and a pending call of one of them."""
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
         became = ""
@@ -619,7 +619,7 @@ class TurnSelector:
             became = too_late_text(pending, await self._approval.withdraw(pending))
         return self._off(begun, off, told=became, meant=meant)
 
-    async def _found(self, begun: SelectedFlows, answer: _Heard, *, alone: bool) -> FlowSelectionResult:
+    async def _found(self, begun: TurnWork, answer: _Heard, *, alone: bool) -> FlowSelectionResult:
         """Select by the message alone if that is enough or required, else with the earlier turns.
 
         A model reads both at once, with the open flows. Recall with earlier turns would find the flow just done for
@@ -651,7 +651,7 @@ class TurnSelector:
         over = {*request.conversation.done, *(name for name in _ran_in(episodes) if self._is_manual(name))}
         return own if set(found.names) & over else found
 
-    def _begins(self, begun: SelectedFlows, message: str) -> Callable[[str, float | None, float | None], bool]:
+    def _begins(self, begun: TurnWork, message: str) -> Callable[[str, float | None, float | None], bool]:
         """Return the rule for which flows may begin if no chat model has read the message."""
 
         def begins(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
@@ -702,7 +702,7 @@ def _is_it(active: OpenFlow) -> tuple[str, Any] | None:
     return (first, meant[0]) if len(meant) == 1 else None
 
 
-def _known(begun: SelectedFlows, active: OpenFlow) -> dict[str, Any]:
+def _known(begun: TurnWork, active: OpenFlow) -> dict[str, Any]:
     """Return the values known to a flow: earlier answers and the caller's context."""
     return {**active.answers, **begun.request.context}
 
@@ -716,7 +716,7 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
     return pending if pending is not None and pending.id and pending.flow in theirs else None
 
 
-def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
+def _asked_again(heard: TurnWork, pending: PendingCall | None) -> TurnWork:
     """Repeat the question with the reason. If another input must be asked for first, drop the pending call."""
     waiting = heard.stack.top
     if pending is not None and waiting is not None:
@@ -732,20 +732,20 @@ def _asked_again(heard: SelectedFlows, pending: PendingCall | None) -> SelectedF
     return replace(heard, pending=pending, reason=heard.reason or f"the question was asked again: {why}")
 
 
-def _nearness(begun: SelectedFlows, active: OpenFlow) -> float:
+def _nearness(begun: TurnWork, active: OpenFlow) -> float:
     """Return the similarity of a message to the active flow, or 0 if that was not recalled."""
     found = begun.selection.decision.candidates if begun.selection is not None else ()
     return next((each.scores.get("dense", 0.0) for each in found if each.flow_name == active.name), 0.0)
 
 
-def _names_a_flow(begun: SelectedFlows) -> bool:
+def _names_a_flow(begun: TurnWork) -> bool:
     """Whether a message contains a word of the name of a recalled flow."""
     found = begun.selection.candidates if begun.selection is not None else ()
     said = set(stems(begun.request.message))
     return any(said & set(stems(str(each.get("flow_name", "")))) for each in found)
 
 
-def _with(begun: SelectedFlows, names: list[str], pending: PendingCall | None) -> FlowStack:
+def _with(begun: TurnWork, names: list[str], pending: PendingCall | None) -> FlowStack:
     """Put the chosen flows on top. A flow parked below keeps its pending call."""
     stack, request = begun.stack, begun.request
     turn, top, wanted = request.conversation.turns, stack.top, begun.wanted or request.message
@@ -804,7 +804,7 @@ def _answer_heard(request: TurnRequest, *, beside: bool = False) -> _Heard:
     return "off" if read_consent(message) == ("no", "") else "" if option is None else "none"
 
 
-def _question_dropped(begun: SelectedFlows, pending: PendingCall | None) -> SelectedFlows:
+def _question_dropped(begun: TurnWork, pending: PendingCall | None) -> TurnWork:
     """Drop the question; open flows stay unchanged."""
     why = "which flow is meant was asked, and the user called it off"
     return replace(begun, way="ask", pending=pending, text=say("none_of_these"), reason=begun.reason or why)
@@ -823,13 +823,13 @@ def _why_not_asked(request: TurnRequest, question: UserQuestion) -> str:
     return "it is thanks or a greeting" if is_courtesy(request.message) else ""
 
 
-def _question_asked(begun: SelectedFlows, question: UserQuestion) -> SelectedFlows:
+def _question_asked(begun: TurnWork, question: UserQuestion) -> TurnWork:
     """Ask the question in this turn; what else waits for the user keeps waiting."""
     why = f"two or three flows are left, and the user is asked which: {begun.reason}".removesuffix(": ")
     return replace(begun, way="ask", text=question.text, question=question, reason=why)
 
 
-def _is_elsewhere(begun: SelectedFlows, question: UserQuestion, active: OpenFlow, *, above: float) -> bool:
+def _is_elsewhere(begun: TurnWork, question: UserQuestion, active: OpenFlow, *, above: float) -> bool:
     """Whether the message is about other flows than the active one; else it goes to the active flow.
 
     P(some flow is meant) must reach the threshold `above`, as for a new flow. A number that no option has is about the

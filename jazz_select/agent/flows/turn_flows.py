@@ -13,7 +13,7 @@ from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.part_checks import Checked, check_inputs
 from jazz_select.agent.reading.bare_answer import flags_heard
 from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told, normalized, refined, wanted_of
-from jazz_select.agent.turn import FlowStack, SelectedFlows, TurnRequest, TurnStatus, TurnWork, tell_turn
+from jazz_select.agent.turn import FlowStack, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.decisions import Decider
 from jazz_select.errors import FlowError
@@ -259,7 +259,7 @@ class TurnFlows:
         declared = any(folded_name(name) not in alike for name in flow.all_inputs())
         return declared or bool(_unset(self._chained(flow), context, optional=optional))
 
-    async def flags(self, begun: SelectedFlows, waiting: OpenFlow) -> tuple[dict[str, bool], tuple[str, ...]]:
+    async def flags(self, begun: TurnWork, waiting: OpenFlow) -> tuple[dict[str, bool], tuple[str, ...]]:
         """Let a decision model read the boolean inputs that were asked for. Return their values, and notes."""
         view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
         wanted = self.wanted(waiting)
@@ -272,10 +272,10 @@ class TurnFlows:
         except FlowError:
             return []
 
-    async def run(self, selected: SelectedFlows) -> TurnWork:
+    async def run(self, selected: TurnWork) -> TurnWork:
         """Run the flow on top, then the flows queued below it."""
         approval = self._approval.turn(selected.request.key, selected.granted, selected.request.conversation.pending)
-        work = self._standing_by(await self._run(TurnWork.of(selected), approval, hears_first=selected.hears_first))
+        work = self._standing_by(await self._run(selected.begun(), approval, hears_first=selected.hears_first))
         if selected.besides and (selected.granted is None or selected.granted.door == "executor"):
             work = await self._also_answered(work, selected.besides, approval)
         return replace(work, notes=(*work.notes, *_unclaimed(approval)))
@@ -283,13 +283,13 @@ class TurnFlows:
     async def _also_answered(self, work: TurnWork, besides: str, approval: TurnApproval) -> TurnWork:
         """Answer what was said beside a yes and no flow fits. Without a model, say that it is left open."""
         if self._loops is None:
-            return replace(work, said=left_open(besides))
-        if answer := self._answer_read(work.selected):
-            return replace(work, said=await _said(answer))
+            return replace(work, text=left_open(besides))
+        if answer := self._answer_read(work):
+            return replace(work, text=await _said(answer))
         request = replace(work.request, message=besides)
         view = ConversationView.of(request, work.stack, self._titles.flow, work.calls, agreed=True)
         talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
-        return replace(work, said=talked.chain.text, calls=(*work.calls, *talked.ran), error=work.error or talked.error)
+        return replace(work, text=talked.chain.text, calls=(*work.calls, *talked.ran), error=work.error or talked.error)
 
     async def handed_over(self, work: TurnWork) -> TurnWork:
         """Hand the turn over to a person if it is stuck or failed, by the author's handover flow if there is one.
@@ -317,7 +317,7 @@ class TurnFlows:
         left = (each.model_copy(update={"nowhere": 0}) for each in work.stack.flows if each.name != flow.name)
         stack = replace(work.stack, flows=(*left, begun))
         approval = self._approval.turn(request.key, None, None)
-        work = await self._run(replace(work, stack=stack, said=""), approval)
+        work = await self._run(replace(work, stack=stack, text=""), approval)
         return replace(self._standing_by(work), reason=why)
 
     def _standing_by(self, work: TurnWork) -> TurnWork:
@@ -407,14 +407,14 @@ class TurnFlows:
             callers = {each.name for each in self._selector.flow_registry.values() if undone.flow in each.calls}
         return work
 
-    async def converse(self, selected: SelectedFlows) -> TurnWork:
+    async def converse(self, selected: TurnWork) -> TurnWork:
         """Answer a message that no flow fits with a model, if there is one. Open flows stay unchanged."""
-        work = TurnWork.of(selected)
+        work = selected.begun()
         if self._loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
         if (answer := self._answer_read(selected)) and selected.granted is None and not selected.about:
-            said = "\n\n".join(filter(None, (work.said, await _said(answer))))
-            return replace(work, status=_standing(work), said=said)
+            said = "\n\n".join(filter(None, (work.text, await _said(answer))))
+            return replace(work, status=_standing(work), text=said)
         approval = self._approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
         view = ConversationView.of(work.request, work.stack, self._titles.flow)
         top = work.stack.top if selected.about else None
@@ -426,18 +426,18 @@ class TurnFlows:
         work = replace(work, notes=(*work.notes, *_unclaimed(approval)), calls=(*work.calls, *talked.ran))
         work = replace(work, look_ups=talked.look_ups)
         if talked.asked:
-            return replace(work, status="confirming", pending=approval.pending, chain=talked.chain, said=talked.text)
+            return replace(work, status="confirming", pending=approval.pending, chain=talked.chain, text=talked.text)
         return replace(
             work,
             status="failed" if talked.error and work.pending is None else _standing(work),
             chain=talked.chain,
-            said=talked.chain.text,
+            text=talked.chain.text,
             incomplete=talked.chain.incomplete,
             reason=str(talked.error) if talked.error else work.reason,
             error=talked.error or work.error,
         )
 
-    def _answer_read(self, selected: SelectedFlows) -> str:
+    def _answer_read(self, selected: TurnWork) -> str:
         """Return the answer of the model that read the message, if it states no number, address or code of its own."""
         answer = selected.selection.decision.answer if selected.selection is not None else ""
         if not answer:
@@ -449,7 +449,7 @@ class TurnFlows:
     def _near(self, work: TurnWork) -> Iterator[str]:
         """Yield the tools that may be relevant to a message: of earlier calls and of recalled flows."""
         yield from (call.tool for call in reversed(work.request.conversation.calls))
-        selection = work.selected.selection
+        selection = work.selection
         for candidate in selection.decision.candidates if selection is not None else ():
             flow = self.flow(candidate.flow_name)
             yield from tools_named(flow) if flow is not None else ()
