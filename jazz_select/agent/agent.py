@@ -182,38 +182,28 @@ class Agent:
         loops = None
         if chat is not None:
             loops = OpenFlows(
-                chat,
-                self._tools,
-                prompt.system,
-                options,
+                model=chat,
+                tools=self._tools,
+                system=prompt.system,
+                options=options,
                 open_tools=prompt.open_tools,
                 find=self._titles.find,
                 offers=lambda: titles_of(selector.flow_registry.values()),
             )
-        gate = DestructionGate(executor.tools)
-        asks = self._approval = AgentApproval(approval)
+        self._approval = AgentApproval(approval)
         self._running = TurnFlows(
-            selector,
+            selector=selector,
             executor=executor,
-            gate=gate,
+            gate=DestructionGate(executor.tools),
             loops=loops,
-            approval=asks,
+            approval=self._approval,
             titles=self._titles,
-            decision=decision_callback,
+            decision=decision_callback if isinstance(decision_callback, ModelDecision) else None,
             decider=decides,
             handover_after=handover_after,
         )
-        self._selecting = TurnSelector(
-            selector,
-            self._running,
-            gate,
-            asks,
-            self._titles,
-            min_confidence=min_confidence,
-            model=chat,
-            speaks=prompt.system,
-            decider=decides,
-        )
+        speaks = "" if chat is None else prompt.system
+        self._selecting = TurnSelector(running=self._running, min_confidence=min_confidence, model=chat, speaks=speaks)
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=calls.model_timeout_s)
 
     async def __aenter__(self) -> Self:

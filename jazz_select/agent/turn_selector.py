@@ -1,13 +1,13 @@
 """Find the flows of a message: the flow that waits for it as an answer, or the flows that match it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, Literal
 
-from jazz_select.agent.answer import Titles, called_off, left_open, left_undone, shown_value, too_late_text
+from jazz_select.agent.answer import called_off, left_open, left_undone, shown_value, too_late_text
 from jazz_select.agent.conversation import OpenFlow, PendingCall, after_selection
 from jazz_select.agent.flows.turn_flows import TurnFlows
-from jazz_select.agent.gate import AgentApproval, DestructionGate
 from jazz_select.agent.reading.bare_answer import (
     approval_heard,
     bare_answer,
@@ -20,7 +20,6 @@ from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, 
 from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork, Way
 from jazz_select.agent.view import ConversationView
 from jazz_select.chat.client import ChatClient
-from jazz_select.chat.decisions import Decider
 from jazz_select.consent import Asked, is_courtesy, read_consent
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
@@ -86,35 +85,32 @@ _STANDS = (Reason.LLM, Reason.USER)
 """Reasons for which a choice reflects what the message means."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class TurnSelector:
-    """Selects the flows to run in each turn."""
+    """Selects the flows to run in each turn.
 
-    def __init__(  # noqa: PLR0913 - all that it asks
-        self,
-        selector: FlowSelector,
-        running: TurnFlows,
-        gate: DestructionGate,
-        approval: AgentApproval,
-        titles: Titles,
-        *,
-        min_confidence: float,
-        model: ChatClient | None = None,
-        speaks: str = "",
-        decider: Decider | None = None,
-    ) -> None:
-        """Take the collaborators and the lowest confidence at which a new flow begins.
+    Attributes:
+        running: Runs them.
+        min_confidence: The lowest confidence at which a new flow begins.
+        model: The agent's model. It answers messages that no flow fits, even while a flow is open, and reads messages
+            if the selector has no model.
+        speaks: Its role in the prompt.
+    """
 
-        If the agent has a model, it answers messages that no flow fits, even while a flow is open. It also reads
-        messages if the selector has no model. `speaks` is its role in the prompt.
-        """
-        self._speaks = speaks if model is not None else ""
-        self._titles = titles
-        self._selector, self._running = selector, running
-        self._gate = gate
-        self._min_confidence, self._model, self._has_model = min_confidence, model, model is not None
-        self._approval, self._decider = approval, decider
-        self._reads = has_capability(selector, "situation") and (selector.has_model or model is not None)
-        self._of_one = FlowSelector(None, selector.flow_registry) if model is not None else selector
+    running: TurnFlows
+    min_confidence: float
+    model: ChatClient | None
+    speaks: str
+
+    @cached_property
+    def _selector(self) -> FlowSelector:
+        return self.running.selector
+
+    @cached_property
+    def _reads(self) -> bool:
+        """Whether a model reads each message."""
+        has_model = self._selector.has_model or self.model is not None
+        return has_model and has_capability(self._selector, "situation")
 
     async def select(self, request: TurnRequest) -> TurnWork:
         """Return the flows of a message and what to do with them. Failures are reported in the result."""
@@ -130,7 +126,7 @@ class TurnSelector:
         if at_once is not None:
             return at_once
         waits = pending is not None or request.conversation.question is not None
-        if self._has_model and active is not None and not (idle or waits):
+        if self.model is not None and active is not None and not (idle or waits):
             return replace(begun, way="run", hears_first=True)
         return await self._looked_for(begun, pending, answer)
 
@@ -189,7 +185,7 @@ class TurnSelector:
     async def _left_open(self, begun: TurnWork, question: UserQuestion, pending: PendingCall | None) -> TurnWork:
         """Ask the user which flow is meant, as the selector suggests, unless the message is for the open flow."""
         active, why = begun.stack.top, _why_not_asked(begun.request, question)
-        if active is not None and not _is_elsewhere(begun, question, active, above=self._min_confidence):
+        if active is not None and not _is_elsewhere(begun, question, active, above=self.min_confidence):
             why = why or f"the message is taken to be for {active.name}"
         if active is not None and active.status != "active":
             heard = await self._heard(begun, active, chosen=False)
@@ -215,7 +211,7 @@ class TurnSelector:
     def _without_gone(self, request: TurnRequest) -> TurnWork:
         """Return the open flows that are still live."""
         stack = request.stack
-        gone = [each.name for each in stack.flows if self._running.flow(each.name) is None]
+        gone = [each.name for each in stack.flows if self.running.flow(each.name) is None]
         if not gone:
             return TurnWork(request=request, stack=stack)
         left = replace(stack, flows=tuple(each for each in stack.flows if each.name not in gone))
@@ -224,19 +220,21 @@ class TurnSelector:
     async def _answered_at_once(self, begun: TurnWork, active: OpenFlow, *, idle: bool) -> TurnWork | None:
         """Handle a message that is a bare answer, agrees or cancels, without a selection."""
         message = begun.request.message
-        said = read_consent(message, Asked(words=f"{active.name} {self._titles.flow(active.name)}"))
+        said = read_consent(message, Asked(words=f"{active.name} {self.running.titles.flow(active.name)}"))
         if idle and not active.anew and (answers := bare_answer(self._lacking(begun, active), message)):
             return await self._given(begun, active, answers, way="run")
         if idle and said.answer != "neither" and (meant := _is_it(active)):
             return await self._confirmed_value(begun, active, *meant, is_it=said.answer == "yes")
         if idle and said.answer == "yes" and (active.anew or set(active.asks) <= _known(begun, active).keys()):
-            agreed = self._answered(begun, self._gate.agreed(active), {}, way="run")
+            agreed = self._answered(begun, self.running.gate.agreed(active), {}, way="run")
             return await self._besides(agreed, said.rest, after=active.name)
-        if said == ("no", "") and (idle or not self._has_model):
+        if said == ("no", "") and (idle or self.model is None):
             return self._off(begun, [active])
-        asked = ConversationView.of(begun.request, begun.stack, self._titles.flow).asked
+        asked = ConversationView.of(begun.request, begun.stack, self.running.titles.flow).asked
         # The model that continues the flow asked this question, so it receives the answer.
-        hears = self._has_model and not idle and (is_value(message) or (said.answer != "neither" and "?" in asked))
+        hears = (
+            self.model is not None and not idle and (is_value(message) or (said.answer != "neither" and "?" in asked))
+        )
         return replace(begun, way="run", hears_first=bool(said.rest)) if hears else None
 
     async def _confirmed_value(
@@ -253,7 +251,7 @@ class TurnSelector:
         """Apply a yes or a no to the pending call. Return None if the message is neither."""
         if pending is None:
             return begun, None
-        said, notes = await approval_heard(self._decider, pending, begun.request.message)
+        said, notes = await approval_heard(self.running.decider, pending, begun.request.message)
         begun = replace(begun, notes=(*begun.notes, *notes))
         if said.answer == "yes":
             return begun, await self._besides(self._granted(begun, pending), said.rest, after=pending.flow)
@@ -290,7 +288,7 @@ class TurnSelector:
     async def _refused(self, begun: TurnWork, pending: PendingCall) -> TurnWork:
         """Drop the pending call and cancel its flow."""
         active = begun.stack.top
-        became = too_late_text(pending, await self._approval.withdraw(pending))
+        became = too_late_text(pending, await self.running.approval.withdraw(pending))
         if active is not None and pending.flow:
             return self._off(begun, [active], told=became)
         return replace(begun, way="ask", text=became or left_undone(pending))
@@ -314,10 +312,10 @@ class TurnSelector:
             if each.turn + 1 >= begun.request.conversation.turns:
                 self._selector.hint(each.logged, right=meant, note="called off in the turn after it was chosen")
         off = [*off, *self._callers(begun.stack, off)]
-        texts = [called_off(each, self._titles) for each in off]
+        texts = [called_off(each, self.running.titles) for each in off]
         if told:
             texts[0] = told
-        kept = tuple(flow for each in off for flow in self._gate.kept(each))
+        kept = tuple(flow for each in off for flow in self.running.gate.kept(each))
         flows = tuple(each for each in begun.stack.flows if not any(each is gone for gone in off))
         stack = FlowStack(flows, (*begun.stack.failed, *kept))
         resumed = stack.top.name if stack.top is not None else ""
@@ -327,27 +325,27 @@ class TurnSelector:
         """Yield the open flows that wait for one of these, the nearest first."""
         names = {each.name for each in off}
         for each in reversed(stack.flows):
-            flow = self._running.flow(each.name)
+            flow = self.running.flow(each.name)
             if each.name not in names and each.status == "queued" and flow is not None and names & {*flow.calls}:
                 names.add(each.name)
                 yield each
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
         """Whether to act on a selection: a reader chose it, or recall is sure enough."""
-        return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self._min_confidence))
+        return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self.min_confidence))
 
     async def _begun(self, begun: TurnWork, found: FlowSelectionResult, pending: PendingCall | None) -> TurnWork:
         """Begin the selected flows. If no model read the message, ask for a yes before one that may change something.
 
         Recall finds the topic of a message, but not whether it is denied, supposed or only reported.
         """
-        asks = self._approval.asks_to_begin and any(
-            self._gate.may_write(self._running.flow(each)) for each in found.names
+        asks = self.running.approval.asks_to_begin and any(
+            self.running.gate.may_write(self.running.flow(each)) for each in found.names
         )
         begun = begun if self._reads else await self._with_things(begun, found.names)
         if not asks or _was_read(found, begun.request.message):
             begun = await self._read_for(begun, found.names)
-            unread = self._has_model and found.decision.raw_reply is None
+            unread = self.model is not None and found.decision.raw_reply is None
             return replace(begun, way="run", stack=_with(begun, found.names, pending), hears_first=unread)
         stack = _with(begun, found.names[:1], pending)
         top = stack.top
@@ -361,18 +359,18 @@ class TurnSelector:
         for name in names:
             wanted = self._inputs(begun, name)
             like = {each: want.declared.example for each, want in wanted.items() if want.declared is not None}
-            found = await self._running.checked(name, thing_named(wanted, like, begun.request.message))
+            found = await self.running.checked(name, thing_named(wanted, like, begun.request.message))
             said[name] = Grounded(values=found.values, wrong=found.wrong)
         return replace(begun, said=said)
 
     def _lacking(self, begun: TurnWork, active: OpenFlow) -> dict[str, Wanted]:
         """Return the inputs that a flow waits for and that are still unknown."""
         known = _known(begun, active)
-        return {name: each for name, each in self._running.wanted(active).items() if name not in known}
+        return {name: each for name, each in self.running.wanted(active).items() if name not in known}
 
     async def _heard(self, begun: TurnWork, active: OpenFlow, *, chosen: bool) -> TurnWork:
         """Let a waiting flow continue with a message that is about nothing else."""
-        flags, notes = await self._running.flags(begun, active)
+        flags, notes = await self.running.flags(begun, active)
         begun = replace(await self._read_for(begun, [active.name]), notes=(*begun.notes, *notes))
         said = begun.said.get(active.name, NOTHING_SAID)
         said = said._replace(values={**said.values, **flags})
@@ -391,7 +389,7 @@ class TurnSelector:
             if active.answers.get(name) != value and (name in active.asks or not _is_found(active, name, value))
         }
         back = [name for name in said.taken_back if name in active.answers]
-        if not self._has_model and not (answers or back or said.wrong):
+        if self.model is None and not (answers or back or said.wrong):
             answers = self._plainly_said(begun, active, chosen=chosen)
         way: Way = "run" if answers or back or (chosen and not said.wrong) else "ask"
         return await self._given(begun, active, answers, way=way, back=back, wrong=said.wrong)
@@ -404,7 +402,7 @@ class TurnSelector:
             return corrected
         declared = next((each.declared for each in lacking.values()), None)
         if declared is not None and declared.question:
-            repeated = is_named(self._titles.find(active.name), message) or _nearness(begun, active) >= _REPEATED
+            repeated = is_named(self.running.titles.find(active.name), message) or _nearness(begun, active) >= _REPEATED
             return {} if repeated else plain_answer(lacking, message)
         return {} if chosen or _names_a_flow(begun) else plain_answer(lacking, message)
 
@@ -421,7 +419,7 @@ class TurnSelector:
         """Store the values that pass the author's checks, and ask again for the others."""
         read = begun.said.get(active.name, NOTHING_SAID).values
         unchecked = {name: value for name, value in answers.items() if name not in read}
-        found = await self._running.checked(active.name, unchecked)
+        found = await self.running.checked(active.name, unchecked)
         begun = replace(begun, notes=(*begun.notes, *found.notes.values()))
         good = {name: value for name, value in answers.items() if name in read or name in found.values}
         refused = {**(wrong or {}), **found.wrong}
@@ -456,7 +454,7 @@ class TurnSelector:
             way = "ask" if gone else way
         if answers.keys() & active.choices.keys():
             known["choices"] = {name: each for name, each in active.choices.items() if name not in answers}
-        if corrected and self._titles.effects(active.ran):
+        if corrected and self.running.titles.effects(active.ran):
             known |= {"anew": True, "status": "waiting", "pending": None}
             way = "ask"
         elif corrected:
@@ -493,7 +491,7 @@ class TurnSelector:
         if not told:
             return begun
         said, reasons = dict(begun.said), list[str]()
-        view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
+        view = ConversationView.of(begun.request, begun.stack, self.running.titles.flow)
         offered = (value for each in begun.stack.flows for values in each.choices.values() for value in values)
         heard = (*map(str, offered), *view.heard)  # the user may refer to a value that the question offered
         for flow in (self._selector.flow_registry.get(each) for each in told):
@@ -505,7 +503,7 @@ class TurnSelector:
                     found = await in_thread(ground, values, unclear, wanted, heard)
                 else:
                     found = ground(values, unclear, wanted, heard)
-                checks = await self._running.checked(flow.name, found.values)
+                checks = await self.running.checked(flow.name, found.values)
                 said[flow.name] = found._replace(values=checks.values, wrong=checks.wrong)
                 reasons += checks.notes.values()
                 reasons += [f"{flow.name}: {name} does not count, since {why}" for name, why in found.refused.items()]
@@ -514,21 +512,21 @@ class TurnSelector:
     def _inputs(self, begun: TurnWork, name: str) -> dict[str, Wanted]:
         """Return the inputs that the user may give for a flow, open or not."""
         waiting = next((each for each in begun.stack.flows if each.name == name and each.status != "queued"), None)
-        return self._running.inputs(name, begun.request.context, waiting, begun.request.conversation.called)
+        return self.running.inputs(name, begun.request.context, waiting, begun.request.conversation.called)
 
     def _lacks(self, flow: BaseFlow, message: str, begun: TurnWork) -> bool:
         """Whether a message must be read for a flow's inputs. A message that only names it gives no optional input."""
-        return self._running.lacks(flow, begun.request.context, optional=not is_named(flow, message))
+        return self.running.lacks(flow, begun.request.context, optional=not is_named(flow, message))
 
     async def _read_for(self, begun: TurnWork, names: Sequence[str]) -> TurnWork:
         """Read the message for the inputs of flows that were chosen without a model."""
         selection = begun.selection
         message = begun.wanted or begun.request.message
-        flows = [flow for each in names if (flow := self._running.flow(each)) is not None]
+        flows = [flow for each in names if (flow := self.running.flow(each)) is not None]
         waiting = {each.name for each in begun.stack.flows}
         takes = [each for each in flows if each.name in waiting or self._lacks(each, message, begun)]
         was_asked = selection is not None and (selection.decision.attempts or selection.decision.error)
-        if was_asked or not takes or not (self._has_model or self._selector.has_model):
+        if was_asked or not takes or not (self.model is not None or self._selector.has_model):
             return begun
         situation = self._situation(begun, message)
         if situation is None:
@@ -536,21 +534,24 @@ class TurnSelector:
         given = [candidate_of(each).as_metadata() for each in takes]
         situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never, speaks="")
         said = begun.request.message
-        read = await run_within_budget(self._of_one.select(said, given, situation=situation), what="its inputs")
+        of_one = self._selector if self.model is None else FlowSelector(None, self._selector.flow_registry)
+        read = await run_within_budget(of_one.select(said, given, situation=situation), what="its inputs")
         return await self._with_said(begun, read.decision)
 
     def _situation(self, begun: TurnWork, message: str) -> Situation | None:
         """Return what the reader of the message needs to know, or None without a reader."""
-        if not (self._has_model or (self._selector.has_model and has_capability(self._selector, "situation"))):
+        if not (self.model is not None or (self._selector.has_model and has_capability(self._selector, "situation"))):
             return None
-        view = ConversationView.of(begun.request, begun.stack, self._titles.flow, agreed=begun.granted is not None)
+        view = ConversationView.of(
+            begun.request, begun.stack, self.running.titles.flow, agreed=begun.granted is not None
+        )
 
         def inputs(flow_id: str) -> tuple[str, ...]:
             flow = self._selector.flow_registry.get(flow_id)
             return () if flow is None else shown_inputs(self._inputs(begun, flow.name))
 
         begins = self._begins(begun, message)
-        return replace(view.situation(), begins=begins, inputs=inputs, reader=self._model, speaks=self._speaks)
+        return replace(view.situation(), begins=begins, inputs=inputs, reader=self.model, speaks=self.speaks)
 
     async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
         self, begun: TurnWork, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
@@ -578,7 +579,7 @@ class TurnSelector:
             pending = _of_top(pending, begun.stack.top)
             active = begun.stack.top
         if not found.names:
-            if active is None or self._has_model:
+            if active is None or self.model is not None:
                 return replace(begun, way="open", pending=pending, reason=begun.reason or why_open(found))
             return _asked_again(replace(begun, way="ask"), pending) if idle else replace(begun, way="run")
         if active is not None and idle and active.name in found.names:
@@ -592,7 +593,7 @@ class TurnSelector:
         active, others = begun.stack.top, [each for each in names if each != pending.flow]
         if active is None or pending.flow not in names or pending.door != "chain":
             return self._with_wishes(await self._refused(begun, pending), others)
-        became = too_late_text(pending, await self._approval.withdraw(pending))
+        became = too_late_text(pending, await self.running.approval.withdraw(pending))
         stack = begun.stack.with_top(active.model_copy(update={"status": "active"}))
         # No approval is pending any more: the model sees no old question, and a repeated call is a new one.
         settled = begun.request.conversation.model_copy(update={"pending": None})
@@ -605,7 +606,7 @@ class TurnSelector:
         """Continue a waiting flow that was chosen, with the values in the message. Without any, answer the message."""
         heard = await self._heard(begun, active, chosen=True)
         gives_nothing = heard.stack == begun.stack and (pending is not None or bool(self._lacking(begun, active)))
-        if gives_nothing and self._has_model:
+        if gives_nothing and self.model is not None:
             return replace(heard, way="open", about=True, pending=pending)
         return _asked_again(heard, pending) if heard.way == "ask" else heard
 
@@ -616,7 +617,7 @@ class TurnSelector:
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
         became = ""
         if pending is not None and any(each.name == pending.flow for each in off):
-            became = too_late_text(pending, await self._approval.withdraw(pending))
+            became = too_late_text(pending, await self.running.approval.withdraw(pending))
         return self._off(begun, off, told=became, meant=meant)
 
     async def _found(self, begun: TurnWork, answer: _Heard, *, alone: bool) -> FlowSelectionResult:
@@ -660,13 +661,13 @@ class TurnSelector:
                 return False
             if is_named(flow, message):
                 return True
-            sure = all(each >= self._min_confidence for each in (confidence, in_scope) if each is not None)
-            return sure and not (self._approval.asks_to_begin and self._gate.may_write(flow))
+            sure = all(each >= self.min_confidence for each in (confidence, in_scope) if each is not None)
+            return sure and not (self.running.approval.asks_to_begin and self.running.gate.may_write(flow))
 
         return begins
 
     def _is_manual(self, name: str) -> bool:
-        flow = self._running.flow(name)
+        flow = self.running.flow(name)
         return flow is not None and flow.manual
 
 

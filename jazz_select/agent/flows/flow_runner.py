@@ -208,45 +208,32 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRunner:
-    """Runs flows for one turn."""
+    """Runs flows for one turn, with the stored progress by path in `before`.
 
-    def __init__(  # noqa: PLR0913 - options with a name
-        self,
-        executor: FlowExecutor,
-        before: Mapping[str, Part],
-        *,
-        choose: ChooseBranch,
-        go_on: GoOn | None = None,
-        fixed: Mapping[str, Any] | None = None,
-        approve: Callable[[str, Sequence[CallToCome]], Approve] | None = None,
-        call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]] | None = None,
-        made: Callable[[Ran], None] | None = None,
-        deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None = None,
-    ) -> None:
-        """Take the executor of chains, the stored progress by path, and the callbacks of a turn.
+    `approve` receives the path of a part and the effectful calls that follow. `made` receives each call that a chain
+    has made. Values in `fixed`, the caller's context, are never replaced by what tools return.
+    """
 
-        `approve` receives the path of a part and the effectful calls that follow. `made` receives each call that a
-        chain has made. Values in `fixed`, the caller's context, are never replaced by what tools return.
-        """
-        self._fixed = dict(fixed or {})
-        self._executor = executor
-        self._before = before
-        self._choose = choose
-        self._go_on = go_on
-        self._approve = approve
-        self._call_id = call_id
-        self._made = made
-        self._deciding = deciding
+    executor: FlowExecutor
+    before: Mapping[str, Part]
+    choose: ChooseBranch
+    go_on: GoOn | None
+    fixed: Mapping[str, Any]
+    approve: Callable[[str, Sequence[CallToCome]], Approve]
+    call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]]
+    made: Callable[[Ran], None]
+    deciding: Callable[[BaseFlow, Sequence[Ran]], DecisionCallback] | None
 
     async def run(
         self, flow: BaseFlow, facts: Mapping[str, Any], path: str = "0", *, lost: Sequence[str] = ()
     ) -> FlowRun:
         """Run the unfinished steps of a flow on the known facts. A failure is reported in the result, not raised."""
-        before = self._before.get(path)
+        before = self.before.get(path)
         begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts), lost=_still(lost, facts))
         if before is not None:
-            known = {**facts, **before.facts, **self._fixed}
+            known = {**facts, **before.facts, **self.fixed}
             begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
             begun = replace(begun, lost=_still((*lost, *before.lost), known), tool=before.tool, last=before.last)
             begun = replace(begun, done=before.done, left=before.left, branch=before.branch)
@@ -277,8 +264,8 @@ class FlowRunner:
         if run.status == "done" and flow.composite:
             run = await _as_far(run, self._composite(flow, run))
         mine = flow.manual or is_whole or not flow.composite or _lacks_branch(flow, run)
-        if run.status == "open" and self._go_on is not None and mine:
-            run = await _as_far(run, self._go_on(flow, run))
+        if run.status == "open" and self.go_on is not None and mine:
+            run = await _as_far(run, self.go_on(flow, run))
         return self._blocked(flow, run) if run.status == "open" else run
 
     def _is_whole(self, flow: BaseFlow, path: str) -> bool:
@@ -287,9 +274,9 @@ class FlowRunner:
         The steps describe work before, between and after the parts, which the prompt of a single part does not show.
         The tools of a manual part are not the model's to call.
         """
-        begun = any(each.startswith(f"{path}.") for each in self._before)
+        begun = any(each.startswith(f"{path}.") for each in self.before)
         own = flow.composite and bool(flow.steps) and not _has_chain(flow) and not _has_manual(flow)
-        return self._go_on is not None and own and not begun
+        return self.go_on is not None and own and not begun
 
     def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """Mark an open flow as blocked if it is manual or its next tool is not connected."""
@@ -298,7 +285,7 @@ class FlowRunner:
         step = next((step for _, step in steps_left(chain_of(flow), run.done)), None)
         point = step if isinstance(step, GuidedDecisionPoint) else None
         names = [step] if isinstance(step, str) else [*point.candidate_tools] if point else []
-        if not names or any(name in self._executor.tools or name not in flow.optional_tools for name in names):
+        if not names or any(name in self.executor.tools or name not in flow.optional_tools for name in names):
             return run
         return replace(run, status="blocked", problem=f"not connected: {', '.join(names)}")
 
@@ -313,15 +300,14 @@ class FlowRunner:
         if begun.status != "done":
             return begun
         size, later = self._until_effect(chain, begun.facts)
-        approve = self._approve(begun.path, later) if self._approve else None
-        ran = await self._executor.run(
+        ran = await self.executor.run(
             chain[:size],
             begun.facts,
             after=begun.last,
-            fixed=self._fixed,
+            fixed=self.fixed,
             lost=begun.lost,
-            approve=approve,
-            call_id=self._call_id(begun.path) if self._call_id else None,
+            approve=self.approve(begun.path, later),
+            call_id=self.call_id(begun.path),
             deciding=self._decides(flow),
         )
         good = [record for record in ran.records if record.status == "ok"]
@@ -330,9 +316,8 @@ class FlowRunner:
         own = {**begun.own, **{name: value for record in good for name, value in _fields(record.output).items()}}
         refused = [record for record in tried[-1:] if self._may_go_on(record)]
         calls = [self._stored_call(record) for record in (*called, *refused)]
-        if self._made is not None:
-            for call in calls:
-                self._made(call)
+        for call in calls:
+            self.made(call)
         run = replace(
             begun,
             records=(*begun.records, *ran.records),
@@ -344,7 +329,7 @@ class FlowRunner:
             left=tuple(names[len(called) :]),
             tool="",
             last=good[-1].tool if good else begun.last,
-            final=begun.final or any(self._executor.tools[each.tool].destructive for each in tried),
+            final=begun.final or any(self.executor.tools[each.tool].destructive for each in tried),
         )
         if ran.status == "ok":
             return run if size == len(chain) else await self._chained(flow, run, left[size:])
@@ -356,16 +341,16 @@ class FlowRunner:
 
         If several steps have effects, each runs alone, and its approval shows those that follow.
         """
-        tools = [self._executor.tools.get(step) if isinstance(step, str) else None for step in chain]
+        tools = [self.executor.tools.get(step) if isinstance(step, str) else None for step in chain]
         effects = [place for place, tool in enumerate(tools) if tool is not None and not tool.reads]
-        if self._approve is None or len(effects) <= 1:
+        if len(effects) <= 1:
             return len(chain), []
         if effects[0]:
             return effects[0], []
         later: list[CallToCome] = []
         for tool in takewhile(lambda each: each is not None, tools[1:]):
             if tool is not None and not tool.reads:
-                arguments, missing = arguments_of(tool, facts, self._fixed)
+                arguments, missing = arguments_of(tool, facts, self.fixed)
                 later.append(CallToCome(tool, None if missing else arguments))
         return 1, later
 
@@ -386,7 +371,7 @@ class FlowRunner:
 
     def _may_give(self, name: str, run: FlowRun) -> bool:
         """Whether the user may give a value: it comes neither from the caller nor from a tool."""
-        alike = {folded_name(each) for each in (*self._fixed, *run.own)}
+        alike = {folded_name(each) for each in (*self.fixed, *run.own)}
         return folded_name(name) not in alike
 
     def _asked_again(self, run: FlowRun, wrong: WrongValue, problem: str, good: tuple[StepRecord, ...]) -> FlowRun:
@@ -395,7 +380,7 @@ class FlowRunner:
         why = {wrong.name: beginning(in_one_line(wrong.message), _LONGEST_GIVEN)}
         run = replace(run, status="waiting", records=good, asks=(wrong.name,), wrong=why, problem=problem, facts=facts)
         called = {each.tool for each in run.ran if not each.failed}
-        if any(not self._executor.tools[name].reads for name in called if name in self._executor.tools):
+        if any(not self.executor.tools[name].reads for name in called if name in self.executor.tools):
             return run
         known = {name: value for name, value in facts.items() if name not in run.own}
         return replace(run, facts=known, own={}, done=(), left=(), last="")
@@ -403,11 +388,11 @@ class FlowRunner:
     def _may_go_on(self, record: StepRecord) -> bool:
         """Whether a model may continue after a failed step: its tool refused and is not destructive."""
         refused = record.status == "failed" and record.fault == "tool" and not record.unknown
-        return self._go_on is not None and refused and not self._executor.tools[record.tool].destructive
+        return self.go_on is not None and refused and not self.executor.tools[record.tool].destructive
 
     def _decides(self, flow: BaseFlow) -> Deciding | None:
         """Return the chooser for the decision points of a chain; it sees the calls made so far."""
-        deciding = self._deciding
+        deciding = self.deciding
         if deciding is None:
             return None
         return lambda records: deciding(flow, [self._stored_call(each) for each in records if each.status == "ok"])
@@ -417,7 +402,7 @@ class FlowRunner:
 
         A value that is also an input of such a tool is left out: the user can give it.
         """
-        tools = [self._executor.tools[each.tool] for each in run.ran if each.tool in self._executor.tools]
+        tools = [self.executor.tools[each.tool] for each in run.ran if each.tool in self.executor.tools]
         named = [*(each.name for tool in tools for each in outputs(tool)), *run.own]
         taken = {folded_name(name) for tool in tools for name in fields(tool.input_schema)}
         given = {folded_name(name) for name in named} - taken
@@ -427,13 +412,13 @@ class FlowRunner:
         """Whether this step still allows the stored tool: the stored state may have been edited."""
         if isinstance(step, GuidedDecisionPoint):
             return tool in step.candidate_tools or tool == step.fallback_tool
-        return tool == step if isinstance(step, str) else tool in self._executor.tools
+        return tool == step if isinstance(step, str) else tool in self.executor.tools
 
     def _stored_call(self, record: StepRecord) -> Ran:
         unread = "it ran: " if record.fault == "output" else ""
         output = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
-        ran = ran_of(self._executor.tools[record.tool], record.arguments, output, failed=record.status != "ok")
-        fixed = set(map(folded_name, self._fixed))  # the caller's context is for one turn and is not stored
+        ran = ran_of(self.executor.tools[record.tool], record.arguments, output, failed=record.status != "ok")
+        fixed = set(map(folded_name, self.fixed))  # the caller's context is for one turn and is not stored
         arguments = {name: HIDDEN if folded_name(name) in fixed else value for name, value in ran.arguments.items()}
         return ran.model_copy(update={"arguments": arguments})
 
@@ -447,7 +432,7 @@ class FlowRunner:
         required = [each.name for each in flow.inputs if each.required and folded_name(each.name) not in alike]
         asks: dict[str, str] = dict.fromkeys(required, flow.name)
         for step in chain:
-            tool = self._executor.tools.get(step) if isinstance(step, str) else None
+            tool = self.executor.tools.get(step) if isinstance(step, str) else None
             if tool is None:
                 break
             later = dict.fromkeys(given - begun.facts.keys(), "something")
@@ -465,9 +450,9 @@ class FlowRunner:
     async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
         parts = flow.subflows
         if isinstance(flow, ConditionalFlow):
-            before, branch = self._before.get(begun.path), begun.branch
+            before, branch = self.before.get(begun.path), begun.branch
             if branch is None and (before is None or before.status not in {"open", "active"}):
-                branch = await self._choose(flow)
+                branch = await self.choose(flow)
             if branch is None or branch >= len(parts):
                 return replace(begun, status="open", problem="no branch fits")
             run = await self.run(parts[branch], begun.facts, f"{begun.path}.{branch}", lost=begun.lost)

@@ -347,32 +347,21 @@ class OpenFlowReply:
         return _beside(self.chain) if self.asked else self.chain.text
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFlows:
-    """Lets a model call tools until it answers."""
+    """Lets a model call tools until it answers.
 
-    def __init__(  # noqa: PLR0913 - what it talks with, by name
-        self,
-        model: ChatClient,
-        tools: Toolbox,
-        system: str,
-        options: ChainOptions,
-        *,
-        open_tools: OpenTools = "read",
-        find: Callable[[str], BaseFlow | None] = lambda _: None,
-        offers: Callable[[], Sequence[str]] = tuple,
-    ) -> None:
-        """Take the model, its tools, and the options of chains.
+    `open_tools` are available if no flow fits, and `offers` returns the titles of what the agent can do for that case.
+    `find` returns the live flow of a name, to repeat its prompt in append-only prompts.
+    """
 
-        `open_tools` are available if no flow fits, and `offers` returns the titles of what the agent can do for that
-        case. `find` returns the live flow of a name, to repeat its prompt in append-only prompts.
-        """
-        self._find = find
-        self._offers = offers
-        self._model = model
-        self._tools = tools
-        self._system = system
-        self._options = options
-        self._open_tools = open_tools
+    model: ChatClient
+    tools: Toolbox
+    system: str
+    options: ChainOptions
+    open_tools: OpenTools
+    find: Callable[[str], BaseFlow | None]
+    offers: Callable[[], Sequence[str]]
 
     async def talk(  # noqa: PLR0913 - options with a name
         self,
@@ -406,7 +395,7 @@ class OpenFlows:
         own = [*_endings(ended), _handing_back(back)]
         following = flow is not None and not only_about
         question, offered = await self._completed(
-            OpenFlowQuestion(view=view, system=self._system, lost=run.lost, within=within, only_about=only_about),
+            OpenFlowQuestion(view=view, system=self.system, lost=run.lost, within=within, only_about=only_about),
             flow,
             tools,
             own if following and hears_first else own[:-1] if following else [],
@@ -424,7 +413,7 @@ class OpenFlows:
         options = replace(options, approve=approve_unless_ending, on_event=listener())
         try:
             chain = await run_loop(
-                self._model,
+                self.model,
                 question.messages,
                 offered,
                 None,
@@ -468,15 +457,15 @@ class OpenFlows:
         always = [*_endings([]), _handing_back([])]
         if ledger is not None and offered:
             own = {each.name: each for each in (*always, *ends)}
-            offered = [*own.values(), *(self._tools[each.name] for each in shown if each.what == "tool")]
+            offered = [*own.values(), *(self.tools[each.name] for each in shown if each.what == "tool")]
         names = {each.name: name for name, each in shown_names(offered).items()}
         question = replace(
             draft,
             flow=flow.name if flow is not None else "",
             procedure=procedures[flow.name] if flow is not None else "",
-            missing=[each for each in tools_named(flow) if each not in self._tools] if flow is not None else (),
-            offers=self._offers(),
-            shown=None if ledger is None else shown_texts(shown, self._tools, procedures),
+            missing=[each for each in tools_named(flow) if each not in self.tools] if flow is not None else (),
+            offers=self.offers(),
+            shown=None if ledger is None else shown_texts(shown, self.tools, procedures),
             always=always,
             usable={each: names[each] for each in usable},
         )
@@ -494,11 +483,11 @@ class OpenFlows:
         before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
         while before is not ledger.rest:  # a concurrent part has added to the ledger meanwhile
             before, procedures = ledger.rest, await self._procedures(ledger.rest, flow)
-        gone = [each.name for each in before if each.name not in (procedures if each.what != "tool" else self._tools)]
+        gone = [each.name for each in before if each.name not in (procedures if each.what != "tool" else self.tools)]
         shown = shown_with(() if gone else before, now, ledger.turn)
         if gone:
             ledger.notes.append(f"what was shown is gone, so tools are shown afresh: {', '.join(gone[:3])}")
-        elif len(shown) > len(now) and is_too_much(shown_texts(shown, self._tools, procedures)):
+        elif len(shown) > len(now) and is_too_much(shown_texts(shown, self.tools, procedures)):
             shown = shown_with((), now, ledger.turn)
             ledger.notes.append("tools are shown afresh, since all that were shown would take too many tokens")
         ledger.rest = shown
@@ -506,21 +495,21 @@ class OpenFlows:
 
     async def _procedures(self, shown: Sequence[FirstShown], flow: BaseFlow | None) -> dict[str, str]:
         """Return the prompts of this flow and of the live flows whose procedures were shown."""
-        flows = {each.name: self._find(each.name) for each in shown if each.what == "procedure"}
+        flows = {each.name: self.find(each.name) for each in shown if each.what == "procedure"}
         flows |= {flow.name: flow} if flow is not None else {}
         return {name: await prompt_of(each, chosen=True) for name, each in flows.items() if each is not None}
 
     def _options_for(self, run: FlowRun, not_now: AbstractSet[str]) -> ChainOptions:
         """Return options that refuse tools in `not_now`, and destructive calls that omit a lost value."""
         if not run.lost and not not_now:
-            return self._options
-        own = self._options.before_call
+            return self.options
+        own = self.options.before_call
 
         @self_bounded
         async def check(call: ToolRequest) -> bool | str | None:
             if call.tool in not_now:
                 return f"{call.tool} cannot be called now"
-            tool = self._tools.get(call.tool)
+            tool = self.tools.get(call.tool)
             refusal = inputs_lost(tool, run.lost, call.arguments) if tool is not None else ""
             if refusal:
                 return refusal
@@ -529,24 +518,24 @@ class OpenFlows:
             refused = await run_with_timeout(own, call, limit_s=None, name="jazz-select-before_call")
             return cast("bool | str | None", refused)
 
-        return replace(self._options, before_call=check)
+        return replace(self.options, before_call=check)
 
     def _final(self, chain: Chain) -> bool:
         """Whether a destructive tool was called; a failed call counts, since it may have had its effect."""
         called = [each.tool for each in chain.entries if isinstance(each, ToolResult) and each.called]
-        return any(name in self._tools and self._tools[name].destructive for name in called)
+        return any(name in self.tools and self.tools[name].destructive for name in called)
 
     def _ran(self, chain: Chain) -> tuple[Ran, ...]:
         arguments = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}
         return tuple(
             self._stored_call(each, arguments.get((each.round, each.id), {}))
             for each in chain.entries
-            if isinstance(each, ToolResult) and each.tool in self._tools and each.called
+            if isinstance(each, ToolResult) and each.tool in self.tools and each.called
         )
 
     def _stored_call(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
         output = shorter_text(result.output, LONGEST_RAN) if result.ok else f"failed: {result.error}"
-        return ran_of(self._tools[result.tool], arguments, output, failed=not result.ok)
+        return ran_of(self.tools[result.tool], arguments, output, failed=not result.ok)
 
     def _usable(self, flow: BaseFlow | None, near: Sequence[str], before: Sequence[str]) -> list[Tool]:
         """Return the connected tools of a flow and its parts; if it names none, those available without a flow.
@@ -555,10 +544,10 @@ class OpenFlows:
         """
         names = list(dict.fromkeys(tools_named(flow))) if flow is not None else []
         if names:
-            return [self._tools[name] for name in names if name in self._tools]
-        if self._open_tools == "all":
-            return list(self._tools.values())
-        reading = [each for each in self._tools.values() if each.reads and self._open_tools == "read"]
+            return [self.tools[name] for name in names if name in self.tools]
+        if self.open_tools == "all":
+            return list(self.tools.values())
+        reading = [each for each in self.tools.values() if each.reads and self.open_tools == "read"]
         if len(reading) <= _MOST_OPEN or flow is not None:
             return reading
         known = {each.name: each for each in reading}

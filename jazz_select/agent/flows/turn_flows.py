@@ -164,39 +164,26 @@ def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[T
     return "\n".join(f"{name}:\n{text}" for name, text in parts.items() if text)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFlows:
-    """Runs the flows of turns."""
+    """Runs the flows of turns.
 
-    def __init__(  # noqa: PLR0913 - what flows are run with, by name
-        self,
-        selector: FlowSelector,
-        *,
-        executor: FlowExecutor,
-        gate: DestructionGate,
-        loops: OpenFlows | None,
-        approval: AgentApproval,
-        titles: Titles,
-        decision: DecisionCallback | None = None,
-        decider: Decider | None = None,
-        handover_after: int | None = None,
-    ) -> None:
-        """Take the collaborators.
+    After `handover_after` questions in a row without progress, or a failed flow, a turn is handed over to a person.
+    """
 
-        After `handover_after` questions in a row without progress, or a failed flow, a turn is handed over to a person.
-        """
-        self._handover_after = handover_after
-        self._selector = selector
-        self._executor = executor
-        self._gate = gate
-        self._loops = loops
-        self._approval = approval
-        self._titles = titles
-        self._decider = decider
-        self._decision = decision if isinstance(decision, ModelDecision) else None
+    selector: FlowSelector
+    executor: FlowExecutor
+    gate: DestructionGate
+    loops: OpenFlows | None
+    approval: AgentApproval
+    titles: Titles
+    decision: ModelDecision | None
+    decider: Decider | None
+    handover_after: int | None
 
     def flow(self, name: str) -> BaseFlow | None:
         """Return the live flow of this name, or None."""
-        return self._titles.find(name)
+        return self.titles.find(name)
 
     async def prompts(self, flows: Sequence[OpenFlow]) -> str:
         """Return the prompts of the open flows, the active one first, without those that fail to render."""
@@ -211,13 +198,13 @@ class TurnFlows:
             tools = []
         declared = flow.all_inputs() if flow is not None else {}
         asks = [name for name in open_flow.asks if name not in open_flow.answers]
-        found = wanted_of([*tools, *self._executor.tools.values()], asks)
+        found = wanted_of([*tools, *self.executor.tools.values()], asks)
         wanted = {name: refined(found.get(name), declared.get(name)) for name in asks if name in {*found, *declared}}
         return dict([*wanted.items()][:1]) if flow is not None and flow.asks_one else wanted
 
     async def checked(self, name: str, values: Mapping[str, Any]) -> Checked:
         """Apply the author's checks to these values for a flow."""
-        return await run_within_budget(check_inputs(self.flow(name), values, self._executor.tools), what="a check")
+        return await run_within_budget(check_inputs(self.flow(name), values, self.executor.tools), what="a check")
 
     def inputs(
         self,
@@ -261,20 +248,20 @@ class TurnFlows:
 
     async def flags(self, begun: TurnWork, waiting: OpenFlow) -> tuple[dict[str, bool], tuple[str, ...]]:
         """Let a decision model read the boolean inputs that were asked for. Return their values, and notes."""
-        view = ConversationView.of(begun.request, begun.stack, self._titles.flow)
+        view = ConversationView.of(begun.request, begun.stack, self.titles.flow)
         wanted = self.wanted(waiting)
-        return await flags_heard(self._decider, wanted, waiting.asks, asked=view.asked, message=view.message)
+        return await flags_heard(self.decider, wanted, waiting.asks, asked=view.asked, message=view.message)
 
     def _chained(self, flow: BaseFlow) -> list[Tool]:
         """Return the tools that its chains may run, or none if a chain is invalid."""
         try:
-            return list(self._gate.chained(flow))
+            return list(self.gate.chained(flow))
         except FlowError:
             return []
 
     async def run(self, selected: TurnWork) -> TurnWork:
         """Run the flow on top, then the flows queued below it."""
-        approval = self._approval.turn(selected.request.key, selected.granted, selected.request.conversation.pending)
+        approval = self.approval.turn(selected.request.key, selected.granted, selected.request.conversation.pending)
         work = self._standing_by(await self._run(selected.begun(), approval, hears_first=selected.hears_first))
         if selected.besides and (selected.granted is None or selected.granted.door == "executor"):
             work = await self._also_answered(work, selected.besides, approval)
@@ -282,13 +269,13 @@ class TurnFlows:
 
     async def _also_answered(self, work: TurnWork, besides: str, approval: TurnApproval) -> TurnWork:
         """Answer what was said beside a yes and no flow fits. Without a model, say that it is left open."""
-        if self._loops is None:
+        if self.loops is None:
             return replace(work, text=left_open(besides))
         if answer := self._answer_read(work):
             return replace(work, text=await _said(answer))
         request = replace(work.request, message=besides)
-        view = ConversationView.of(request, work.stack, self._titles.flow, work.calls, agreed=True)
-        talked = await self._loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
+        view = ConversationView.of(request, work.stack, self.titles.flow, work.calls, agreed=True)
+        talked = await self.loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
         return replace(work, text=talked.chain.text, calls=(*work.calls, *talked.ran), error=work.error or talked.error)
 
     async def handed_over(self, work: TurnWork) -> TurnWork:
@@ -301,8 +288,8 @@ class TurnFlows:
         if stuck and top is not None and before is not None:
             top = top.model_copy(update={"nowhere": before.nowhere + 1})
             work = replace(work, stack=work.stack.with_top(top))
-        flow = next((each for each in self._selector.flow_registry.values() if each.handover), None)
-        limit = self._handover_after
+        flow = next((each for each in self.selector.flow_registry.values() if each.handover), None)
+        limit = self.handover_after
         why = ""
         if limit is not None and stuck and top is not None and top.nowhere >= limit:
             why = f"{top.nowhere} questions for {', '.join(top.asks) or 'a yes'} led nowhere"
@@ -316,7 +303,7 @@ class TurnFlows:
         begun = OpenFlow(name=flow.name, status="queued", request=request.message, turn=turn)
         left = (each.model_copy(update={"nowhere": 0}) for each in work.stack.flows if each.name != flow.name)
         stack = replace(work.stack, flows=(*left, begun))
-        approval = self._approval.turn(request.key, None, None)
+        approval = self.approval.turn(request.key, None, None)
         work = await self._run(replace(work, stack=stack, text=""), approval)
         return replace(self._standing_by(work), reason=why)
 
@@ -388,12 +375,12 @@ class TurnFlows:
         # Results of called flows override what the user says, such as the identity from a login.
         update: dict[str, Any] = {"answers": {**top.answers, **found}}
         if any(name in top.answers and top.answers[name] != value for name, value in found.items()):
-            update |= {} if top.is_final or self._titles.effects(top.ran) else {"parts": {}, "pending": None}
+            update |= {} if top.is_final or self.titles.effects(top.ran) else {"parts": {}, "pending": None}
         return top.model_copy(update=update) if found else top
 
     def _without_callers(self, work: TurnWork, run: FlowRun) -> TurnWork:
         """Store the results of a called flow for its callers. If it was not done, fail the callers unbegun."""
-        callers = {each.name for each in self._selector.flow_registry.values() if run.flow in each.calls}
+        callers = {each.name for each in self.selector.flow_registry.values() if run.flow in each.calls}
         if not callers:
             return work
         if run.status == "done":
@@ -404,25 +391,25 @@ class TurnFlows:
         while run.status in _ENDED and (top := work.stack.top) is not None and top.name in callers:
             undone = FlowRun(flow=top.name, status="failed", begun=False, problem=f"{run.flow} was not done")
             work = replace(work, stack=work.stack.without_top(), runs=(*work.runs, undone))
-            callers = {each.name for each in self._selector.flow_registry.values() if undone.flow in each.calls}
+            callers = {each.name for each in self.selector.flow_registry.values() if undone.flow in each.calls}
         return work
 
     async def converse(self, selected: TurnWork) -> TurnWork:
         """Answer a message that no flow fits with a model, if there is one. Open flows stay unchanged."""
         work = selected.begun()
-        if self._loops is None:
+        if self.loops is None:
             return replace(work, status="open", reason=work.reason or "no flow fits")
         if (answer := self._answer_read(selected)) and selected.granted is None and not selected.about:
             said = "\n\n".join(filter(None, (work.text, await _said(answer))))
             return replace(work, status=_standing(work), text=said)
-        approval = self._approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
-        view = ConversationView.of(work.request, work.stack, self._titles.flow)
+        approval = self.approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
+        view = ConversationView.of(work.request, work.stack, self.titles.flow)
         top = work.stack.top if selected.about else None
         flow, within = (self.flow(top.name), top.name) if top is not None else (None, "")
         only_about = flow is not None
         run = FlowRun(flow=within, path="")
         near = () if flow is not None else tuple(self._near(work))
-        talked = await self._loops.talk(view, within, flow, run, approval, only_about=only_about, near=near)
+        talked = await self.loops.talk(view, within, flow, run, approval, only_about=only_about, near=near)
         work = replace(work, notes=(*work.notes, *_unclaimed(approval)), calls=(*work.calls, *talked.ran))
         work = replace(work, look_ups=talked.look_ups)
         if talked.asked:
@@ -442,7 +429,7 @@ class TurnFlows:
         answer = selected.selection.decision.answer if selected.selection is not None else ""
         if not answer:
             return ""
-        view = ConversationView.of(selected.request, selected.stack, self._titles.flow)
+        view = ConversationView.of(selected.request, selected.stack, self.titles.flow)
         told = (view.render_facts(), view.message, *(each.content for each in view.said))
         return answer if names_only_what_was_told(answer, told) else ""
 
@@ -464,7 +451,7 @@ class TurnFlows:
         if run.begun:
             progress = progress.model_copy(update={"parts": progress_of(run, top.parts)})
         stack = FlowStack(work.stack.flows, tuple(each for each in work.stack.failed if each.name != top.name))
-        kept = self._gate.kept(progress, run, attempt.approval) if run.status in _ENDED else ()
+        kept = self.gate.kept(progress, run, attempt.approval) if run.status in _ENDED else ()
         if run.status == "failed" and cut and not any(each.doubt for each in kept):
             stack = stack.with_top(progress.model_copy(update={"status": "waiting" if run.begun else top.status}))
         elif run.status == "done" or run.status in _ENDED:
@@ -490,7 +477,7 @@ class TurnFlows:
 
     def _still_waits(self, attempt: FlowAttempt) -> bool:
         """Whether a call of this flow still waits for a yes, and only look-ups were called since."""
-        waiting, approval, tools = attempt.request.conversation.pending, attempt.approval, self._executor.tools
+        waiting, approval, tools = attempt.request.conversation.pending, attempt.approval, self.executor.tools
         if waiting is None or waiting.flow != attempt.open_flow.name or approval.granted is not None:
             return False
         entries = [each for reply in attempt.replies for each in reply.chain.entries]
@@ -515,7 +502,7 @@ class TurnFlows:
         if is_new and (unclear := top.choices):
             which = f"which is meant is not clear: {', '.join(unclear)}"
             return replace(begun, status="waiting", asks=tuple(unclear), choices=unclear, problem=which)
-        hold = None if flow.manual else self._gate.held_by_change(top, flow)
+        hold = None if flow.manual else self.gate.held_by_change(top, flow)
         if hold is not None:
             return replace(begun, status="waiting", problem=hold.problem, changed=hold.changed)
 
@@ -523,7 +510,7 @@ class TurnFlows:
             return await self._gone_on(attempt, part, run)
 
         async def choose(conditional: ConditionalFlow) -> int | None:
-            finding = branch_of(self._selector, conditional, attempt.request, top.request)
+            finding = branch_of(self.selector, conditional, attempt.request, top.request)
             place = await run_within_budget(finding, what="a branch")
             spent = spent_budget()
             if spent is not None:  # a branch chosen without its model must not be stored
@@ -533,18 +520,18 @@ class TurnFlows:
 
         def decided(part: BaseFlow, made: Sequence[Ran]) -> DecisionCallback:
             view = self._view(attempt, made)
-            return _Deciding(cast("ModelDecision", self._decision), view, part, self._executor.tools)
+            return _Deciding(cast("ModelDecision", self.decision), view, part, self.executor.tools)
 
         runner = FlowRunner(
-            self._executor,
-            top.parts,
+            executor=self.executor,
+            before=top.parts,
             choose=choose,
-            go_on=go_on if self._loops else None,
+            go_on=go_on if self.loops else None,
             fixed=context,
             approve=lambda path, later: attempt.approval.at(top.name, path, doubt=top.doubt, later=later),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
             made=attempt.made.append,
-            deciding=decided if self._decision else None,
+            deciding=decided if self.decision else None,
         )
         run = await runner.run(flow, {**top.answers, **context})
         wrong = {**top.wrong, **run.wrong}
@@ -552,9 +539,9 @@ class TurnFlows:
 
     async def _gone_on(self, attempt: FlowAttempt, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """Let a model continue an open flow. If the model fails, the flow keeps its state and repeats nothing."""
-        if self._loops is None:
+        if self.loops is None:
             return run
-        talked = await self._loops.talk(
+        talked = await self.loops.talk(
             self._view(attempt),
             attempt.open_flow.name,
             flow,
@@ -575,14 +562,14 @@ class TurnFlows:
         return ConversationView.of(
             attempt.request,
             attempt.stack,
-            self._titles.flow,
+            self.titles.flow,
             (*attempt.made, *made),
             agreed=attempt.approval.granted is not None,
         )
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
         """Yield the connected tools of a flow and its parts, in order."""
-        tools = self._executor.tools
+        tools = self.executor.tools
         yield from (tools[name] for name in tools_named(flow) if name in tools)
 
 
