@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from time import time
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError, WrapValidator
+from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError, WrapValidator
 
 from jazz_select.arguments import Seconds, check_argument
 from jazz_select.consent import Asked
@@ -123,6 +123,7 @@ MOST_FLOWS: Final = 8
 MOST_CALLS: Final = 20
 MOST_LOOK_UPS: Final = 12
 _EPISODE: Final = 300
+FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 _AGENT_RAN: Final = re.compile(r"\bthe agent ran\b", re.IGNORECASE)
 
 
@@ -161,29 +162,42 @@ class Ran(_Frozen):
     turn: int = Field(default=0, ge=0)
 
 
-class Part(_Frozen):
-    """The stored progress of a flow or a part of one. Fields not listed are those of `FlowRun`.
+_FACTS: Final = Field(validation_alias=AliasChoices("own", "facts"), serialization_alias="facts")
+"""Stored conversations call it so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The progress of a flow or a part of one, as it is stored.
 
     Attributes:
-        done: The finished steps of its own chain; they never run again.
-        tool: The tool that was chosen and still waits; the choice is not repeated.
-        facts: What its tools returned. Only later parts of a sequence see it.
+        flow: Name of the flow, which identifies the part if the author reorders the parts.
+        status: `done`; `active` if a model continues it in later turns; `open` if somebody else must; `waiting` for
+            inputs or an approval; `failed` if a step failed; `blocked` if it cannot be done here, because an
+            `optional` tool is not connected or the flow is manual.
+        done: Names of the finished steps of its own chain; they never run again.
+        left: Names of the remaining steps.
+        branch: Index of the branch that a conditional flow took.
+        tool: The tool that was chosen and waits to be called; the choice is not repeated.
+        own: What its own tools returned, in this turn and before. Only later parts of a sequence see it.
         lost: Names of outputs that could not be stored: too large, too many, or not JSON.
-        ran: The last ten calls, and all destructive ones.
-        flow: Name of its flow, which identifies the part if the author reorders the parts.
+        ran: The calls made, as a model sees them: stored are the last ten, and all destructive ones.
+        final: Whether it called a destructive tool.
     """
 
-    status: Literal["done", "active", "open", "waiting", "failed", "blocked"]
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    flow: str = ""
+    status: FlowStatus
     done: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
-    branch: int | None = Field(default=None, ge=0)
+    branch: Annotated[int | None, Field(ge=0)] = None
     tool: str = ""
     last: str = ""
-    facts: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    own: Annotated[Mapping[str, Any], _FACTS] = field(default_factory=dict[str, Any])
     lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     final: bool = False
-    flow: str = ""
 
 
 class OpenFlow(_Frozen):
@@ -350,7 +364,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             return self._as_signed
         # Empty fields are left out, so that earlier versions of this library can read it.
         empty = {name for name in ("shown", "question", "look_ups", "called", "expires") if not getattr(self, name)}
-        return signed(self.model_dump_json(exclude=empty), secret, "conversation")
+        return signed(self.model_dump_json(exclude=empty, by_alias=True), secret, "conversation")
 
     @classmethod
     def from_json(cls, text: str | bytes, *, secret: Secret | None = None) -> "Conversation":
@@ -377,7 +391,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             errors = error.errors(include_url=False, include_context=False, include_input=False)
             missing = tuple(".".join(map(str, each["loc"])) for each in errors)
             problem = f"{missing[0] or 'the text'}: {errors[0]['msg']}"
-            if errors[0]["type"] == "extra_forbidden":
+            if errors[0]["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
                 problem += "; another version of this library may have saved it: begin a new conversation"
             raise SnapshotError(problem, missing=missing) from error
         if found.expires and found.expires < time():
@@ -568,5 +582,5 @@ def _place(parts: Mapping[str, Part], old: str, flow: BaseFlow | None, new: str,
         _place(parts, f"{old}.{place}", part, f"{new}.{to}", found)
     own = parts[old]
     if own.branch is not None and own.branch in was:
-        own = own.model_copy(update={"branch": moved.get(own.branch)})
+        own = replace(own, branch=moved.get(own.branch))
     found[new] = own

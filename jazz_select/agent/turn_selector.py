@@ -688,7 +688,7 @@ def _ran_in(episodes: Sequence[str]) -> set[str]:
 
 def _is_found(active: OpenFlow, name: str, value: object) -> bool:
     """Whether the facts of a flow already hold this value, by name or within a text, so that it corrects nothing."""
-    facts = {each: fact for part in active.parts.values() for each, fact in part.facts.items()}
+    facts = {each: fact for part in active.parts.values() for each, fact in part.own.items()}
     if name in facts:
         return facts[name] == value
     found = set(stems(" ".join(fact for fact in facts.values() if isinstance(fact, str))))

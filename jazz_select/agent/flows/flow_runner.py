@@ -8,10 +8,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as fields_of
 from itertools import takewhile
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from jazz_select.agent.conversation import Part, Ran
+from jazz_select.agent.conversation import FlowStatus, Part, Ran
 from jazz_select.errors import WrongValue
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
@@ -28,7 +29,6 @@ from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error, in_one_line
 from jazz_select.words import folded_name
 
-FlowStatus = Literal["done", "active", "open", "waiting", "failed", "blocked"]
 _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, "failed": 5}
 """Severity of each status. A blocked part ranks low: it is reported once the parts that can proceed are done."""
 ONE_OF: Final = "one of "
@@ -54,56 +54,35 @@ class CallToCome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowRun:
-    """The outcome of one flow.
+class FlowRun(Part):
+    """The outcome of one flow in a turn: its progress, and how it came about.
 
     Attributes:
-        flow: Name of the flow.
         path: "0" for the flow itself, "0.1" for its second part.
-        status: `done`; `active` if a model continues it in later turns; `open` if somebody else must; `waiting` for
-            inputs or an approval; `failed` if a step failed; `blocked` if it cannot be done here, because an
-            `optional` tool is not connected or the flow is manual.
         records: The steps of its own chain in this turn.
         facts: All values known afterwards: those known before and those that its tools returned.
-        own: What its own tools returned, in this turn and before.
-        lost: Names of earlier values that could not be stored until this turn.
-        ran: The calls made, as a model sees them.
-        done: Names of the finished steps of its own chain.
-        left: Names of the remaining steps.
-        branch: Index of the branch that a conditional flow took.
-        tool: The tool that was chosen and waits to be called.
         asks: Inputs that it waits for.
         choices: For an ambiguous input, the candidate values.
         wrong: For an input that was refused, the tool's reason.
         unfound: Values that an earlier tool should have returned and a later one needs; the run failed for them.
         text: What the model that continued it said.
-        final: Whether it called a destructive tool.
         changed: The new remaining steps, if they changed since it began and need an approval.
         begun: False if it never started; then nothing of it is stored.
     """
 
     flow: str
+    status: FlowStatus = "done"
     type: str = "flow"
     path: str = "0"
-    status: FlowStatus = "done"
     records: tuple[StepRecord, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    lost: tuple[str, ...] = ()
-    ran: tuple[Ran, ...] = ()
     parts: tuple["FlowRun", ...] = ()
-    done: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    branch: int | None = None
-    tool: str = ""
-    last: str = ""
     asks: tuple[str, ...] = ()
     choices: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     wrong: Mapping[str, str] = field(default_factory=dict[str, str])
     unfound: tuple[str, ...] = ()
     text: str = ""
     problem: str = ""
-    final: bool = False
     changed: tuple[str, ...] = ()
     begun: bool = True
 
@@ -129,22 +108,19 @@ def progress_of(run: FlowRun, before: Mapping[str, Part]) -> dict[str, Part]:
     """Return the progress of each part by path, from which a later turn continues."""
     progress = dict(before)
     for part in run.all:
-        facts, lost = storable_fields(part.own)
+        own, lost = storable_fields(part.own)
         earlier = before[part.path].lost if part.path in before else ()
-        progress[part.path] = Part(
-            status=part.status,
-            done=part.done,
-            left=part.left,
-            branch=part.branch,
-            tool=part.tool,
-            last=part.last,
-            facts=facts,
-            lost=tuple(dict.fromkeys((*_still(earlier, facts), *lost))),
+        progress[part.path] = replace(
+            Part(**_progress(part)),
+            own=own,
+            lost=tuple(dict.fromkeys((*_still(earlier, own), *lost))),
             ran=tuple(ran for place, ran in enumerate(part.ran) if len(part.ran) - place <= _MOST_RAN or ran.final),
-            final=part.final,
-            flow=part.flow,
         )
     return progress
+
+
+def _progress(part: Part) -> dict[str, Any]:
+    return {each.name: getattr(part, each.name) for each in fields_of(Part)}
 
 
 def steps_left(chain: Sequence[Step], done: Sequence[str]) -> list[tuple[str, Step]]:
@@ -233,10 +209,9 @@ class FlowRunner:
         before = self.before.get(path)
         begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts), lost=_still(lost, facts))
         if before is not None:
-            known = {**facts, **before.facts, **self.fixed}
-            begun = replace(begun, facts=known, own=before.facts, ran=before.ran, final=before.final)
-            begun = replace(begun, lost=_still((*lost, *before.lost), known), tool=before.tool, last=before.last)
-            begun = replace(begun, done=before.done, left=before.left, branch=before.branch)
+            known = {**facts, **before.own, **self.fixed}
+            now = {"flow": flow.name, "status": "done", "lost": _still((*lost, *before.lost), known), "facts": known}
+            begun = replace(begun, **{**_progress(before), **now})
             has_run_parts = flow.composite and not _lacks_branch(flow, begun)
             if before.status == "done" and (not has_run_parts or self._is_whole(flow, path)):
                 return begun

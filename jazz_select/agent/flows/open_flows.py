@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from jazz_select.agent.chain.loop import run_loop
-from jazz_select.agent.chain.prompts import INSTRUCTIONS, NATIVE_INSTRUCTIONS, ChainOptions, tool_lines
+from jazz_select.agent.chain.prompts import INSTRUCTIONS, NATIVE_INSTRUCTIONS, SYSTEM, ChainOptions, tool_lines
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
 from jazz_select.agent.flows.flow_runner import LONGEST_RAN, FlowRun, ran_of, tools_named
@@ -134,7 +134,7 @@ class OpenFlowQuestion:
     """
 
     view: ConversationView
-    system: str = ""
+    system: str = SYSTEM
     flow: str = ""
     procedure: str = ""
     missing: Sequence[str] = ()
