@@ -70,7 +70,7 @@ class FlowRun(Part):
         begun: False if it never started; then nothing of it is stored.
     """
 
-    flow: str
+    flow: str  # pyright: ignore[reportGeneralTypeIssues] - a run has a name, and parts stored earlier may lack it
     status: FlowStatus = "done"
     type: str = "flow"
     path: str = "0"
