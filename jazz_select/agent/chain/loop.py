@@ -273,38 +273,24 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     - `ends_with` names tools whose successful call ends the chain; True if only together with an answer's text.
     - `tools_described` says that the messages already describe the tools and how to call them.
     """
-    toolbox = toolbox_of(tools)
-    asker = options.asker(model)
-    given = messages if callable(messages) else as_messages(messages)
-    output = await output_schema(schema) if schema is not None else None
-    ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
+    toolbox, asker = toolbox_of(tools), options.asker(model)
     options = replace(options, approve=engine_approver(options.approval, options.approve, by_model=True))
-    runner = ToolRunner(index=NameIndex(toolbox.values()), options=options, claims=claims, call_id=call_id)
-    in_pieces = in_pieces and options.on_event is not None and asker.client.streams and ending.output is None
     loop = _Loop(
         asker,
-        runner,
-        ending,
+        ToolRunner(index=NameIndex(toolbox.values()), options=options, claims=claims, call_id=call_id),
         options,
-        begin_with=tuple(begin_with),
+        toolbox,
+        output=await output_schema(schema) if schema is not None else None,
+        given=messages if callable(messages) else as_messages(messages),
+        begin_with=begin_with,
         until_asked=until_asked,
-        in_pieces=in_pieces,
+        in_pieces=in_pieces and options.on_event is not None and asker.client.streams,
         ends_with=ends_with or {},
+        tools_described=tools_described,
     )
     async with asker:
         with span("chain", "node") as traced:
-            native = asker.client.takes_tools and bool(ending.offered) and (ending.wire is None or ending.beside_tools)
-            if native:
-                loop.names = {name: tool.name for name, tool in shown_names(ending.offered).items()}
-            try:
-                chain = await loop.start(given, after, tools_described=tools_described)
-            except ChainError:
-                if not native or asker.client.takes_tools or asker.records:
-                    raise
-                loop.entries, loop.names = [], {}
-                loop.notes = ["the provider refuses these tools: they are described in the text"]
-                loop.ending = schema_in_loop(asker.client, output, options.strategy, toolbox)
-                chain = await loop.start(given, after, tools_described=tools_described)
+            chain = await loop.run(after)
             if traced is not None:
                 traced.note({"status": chain.status, "model_calls": chain.model_calls, "strategy": options.strategy})
     return chain
@@ -316,13 +302,17 @@ class _Loop:
 
     asker: Asker
     runner: ToolRunner
-    ending: SchemaInLoop
     options: ChainOptions
-    begin_with: tuple[PlanStep, ...] = ()
-    until_asked: bool = False
-    in_pieces: bool = False
-    ends_with: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    given: tuple[Message, ...] = ()
+    toolbox: Toolbox
+    output: OutputSchema | None
+    given: Sequence[Message] | Callable[[bool], Sequence[Message]]
+    begin_with: Sequence[PlanStep]
+    until_asked: bool
+    in_pieces: bool
+    ends_with: Mapping[str, bool]
+    tools_described: bool
+    ending: SchemaInLoop = field(init=False)
+    messages: tuple[Message, ...] = ()
     """The initial messages."""
     entries: list[Entry] = field(default_factory=list[Entry])
     notes: list[str] = field(default_factory=list[str])
@@ -344,24 +334,22 @@ class _Loop:
         """Native names by tool name; None if tools are called in the text form."""
         return {own: name for name, own in self.names.items()} if self.names else None
 
-    async def start(
-        self,
-        messages: Sequence[Message] | Callable[[bool], Sequence[Message]],
-        after: Chain | None,
-        *,
-        tools_described: bool,
-    ) -> Chain:
-        """Compose the first messages, and run the loop."""
-        self.given = tuple(messages(bool(self.names)) if callable(messages) else messages)
-        more = self.ending.instructions + (f" {self.ending.last}" if self.options.chain_limit == 1 else "")
-        if not tools_described:
-            first = opening(self.given, self.ending.offered, more, native=bool(self.names))
+    def composed(self) -> list[Message]:
+        """Return the messages so far, in the form in which this model calls tools now."""
+        client = self.asker.client
+        ending = self.ending = schema_in_loop(client, self.output, self.options.strategy, self.toolbox)
+        native = client.takes_tools and bool(ending.offered) and (ending.wire is None or ending.beside_tools)
+        self.names = {name: tool.name for name, tool in shown_names(ending.offered).items()} if native else {}
+        self.messages = tuple(self.given(native) if callable(self.given) else self.given)
+        more = ending.instructions + (f" {ending.last}" if self.options.chain_limit == 1 else "")
+        if not self.tools_described:
+            first = opening(self.messages, ending.offered, more, native=native)
         else:
-            first = with_system(self.given, more) if more else list(self.given)
-        return await self.run(first + (self.resumed(after) if after is not None else []))
+            first = with_system(self.messages, more) if more else list(self.messages)
+        return first + replay_messages(self.entries, self.own_names)
 
-    def resumed(self, after: Chain) -> list[Message]:
-        """Continue a chain: take over its entries, and return them as messages."""
+    def resume(self, after: Chain) -> None:
+        """Continue a chain: take over its entries, but for the calls that wait."""
         waiting = {(each.round, each.id) for each in after.asked}
         self.entries += [
             entry
@@ -372,9 +360,11 @@ class _Loop:
         self.notes += after.notes
         rounds = [each.round for each in after.entries if not isinstance(each, AssistantText)]
         self.first = max(rounds, default=0) + 2
-        return replay_messages(self.entries, self.own_names)
 
-    async def run(self, messages: list[Message]) -> Chain:
+    async def run(self, after: Chain | None) -> Chain:
+        if after is not None:
+            self.resume(after)
+        messages = self.composed()
         self.notes += self.ending.notes
         if self.begin_with:
             made = self._record(await self.runner.run(self.begin_with, self.first - 1))
@@ -382,7 +372,14 @@ class _Loop:
                 return self._chain("asked")
             messages += exchange("", self.begin_with, made, self.own_names)
         for number in range(self.first, self.last + 1):
-            reply = await self._ask(messages, number)
+            try:
+                reply = await self._ask(messages, number)
+            except ChainError:
+                if number > self.first or not self.names or self.asker.client.takes_tools:
+                    raise
+                self.notes.append("the provider refuses these tools: they are described in the text")
+                messages = self.composed()
+                reply = await self._ask(messages, number)
             ended, following = await self._step(reply, number)
             if ended is not None:
                 return ended
@@ -396,7 +393,7 @@ class _Loop:
     async def _ask(self, messages: list[Message], number: int) -> ChatReply:
         await tell(self.options.on_event, ModelCalled(purpose="chain", number=number))
         try:
-            streams = self.in_pieces and (self.names or not self.ending.offered)
+            streams = self.in_pieces and self.ending.output is None and (self.names or not self.ending.offered)
             on_text = self._stream if streams else None
             reply = await self.asker.ask(messages, "chain", self.ending.wire, self._offers(), on_text)
         except Exception as error:
@@ -551,7 +548,7 @@ class _Loop:
     def _chain(self, status: ChainStatus, *, answer: str = "", final: str | None = None) -> Chain:
         return Chain(
             conversation_id=self.asker.conversation_id,
-            messages=self.given,
+            messages=self.messages,
             entries=tuple(self.entries),
             answer=answer,
             status=status,

@@ -195,7 +195,9 @@ EARLIER: list[Any] = [
         FLOW | {"parts": {"0": PART | {"status": "waiting"}, "0.0": FIRST}}, "", id="parts without their flows"
     ),
     pytest.param(
-        FLOW | {"parts": {"0": PART | {"status": "waiting", "steps": 0}}}, "flows.0.parts.0.steps: Unexpected", id="steps"
+        FLOW | {"parts": {"0": PART | {"status": "waiting", "steps": 0}}},
+        "flows.0.parts.0.steps: Unexpected",
+        id="steps",
     ),
     pytest.param({"name": "both", "facts": {"a": 1}, "done": ["pays"]}, "flows.0.facts: Extra", id="facts of a flow"),
 ]

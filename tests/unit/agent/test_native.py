@@ -10,6 +10,7 @@ from jazz_select.agent import Agent, Conversation, respond, run_chain
 from jazz_select.agent.chain.transcript import Chain, ChainText, Event, FormatRestarted, OutputText, ToolResult
 from jazz_select.errors import ChainError, ModelError
 from jazz_select.routing import Tool
+from jazz_select.routing.approval import Allow
 from jazz_select.routing.plans.plan import MOST_STEPS
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message, NativeCall, Reply
@@ -132,18 +133,29 @@ async def test_at_its_limit_each_call_is_answered_still() -> None:
     assert well_formed(model.calls[1])
 
 
-async def test_a_provider_that_refuses_tools_is_told_of_them_in_the_text() -> None:
+@pytest.mark.parametrize("goes_on", [False, True], ids=["a new chain", "a chain that is gone on with"])
+async def test_a_provider_that_refuses_tools_is_told_of_them_in_the_text(goes_on: bool) -> None:
     desk = Desk()
 
     def refuse(_: Sequence[Message]) -> str:
         model.takes_tools = False
         raise ModelError("m", "tools are not supported", retryable=False)
 
+    after, answer = None, None
+    if goes_on:
+        asks = model_of(calls(FIND), calls(PAY))
+        after = await run_chain(asks, "Where is A-7?", desk.tools(), until_asked=True)
+        assert (after.status, len(desk.done)) == ("asked", 1)
+        answer = Allow()
     written = '{"tool_calls": [{"tool": "shop.find", "arguments": {"order": "A-7"}}]}'
     model = model_of(refuse, written, "It was sent.")
-    chain = await run_chain(model, "Where is A-7?", desk.tools(), approval="never")
-    assert (chain.answer, len(desk.done)) == ("It was sent.", 1)
+    approval = "destructive" if goes_on else "never"
+    chain = await run_chain(model, "Where is A-7?", desk.tools(), approval=approval, after=after, answer=answer)
+    paid = [PAY[0]] if goes_on else []
+    assert chain.answer == "It was sent."
+    assert [name for name, _ in desk.done] == [*(["shop.find"] if goes_on else []), *paid, "shop.find"]
     assert "AVAILABLE TOOLS" in model.calls[1][0].content
+    assert not any(each.tool_calls for each in model.calls[1])
     assert "the provider refuses these tools" in chain.notes[0]
 
 
