@@ -19,7 +19,7 @@ from jazz_select.evaluation.checks.findings import (
     worst_first,
 )
 from jazz_select.evaluation.checks.guard_checks import guards
-from jazz_select.evaluation.checks.nearness import Field, ask, nearness
+from jazz_select.evaluation.checks.nearness import Field, Neighbours, against_recall, nearness
 from jazz_select.evaluation.checks.safety import safety
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import Examples, wording
@@ -113,16 +113,16 @@ def _repeated(cases: Sequence[Placed]) -> Iterator[Finding]:
             yield Finding(code="duplicate-id", at=at, what=what, remedy=remedy, evidence=evidence)
 
 
-def _against_recall(cases: Sequence[Placed], flows: Sequence[BaseFlow], encoder: Encoder) -> Iterator[Finding]:
+def _contradicted(cases: Sequence[Placed], field: Field, asked: Neighbours) -> Iterator[Finding]:
     """Yield labels that recall contradicts strongly."""
-    known = {flow.name for flow in flows}
-    asked = [each for each in cases if each[0].expect and not each[0].episodes and known.issuperset(each[0].expect)]
-    field = Field.of(flows, encoder) if asked else None
-    if field is None:
-        return
-    found = field.against([case.request for case, _ in asked], [case.expect for case, _ in asked])
-    for place, first in found.items():
-        case, at = asked[place]
+    judged = [
+        (case, at)
+        for case, at in cases
+        if case.expect and not case.episodes and all(map(field.holds, case.expect))
+    ]  # fmt: skip
+    doubted = against_recall(field, asked, [case.request for case, _ in judged], [case.expect for case, _ in judged])
+    for place, first in doubted:
+        case, at = judged[place]
         what = f"{_quoted(case)} expects {', '.join(case.expect)}, and recall has {first} first by far."
         remedy = "Correct the label, or give the flow that is right examples that say so."
         evidence = (Evidence(text=case.request, flow=case.expect[0], other=first),)
@@ -212,11 +212,12 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     found += guards(whole, [case.context for case, _ in placed if case.context], places)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
     if encoder is not None:
-        asked = ask(whole, encoder)
-        if asked is None:
+        field = Field(whole, encoder)
+        if field.neighbours is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
-        found += nearness(asked, places) if asked is not None else ()
-        found += _against_recall(placed, whole, encoder)
+        else:
+            found += nearness(field, field.neighbours, places)
+            found += _contradicted(placed, field, field.neighbours)
     here = {flow.name for flow in flows} | broken
     concerned = [one for one in accepted if not one[1] or one[1] & here]
     shown, hidden = _sorted_out(worst_first(_without_echoes(found)), concerned, wanted)

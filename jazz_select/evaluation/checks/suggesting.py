@@ -259,10 +259,10 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     findings = (await asyncio.to_thread(judged, only=(*_THIN, *_COLLIDING))).found
     wanting = _wanting(catalogue, findings, flows)
     whole = [flow for flow in catalogue.values() if has_definition(flow)]
-    placement = await asyncio.to_thread(Field.of, whole, Encoder(opened, Lexical(language)))
-    if placement is None:
+    if not any(flow.examples for flow in whole):
         none = "no example was suggested: no flow has examples to compare with"
         return Suggestions(wanting=wanting, notes=(none,), took_s=perf_counter() - began)
+    placement = await asyncio.to_thread(Field, whole, Encoder(opened, Lexical(language)))
     work = _Work(placement, Sames((case.request for case in cases), numbers=False), most)
     usable = [each for each in logged if placement.holds(each.flow) and each.request.strip()]
     doubted = await _doubted({flow.id: flow for flow in whole}, usable, opened, language) if usable else ()
@@ -355,7 +355,7 @@ class _Work:
             if each.code not in _COLLIDING or not names or not self.catalogue.holds(names[0]):
                 continue
             one = catalogue[names[0]]
-            others = [catalogue[name] for name in each.flows if name != one.name] or self.catalogue.neighbours(one, 1)
+            others = [catalogue[name] for name in each.flows if name != one.name] or self.catalogue.nearest(one, 1)
             if others:
                 yield one, others[0], each
 
@@ -390,7 +390,7 @@ class _Work:
         if already >= self.most:
             return
         try:
-            texts = await writer.examples(flow, self.catalogue.neighbours(flow, _NEIGHBOURS), 2 * self.most)
+            texts = await writer.examples(flow, self.catalogue.nearest(flow, _NEIGHBOURS), 2 * self.most)
         except Exception as error:  # noqa: BLE001 - a failure for one flow does not stop the others
             self.notes.append(f"no examples were written for {flow.name}: {describe_error(error)}")
             return

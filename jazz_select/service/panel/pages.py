@@ -13,13 +13,12 @@ import numpy.typing as npt
 from jazz_select.errors import FlowValidationError
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import Findings, Places
-from jazz_select.evaluation.checks.nearness import Neighbours, ask
+from jazz_select.evaluation.checks.nearness import Field, Neighbours
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import flow_data
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import Encoder
-from jazz_select.memory.fit.leave_one_out import LeaveOneOut
 from jazz_select.ports import Vectors
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
@@ -61,8 +60,8 @@ def landscape(flows: Sequence[BaseFlow], encoder: Encoder) -> dict[str, Any]:
     drawn = [flow for flow in flows if flow.examples or flow.description]
     if not drawn:
         return {"points": [], "stress": None, "nearest": {}, "confusions": [], "asked": 0, "right": 0}
-    asked = ask(drawn, encoder)
-    vectors = _prototypes(drawn, encoder)
+    field = Field(drawn, encoder)
+    asked, vectors = field.neighbours, unit_rows(field.prototypes)
     places, stress = positions(vectors)
     confused = [] if asked is None else _confused(asked)
     return {
@@ -108,14 +107,6 @@ def positions(vectors: Vectors) -> tuple[Floats, float | None]:
 
 def _apart(places: Floats) -> Floats:
     return np.sqrt(((places[:, None, :] - places[None, :, :]) ** 2).sum(axis=2))
-
-
-def _prototypes(flows: Sequence[BaseFlow], encoder: Encoder) -> Vectors:
-    """Return the expected position of each flow's requests, as unit vectors."""
-    cards = [flow.card() for flow in flows]
-    rows = encoder.rows(cards)
-    own = {card.id: encoder.of_stage(0, rows[card.id]) for card in cards}
-    return unit_rows(LeaveOneOut(cards, own, encoder.lexical).prototypes)
 
 
 def _first(asked: Neighbours) -> npt.NDArray[np.int_]:
