@@ -28,7 +28,6 @@ from jazz_select.memory.engines.stored_points import (
     dense_vectors,
     note_in,
     note_key,
-    note_keys,
     point_key,
     sparse_terms,
     stored_payload,
@@ -576,9 +575,7 @@ class EdgeStore:
                 self._folder.require_room(ROOM_TO_WRITE)
                 shard = self._load(self._folder.layout(key))
                 shard.write(qe.UpdateOperation.delete_points_by_filter(_edge_filter(agent_id)))
-                notes = shard.retrieve(note_keys(agent_id))
-                own: list[qe.PointId] = [at for at, each in notes.items() if note_in(each, agent_id) is not None]
-                shard.write(qe.UpdateOperation.delete_points(own))
+                shard.write(qe.UpdateOperation.delete_points([note_key(agent_id)]))
                 is_empty = not shard.has_flows
                 shard.close()
                 if is_empty:

@@ -34,7 +34,6 @@ from jazz_select.memory.engines.stored_points import (
     local_key,
     note_in,
     note_key,
-    note_keys,
     point_id,
     point_key,
     sparse_terms,
@@ -456,10 +455,7 @@ class RemoteStore:
         for name in await self._other_collections():
             if await self._scroll(name, agent_id):
                 await self._delete(name, qm.FilterSelector(filter=server_filter(agent_id)))
-                notes = await self._call(partial(self._retrieve, name, note_keys(agent_id)))
-                own: list[Any] = [key for key, each in notes.items() if note_in(each, agent_id) is not None]
-                if own:
-                    await self._delete(name, qm.PointIdsList(points=own))
+                await self._delete(name, qm.PointIdsList(points=[note_key(agent_id)]))
 
     async def close(self) -> None:
         """Close the connections; a second call does nothing."""

@@ -7,12 +7,12 @@ from functools import lru_cache
 from math import inf
 from time import monotonic
 from typing import Any, cast
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import UUID
 
 from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Key, SparseVector
 
 _FORMAT = 3
-"""Part of each layout's key. In 1 one name could imitate another in a key; in 2 engines counted word rarity."""
+"""Part of each layout's key: what another version keeps in another way is never read as this one's."""
 DENSE = "flow"
 SECOND = "flow2"
 SPARSE = "bm25"
@@ -107,11 +107,6 @@ def point_id(key: Key) -> int | str:
 def note_key(agent_id: str) -> Key:
     """Return the key of an agent's note."""
     return _key("note", agent_id)
-
-
-def note_keys(agent_id: str) -> tuple[Key, ...]:
-    """Return the keys where a note may be, that of format 1 included; it may also be somebody else's flow."""
-    return note_key(agent_id), uuid5(NAMESPACE_URL, f"note\x1f{agent_id}").int >> 65
 
 
 @lru_cache(_MOST_KEPT)

@@ -1,9 +1,8 @@
-"""An index of format 1, whose keys could be imitated: said so by recall, and moved by one sync for each agent."""
+"""An index of another version's format: recall says so, and one sync for each agent moves it."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import NAMESPACE_URL, uuid5
 
 import pytest
 
@@ -21,15 +20,10 @@ from tests.unit.memory.cards import CARDS
 
 
 @contextmanager
-def format_1() -> Generator[None]:
-    """Layouts and keys as they were."""
-
-    def key(kind: str, *names: str) -> int:
-        return uuid5(NAMESPACE_URL, "\x1f".join(("note", *names) if kind == "note" else names)).int >> 65
-
+def another_format() -> Generator[None]:
+    """Layouts as another version has them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stored_points, "_FORMAT", 1)
-        patch.setattr(stored_points, "_key", key)
         yield
 
 
@@ -62,10 +56,10 @@ def _card(flow_id: str) -> FlowCard:
 @pytest.mark.parametrize("engine", ["edge", "memory"])
 async def test_it_is_moved_by_a_sync_and_by_nothing_else(engine: str, tmp_path: Path) -> None:
     place = Place(engine, tmp_path)
-    with format_1():
+    with another_format():
         async with place.opened() as memory:
             await memory.sync("support", CARDS)
-            await memory.sync("note", [_card("support"), _card("other")])  # overwrites support's note, as it did
+            await memory.sync("note", [_card("support"), _card("other")])
     async with place.opened() as memory:
         for agent in ("support", "note"):
             with pytest.raises(EmbedderMismatchError, match=r"by another version .* Run sync_registry"):
@@ -73,7 +67,7 @@ async def test_it_is_moved_by_a_sync_and_by_nothing_else(engine: str, tmp_path: 
         report = await memory.sync("support", CARDS)
         assert (len(report.created), report.deleted) == (len(CARDS), ())
         assert (await memory.recall("money back", "support"))[0]["flow_name"] == CARDS[0].name
-    with format_1():
+    with another_format():
         async with place.opened() as memory:
             assert len(await memory.list_flows("note")) == 2, "the move of one agent leaves another's flows"
             assert await memory._store.payloads("support") == {}  # pyright: ignore[reportPrivateUsage]
