@@ -75,41 +75,16 @@ class Consent(NamedTuple):
 NEITHER: Final = Consent("neither")
 
 
-class _Table(NamedTuple):
-    """The phrases of all languages, by kind."""
-
-    yes: frozenset[str]
-    alone: frozenset[str]
-    beside: frozenset[str]
-    no: frozenset[str]
-    refuses: frozenset[str]
-    courtesy: frozenset[str]
-    weak: frozenset[str]
-    stops: frozenset[str]
-    scope: frozenset[str]
-    continues: frozenset[str]
-    ironic: frozenset[str]
-    denies: frozenset[str]
-    adds: frozenset[str]
-    points: frozenset[str]
-    between: frozenset[str]
-    none: frozenset[str]
-    chooses: frozenset[str]
-    unsure: frozenset[str]
-    common: frozenset[str]
-    sighs: frozenset[str]
-
-
 @cache
 def _languages() -> Mapping[str, Mapping[str, list[str]]]:
     return tomllib.loads(Path(__file__).with_name("phrases.toml").read_text("utf-8"))
 
 
 @cache
-def phrases() -> _Table:
-    """Return the table, read once."""
-    languages = _languages().values()
-    return _Table(*(frozenset(nfkc(each) for of in languages for each in of[kind]) for kind in _Table._fields))
+def phrases() -> Mapping[str, frozenset[str]]:
+    """Return the phrases of all languages by kind, as `phrases.toml` explains them."""
+    every = [*_languages().values()]
+    return {kind: frozenset(nfkc(phrase) for each in every for phrase in each[kind]) for kind in every[0]}
 
 
 @cache
@@ -155,7 +130,7 @@ def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | Non
     if len(message) > LONGEST_READ or {_GIVEN, _POINT} & set(message):
         return NEITHER
     text = _plain(message)
-    if _has(text.casefold(), phrases().ironic):
+    if _has(text.casefold(), phrases()["ironic"]):
         return NEITHER
     said = [each.strip() for each in _SENTENCES.findall(text) if each.strip(_ENDS)]
     kinds = [_kind_of(each.casefold(), asked) for each in said]
@@ -189,7 +164,7 @@ def is_courtesy(message: str) -> bool:
 
 def is_refusal(message: str) -> bool:
     """Whether a message answers no, without cancelling the request itself."""
-    return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases().refuses
+    return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases()["refuses"]
 
 
 def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, quote: str | None) -> Consent:
@@ -202,7 +177,7 @@ def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, quote: str | Non
         begun, added = sentence[: found.start()].casefold(), sentence[found.end() :]
         if wanted != begun.strip(_ENDS) and not _ASKING.intersection(sentence):
             continue
-        if any(added.casefold().startswith(f"{each} ") for each in phrases().adds):
+        if any(added.casefold().startswith(f"{each} ") for each in phrases()["adds"]):
             kind = "" if any(_corrects(each.casefold()) for each in rest) else _kind_of(begun, asked)
             read = "quoted" if wanted == begun.strip(_ENDS) else "read" if quote is not None else ""
             return _with_rest(kind, begun, [added, *rest], asked, read=read) if kind in {"yes", "no"} else NEITHER
@@ -214,8 +189,8 @@ def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, r
     if not rest:
         return Consent("yes" if kind == "yes" else "no")
     weak = {" ".join(each.split()) for each in _PIECES.split(sentence.casefold())} <= {
-        *phrases().weak,
-        *phrases().courtesy,
+        *phrases()["weak"],
+        *phrases()["courtesy"],
         "",
     }
     if any(_kind_of(each.casefold(), asked) in {"yes", "no"} for each in rest) or (weak and kind == "yes"):
@@ -228,12 +203,12 @@ def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, r
 def _stops(sentence: str, asked: Asked, *, read: str) -> bool:
     """Whether a sentence beside a yes may revoke it: by a condition, a change, a denial or another value."""
     table, said = phrases(), [kind for piece in _PIECES.split(sentence) for kind, _ in _kinds(piece.split(), _OWN)]
-    if _has(sentence, table.stops) or ("no" in said and "" not in said):
+    if _has(sentence, table["stops"]) or ("no" in said and "" not in said):
         return True
-    if read != "quoted" and _has(sentence, table.scope):
+    if read != "quoted" and _has(sentence, table["scope"]):
         return True
     others = _named(sentence) - _named(" ".join((asked.words, *_shown(asked.arguments))))
-    denies = _has(sentence, table.denies) or any(each.endswith("n't") for each in _SPOKEN.findall(sentence))
+    denies = _has(sentence, table["denies"]) or any(each.endswith("n't") for each in _SPOKEN.findall(sentence))
     return not read and (denies or bool(others))
 
 
@@ -242,11 +217,11 @@ def _corrects(sentence: str) -> bool:
     if _ASKING.intersection(sentence):
         return False
     words = [word for word in _SPOKEN.findall(sentence.replace(_POINT, "")) if word[0].isalnum()]
-    if words and words[0] in phrases().adds:
+    if words and words[0] in phrases()["adds"]:
         return False
     unparted = sum(1 for letter in sentence if letter.isalnum() and _UNPARTED.match(letter))
     length = unparted // _LETTERS_OF_A_WORD if unparted else len(words)
-    return length < _SHORTEST_WISH or words[0] in phrases().continues
+    return length < _SHORTEST_WISH or words[0] in phrases()["continues"]
 
 
 def _named(text: str) -> frozenset[str]:
@@ -279,8 +254,8 @@ def _kind_of(sentence: str, asked: Asked) -> str:
     text = sentence.replace(_POINT, ".")
     pieces = [" ".join(piece.split()) for piece in _PIECES.split(text)]
     table, whole = phrases(), " ".join(filter(None, pieces))
-    if whole in table.yes or whole in table.no:
-        return "yes" if whole in table.yes else "no"
+    if whole in table["yes"] or whole in table["no"]:
+        return "yes" if whole in table["yes"] else "no"
     found = {kind for piece in pieces for kind, _ in _kinds(piece.split(), frozenset())}
     if found == {"courtesy"}:
         return "courtesy"
@@ -297,7 +272,7 @@ def _repeated(text: str, asked: Asked) -> str:
     table, whole = phrases(), text
     for phrase in sorted(_shown(asked.arguments), key=len, reverse=True):
         text = re.sub(rf"(?<![\w@.+-]){re.escape(phrase)}(?![\w@+-]|\.\w)", f" {_GIVEN} ", text)
-    own = frozenset(stems(asked.words)) - table.denies  # a title may contain a "not"
+    own = frozenset(stems(asked.words)) - table["denies"]  # a title may contain a "not"
     pieces = [_kinds(piece.split(), own) for piece in _PIECES.split(text)]
     said = [each for piece in pieces for each in piece if each[0] not in {"courtesy", "beside"}]
     kinds = [kind for kind, _ in said]
@@ -310,7 +285,9 @@ def _repeated(text: str, asked: Asked) -> str:
         return ""
     # "ok, cancel" may say either, and so may "yes, cancel": a word that calls off has to have an object.
     doubtful = any(
-        kind == "own" and phrase in table.no and (said[0][1] in table.weak or after not in {"own", "given", "points"})
+        kind == "own"
+        and phrase in table["no"]
+        and (said[0][1] in table["weak"] or after not in {"own", "given", "points"})
         for (kind, phrase), (after, _) in pairwise([*said, ("", "")])
     )
     return "" if doubtful or _takes_back(whole, own) else "yes"
@@ -319,7 +296,7 @@ def _repeated(text: str, asked: Asked) -> str:
 def _asks_else(piece: Sequence[tuple[str, str]]) -> bool:
     """Whether an agreeing word has an object, so that it asks for something other than the call."""
     return any(
-        phrase in phrases().alone and any(kind != "courtesy" for kind, _ in piece[place + 1 :])
+        phrase in phrases()["alone"] and any(kind != "courtesy" for kind, _ in piece[place + 1 :])
         for place, (_, phrase) in enumerate(piece)
     )
 
@@ -327,10 +304,10 @@ def _asks_else(piece: Sequence[tuple[str, str]]) -> bool:
 def _takes_back(text: str, own: frozenset[str]) -> bool:
     """Whether a text denies or calls off, other than by words of its `own`."""
     table, words = phrases(), _SPOKEN.findall(text)
-    if any(word in table.denies or word.endswith("n't") for word in words):
+    if any(word in table["denies"] or word.endswith("n't") for word in words):
         return True
     return any(
-        " ".join(words[start : start + length]) in table.no
+        " ".join(words[start : start + length]) in table["no"]
         and any(word not in own and stem(word) not in own for word in words[start : start + length])
         for start in range(len(words))
         for length in range(1, _MOST_WORDS + 1)
@@ -370,8 +347,8 @@ def _kind(phrase: str, own: frozenset[str]) -> str:
     if own and phrase == _GIVEN:
         return "given"
     table = phrases()
-    listed = (("courtesy", table.courtesy), ("no", table.no), ("yes", table.yes), ("beside", table.beside))
+    listed = (("courtesy", table["courtesy"]), ("no", table["no"]), ("yes", table["yes"]), ("beside", table["beside"]))
     kind = next((name for name, listing in listed if phrase in listing), "")
     if kind or not own:
         return kind
-    return "points" if phrase in table.points else "between" if phrase in table.between else ""
+    return "points" if phrase in table["points"] else "between" if phrase in table["between"] else ""

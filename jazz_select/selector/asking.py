@@ -150,7 +150,7 @@ def named_in(answer: str, options: Sequence[UserOption]) -> UserOption | Literal
     named = [each for each in options if said and said in {_plain(each.title), _plain(each.flow_name)}]
     if named:
         return named[0] if len(named) == 1 else None
-    if said in phrases().none or read_consent(answer) == ("no", ""):
+    if said in phrases()["none"] or read_consent(answer) == ("no", ""):
         return False
     if (placed := _placed(answer, options)) is not None:
         place, alone = placed
@@ -271,26 +271,14 @@ def _place_in(word: str, options: Sequence[UserOption], *, after: str) -> int:
 @cache
 def _kinds() -> dict[str, str]:
     """Return the kind of each phrase of the table that may answer a question."""
-    table = phrases()
-    listed = {
-        "denies": table.denies,
-        "common": table.common,
-        "beside": table.beside,
-        "yes": table.yes,
-        "no": table.no,
-        "courtesy": table.courtesy,
-        "chooses": table.chooses,
-        "unsure": table.unsure,
-        "none": table.none,
-    }
-    return {phrase: kind for kind, known in listed.items() for phrase in known}
+    listed = ("denies", "common", "beside", "yes", "no", "courtesy", "chooses", "unsure", "none")
+    return {phrase: kind for kind in listed for phrase in phrases()[kind]}
 
 
 def _plain(text: str) -> str:
     """Return the words of a text without courtesy."""
-    words, table = _words(text), phrases()
-    said = " ".join(words)
-    for each in sorted(table.courtesy, key=len, reverse=True):
+    said = " ".join(_words(text))
+    for each in sorted(phrases()["courtesy"], key=len, reverse=True):
         said = f" {said} ".replace(f" {each} ", " ").strip()
     return said
 

@@ -101,7 +101,8 @@ def _without_its_name(text: str, name: str, kind: str) -> str:
     """Remove words that introduce the value or name the input: "my mail is a@b.org" becomes "a@b.org"."""
     own = {*name_words(name), *(word for part in name_words(name) for word in _ALSO.get(part, ()))}
     said, table = text.split(), phrases()
-    courtesies, leading = table.courtesy, (table.courtesy | table.yes | table.chooses | _LEADING | own) - table.adds
+    courtesies = table["courtesy"]
+    leading = (courtesies | table["yes"] | table["chooses"] | _LEADING | own) - table["adds"]
     while len(said) > 1 and said[0].strip(EDGES).casefold() in leading:
         said.pop(0)
     while len(said) > 1 and said[-1].strip(EDGES).casefold() in (courtesies | own if kind in _NUMERIC else courtesies):
@@ -171,7 +172,7 @@ def corrections(wanted: Mapping[str, Wanted], answers: Mapping[str, Any], messag
     """
     known = {name: want for name, want in wanted.items() if name in answers}
     first, _, rest = message.strip().partition(" ")
-    if first.strip(EDGES).casefold() in phrases().no:
+    if first.strip(EDGES).casefold() in phrases()["no"]:
         instead = [found for name, want in known.items() if (found := bare_answer({name: want}, rest))]
         if len(instead) == 1:
             return {name: value for name, value in instead[0].items() if not same(value, answers[name])}
@@ -207,10 +208,10 @@ def identifiers(message: str) -> list[str]:
 @cache
 def _no_names() -> frozenset[str]:
     """Return the words that are not part of a name: of requests, questions, sighs, a yes or a no."""
-    table = phrases()
-    answers = table.yes | table.no | table.courtesy | table.stops | table.denies | table.chooses | table.unsure
-    others = table.scope | table.adds | table.points | table.between | table.common | table.sighs
-    return frozenset(word for phrase in answers | others for word in phrase.split())
+    answers = ("yes", "no", "courtesy", "stops", "denies", "chooses", "unsure")
+    others = ("scope", "adds", "points", "between", "common", "sighs")
+    every = (phrase for kind in (*answers, *others) for phrase in phrases()[kind])
+    return frozenset(word for phrase in every for word in phrase.split())
 
 
 def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[object]:

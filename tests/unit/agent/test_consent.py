@@ -242,12 +242,12 @@ def test_what_nobody_asked_about_is_no_part_of_a_yes(message: str) -> None:
 
 def test_no_word_is_both_and_each_phrase_of_the_lists_is_read_as_what_it_is() -> None:
     table = phrases()
-    assert not table.yes & table.no
-    assert not (table.yes | table.beside) & table.ironic
-    assert table.refuses <= table.no
-    assert table.alone | table.weak <= table.yes
-    assert {each for each in table.yes if read_consent(each) != ("yes", "")} == set()
-    assert {each for each in table.no if read_consent(each) != ("no", "")} == set()
+    assert not table["yes"] & table["no"]
+    assert not (table["yes"] | table["beside"]) & table["ironic"]
+    assert table["refuses"] <= table["no"]
+    assert table["alone"] | table["weak"] <= table["yes"]
+    assert {each for each in table["yes"] if read_consent(each) != ("yes", "")} == set()
+    assert {each for each in table["no"] if read_consent(each) != ("no", "")} == set()
 
 
 NOT_MEANT = [
