@@ -1,8 +1,8 @@
 """Fixed sentences to users in their language: one table (`texts.toml`), replaceable in part or whole."""
 
 import tomllib
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 from jazz_select.consent import language_of
 from jazz_select.errors import ConfigError
 from jazz_select.text import did_you_mean
+from jazz_select.threads import set_in
 
 ENGLISH: Final = "en"
 _Table = Mapping[str, str]
@@ -73,14 +74,9 @@ class _Spoken:
 _now: ContextVar[_Spoken | None] = ContextVar("jazz_select_texts", default=None)
 
 
-@contextmanager
-def speaking(spoken: _Spoken) -> Generator[None]:
+def speaking(spoken: _Spoken) -> AbstractContextManager[None]:
     """Use these sentences in the block."""
-    before = _now.set(spoken)
-    try:
-        yield
-    finally:
-        _now.reset(before)
+    return set_in(_now, spoken)
 
 
 def say(key: str, /, **values: object) -> str:

@@ -115,15 +115,24 @@ def spent_budget() -> TimeBudget | None:
 
 
 @contextmanager
+def set_in(variable: contextvars.ContextVar[T], value: T) -> Generator[None]:
+    """Give a context variable a value in the block."""
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
+
+
+@contextmanager
 def time_budget(limit_s: float | None) -> Generator[TimeBudget]:
     """Limit the block to so many seconds; None for no limit."""
     outer, deadline = current_budget(), Deadline.after(limit_s)
     budget = TimeBudget(deadline if outer is None else deadline.earlier(outer.deadline))
-    token = _budget.set(None if budget.deadline.at is None else budget)
     try:
-        yield budget
+        with set_in(_budget, None if budget.deadline.at is None else budget):
+            yield budget
     finally:
-        _budget.reset(token)
         budget.over = True
 
 

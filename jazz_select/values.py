@@ -214,13 +214,9 @@ class RecallResult(list[dict[str, Any]]):
         sized: str = "",
     ) -> None:
         super().__init__(candidates)
-        self.notes = notes
-        self.in_scope = in_scope
-        self.caveat = caveat
-        self.indexed = indexed
-        self.sized = sized
-        self.stage = ""
-        self.why = ""
+        self.notes, self.in_scope, self.caveat = notes, in_scope, caveat
+        self.indexed, self.sized = indexed, sized
+        self.stage = self.why = ""
         self.reread = False
         self.beyond: tuple[str, ...] = ()
         self.read: tuple[Candidate, ...] = ()

@@ -44,6 +44,7 @@ from jazz_select.cli.terminal import (
     show,
     styled,
     table,
+    tell,
     waiting,
 )
 from jazz_select.errors import ConfigError, SyncDeletesError
@@ -66,15 +67,9 @@ def sync(settings: "Settings", given: "SyncCommand") -> None:
         if given.json or not agreed(f"{error}", "Delete them?"):
             raise
         synced = asyncio.run(_synced(settings, given, allow_delete=True))
-    if given.json:
-        emit(synced)
-        return
-    show(_changes(synced))
-    if synced["deleted"]:
-        would = "would delete" if given.dry_run else "deleted"
-        hint(f"{would} what is not in {printable(settings.flows)}: an index holds the flows of one sync and no others")
-    for note in synced["notes"]:
-        hint(note)
+    would = "would delete" if given.dry_run else "deleted"
+    only = f"{would} what is not in {printable(settings.flows)}: an index holds the flows of one sync and no others"
+    tell(synced, _changes(synced), (*([only] if synced["deleted"] else ()), *synced["notes"]), json=given.json)
 
 
 async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from jazz_select.cli.session import catalogue, logged_entries, look_for_flows
-from jazz_select.cli.terminal import emit, filled, hint, line, milliseconds, show, styled, waiting, write_file
+from jazz_select.cli.terminal import filled, hint, line, milliseconds, styled, tell, waiting, write_file
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.checks.checking import check
@@ -51,12 +51,7 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
     if given.sarif is not None:
         report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         write_file(given.sarif, report.decode(), option="--sarif")
-    if given.json:
-        emit(findings.to_dict())
-    else:
-        show(_findings(findings, settings.flows))
-        for note in findings.notes:
-            hint(f"note: {note}")
+    tell(findings.to_dict(), _findings(findings, settings.flows), findings.notes, json=given.json, prefix="note: ")
     level = given.fail_on or how.fail_on
     if level != "never" and findings.at_least(level):
         raise typer.Exit(1)
@@ -156,13 +151,8 @@ def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
         )
     if output is not None:
         write_file(output, found.to_yaml(), option="--output")
-    if given.json:
-        emit(found.to_dict())
-        return
-    show(_suggestions(found))
-    for note in found.notes:
-        hint(f"note: {note}")
-    if output is not None:
+    tell(found.to_dict(), _suggestions(found), found.notes, json=given.json, prefix="note: ")
+    if output is not None and not given.json:
         hint(f"written to {output}; copy what is right into the flows")
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from jazz_select.agent import Agent
 from jazz_select.build import AgentFactory, load_factory, made_by
 from jazz_select.cli.session import catalogue, look_here
-from jazz_select.cli.terminal import emit, facts, filled, hint, line, mark, milliseconds, progress, show, styled
+from jazz_select.cli.terminal import facts, filled, hint, line, mark, milliseconds, progress, styled, tell
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
@@ -39,10 +39,7 @@ _STYLES: "dict[Outcome, str]" = {"passed": "green", "failed": "bold red", "xfail
 def converse(settings: "Settings", given: "ConverseCommand") -> None:
     """Play, report, and leave with 1 where a conversation failed."""
     report = asyncio.run(_played(settings, given))
-    if given.json:
-        emit(report.to_dict())
-    else:
-        show(_report(report, settings, every=given.verbose))
+    tell(report.to_dict(), _report(report, settings, every=given.verbose), json=given.json)
     if not report.passed:
         raise typer.Exit(1)
 

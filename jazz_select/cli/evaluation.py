@@ -25,7 +25,6 @@ from jazz_select.cli.session import (
 )
 from jazz_select.cli.terminal import (
     Column,
-    emit,
     facts,
     filled,
     hint,
@@ -37,6 +36,7 @@ from jazz_select.cli.terminal import (
     stderr,
     styled,
     table,
+    tell,
     waiting,
     write_file,
 )
@@ -316,10 +316,7 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
         )
     if given.markdown is not None:
         write_file(given.markdown, comment(found), option="--markdown")
-    if given.json:
-        emit(found.to_dict())
-    else:
-        show(_difference(found, gates, most=None if given.all else _CHANGES))
+    tell(found.to_dict(), _difference(found, gates, most=None if given.all else _CHANGES), json=given.json)
     if not found.passed:
         raise typer.Exit(_NOT_GOOD_ENOUGH)
 

@@ -1,17 +1,17 @@
 """`jazz-select learn` and `drift`: what a log of outcomes teaches, and how selection changes in it."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from jazz_select.cli.session import LEARNED, catalogue, logged_entries, sync_command
-from jazz_select.cli.terminal import Column, emit, filled, hint, line, mark, show, styled, table, waiting
+from jazz_select.cli.terminal import Column, filled, hint, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.drifting import DAY_S, Accuracy, Drift, Share, Window, drift
@@ -23,7 +23,6 @@ from jazz_select.text import counted
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import DriftCommand, LearnCommand
-    from jazz_select.cli.shared_options import JsonOption
     from jazz_select.settings import Settings
 
 _SHOWN, _MOST = 20, 15
@@ -43,7 +42,7 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
     overlay = load_overlay(file, must_exist=given.shadow)
     if given.shadow:
         trial = asyncio.run(_compared(settings, given.log, overlay))
-        _report(given, trial.to_dict(), _trial(trial), trial.notes)
+        tell(trial.to_dict(), _trial(trial), trial.notes, json=given.json)
         return
     learned = asyncio.run(_learned(settings, given, given.log, overlay))
     kept = learned if given.dry_run else _kept(file, learned, overlay)
@@ -53,23 +52,13 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
         learned = asyncio.run(_learned(settings, given, given.log, overlay))
         kept = _kept(file, learned, overlay)
     next_step = () if given.dry_run or kept.version is None else (_NEXT,)
-    _report(given, kept.to_dict(), _lesson(kept, file, dry_run=given.dry_run), (*kept.notes, *next_step))
+    shown = _lesson(kept, file, dry_run=given.dry_run)
+    tell(kept.to_dict(), shown, (*kept.notes, *next_step), json=given.json)
     if kept.version is None and kept.gain is not None:
         raise typer.Exit(1)
 
 
 _NEXT = "--shadow shows what it would have changed, --promote makes it live"
-
-
-def _report(
-    given: "JsonOption", told: dict[str, Any], shown: Iterable[RenderableType], notes: Iterable[str] = ()
-) -> None:
-    if given.json:
-        emit(told)
-        return
-    show(shown)
-    for note in notes:
-        hint(note)
 
 
 def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned | None:
@@ -91,12 +80,9 @@ def _move(file: Path, settings: "Settings", given: "LearnCommand") -> None:
     overlay = change(load_overlay(file)) if given.dry_run else changed_overlay(file, change, must_exist=True)
     now, was = (_called(each, overlay) for each in (overlay.live, before))
     moved = f"{now} {'would be' if given.dry_run else 'is'} live; before: {was}. Your flows are unchanged."
-    after = (
-        ()
-        if given.dry_run
-        else (f"the index has it after: {sync_command(settings.model_copy(update={'learned': file}))}",)
-    )
-    _report(given, {"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], after)
+    synced = sync_command(settings.model_copy(update={"learned": file}))
+    after = () if given.dry_run else (f"the index has it after: {synced}",)
+    tell({"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], after, json=given.json)
 
 
 def _called(number: int, overlay: Overlay) -> str:
@@ -176,7 +162,7 @@ def _after(change: Change) -> Text:
 def watch(settings: "Settings", given: "DriftCommand") -> None:
     """Compare, and report; exit code 1 where there is an alarm and that was asked for."""
     found = asyncio.run(_drift(settings, given))
-    _report(given, found.to_dict(), _drifted(found), found.notes)
+    tell(found.to_dict(), _drifted(found), found.notes, json=given.json)
     if given.fail_on_alarm and found.alarms:
         raise typer.Exit(1)
 

@@ -1,7 +1,7 @@
 """The commands and their options. What a command needs is imported when it runs, so that `--help` is quick."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar, dataclass_transform
@@ -439,7 +439,6 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
             "MCP: at /mcp beside the rest; on standard in- and output, and nothing else; or not at all.", panel=_MCP
         ),
     ] = "http"
-    no_mcp: Annotated[bool, flag("--no-mcp", "As --mcp none.", panel=_MCP)] = False
     mcp_servers: Annotated[
         Path | None,
         option(
@@ -467,15 +466,5 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
     @property
     def options(self) -> ServeOptions:
         """The limits and parts of the service."""
-        return ServeOptions(
-            max_body=self.max_body,
-            max_values=self.max_values,
-            max_connections=self.max_connections,
-            max_connections_of_one=self.max_connections_of_one,
-            max_in_flight=self.max_in_flight,
-            rate=self.rate,
-            stop_s=self.stop_s,
-            drain_s=self.drain_s,
-            panel=self.panel,
-            mcp=self.mcp == "http" and not self.no_mcp,
-        )
+        own = {each.name: vars(self)[each.name] for each in fields(ServeOptions) if each.name in vars(self)}
+        return ServeOptions(**{**own, "mcp": self.mcp == "http"})

@@ -51,7 +51,7 @@ def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
 
     look_here()
     sources = _sources(settings, given)
-    if given.mcp == "stdio" and not given.no_mcp:
+    if given.mcp == "stdio":
         with _logging(access=False):
             run_loop(lambda: _serve_stdio(settings, sources, given))
         return

@@ -160,6 +160,18 @@ def show(report: Iterable[RenderableType], console: Console | None = None) -> No
     (console or stdout()).print(Group(*report), crop=False)
 
 
+def tell(
+    told: object, shown: Iterable[RenderableType], notes: Iterable[str] = (), *, json: bool, prefix: str = ""
+) -> None:
+    """The outcome of a command: as JSON, which has its notes in it, or as a report with hints below."""
+    if json:
+        emit(told)
+        return
+    show(shown)
+    for note in notes:
+        hint(f"{prefix}{note}")
+
+
 def fail(error: BaseException, *, traceback: bool = False) -> None:
     """One red line, or all there is to know."""
     console = stderr()

@@ -28,6 +28,7 @@ from jazz_select.flow.definition import Definition, SubflowDefinition, render
 from jazz_select.flow.field_checks import FIELDS, OPERATIONAL, Input, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.text import did_you_mean, titled
+from jazz_select.threads import set_in
 from jazz_select.values import FlowCard, flow_id
 
 DEEPEST, MOST_PARTS = 24, 500
@@ -104,11 +105,8 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
     @contextmanager
     def scope(self) -> Generator["FlowRegistry", None, None]:
         """Register here the flows and classes that the block defines without a registry of their own."""
-        token = _scope.set(self)
-        try:
+        with set_in(_scope, self):
             yield self
-        finally:
-            _scope.reset(token)
 
     @contextmanager
     def atomic(self) -> Generator[None, None, None]:

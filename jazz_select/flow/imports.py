@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from hashlib import sha256
 from importlib import import_module, invalidate_caches
@@ -16,6 +16,7 @@ from typing import Final
 
 from jazz_select.errors import FlowError, FlowLoadError
 from jazz_select.flow.origin import PRIVATE, short_path
+from jazz_select.threads import set_in
 
 NOT_THERE: Final = "there is no package, module, folder or file of that name"
 _ran: ContextVar[set[str] | None] = ContextVar("jazz_select_files_run", default=None)
@@ -30,14 +31,9 @@ class AsWritten(SourceFileLoader):
         return self.source_to_code(self.get_data(path), path)
 
 
-@contextmanager
-def run_once(kept: Iterable[str] = ()) -> Generator[None]:
+def run_once(kept: Iterable[str] = ()) -> AbstractContextManager[None]:
     """Run each file at most once in the block; modules of the given names not at all."""
-    token = _ran.set(set(kept))
-    try:
-        yield
-    finally:
-        _ran.reset(token)
+    return set_in(_ran, set(kept))
 
 
 def is_package(folder: Path) -> bool:

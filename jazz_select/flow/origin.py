@@ -2,13 +2,14 @@
 
 import re
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from inspect import currentframe
 from pathlib import Path
 from types import FrameType
+
+from jazz_select.threads import set_in
 
 _PART = __name__.rpartition(".")[0]
 PRIVATE = "_jazz_flows_"
@@ -43,27 +44,17 @@ class Origin:
 _data: ContextVar[tuple[str, int] | None] = ContextVar("jazz_select_data_file", default=None)
 
 
-@contextmanager
-def read_from(file: Path, entry: int) -> Generator[None, None, None]:
+def read_from(file: Path, entry: int) -> AbstractContextManager[None]:
     """Attribute flows made in the block to this entry of this data file."""
-    token = _data.set((str(file), entry))
-    try:
-        yield
-    finally:
-        _data.reset(token)
+    return set_in(_data, (str(file), entry))
 
 
 _received: ContextVar[bool] = ContextVar("jazz_select_received", default=False)
 
 
-@contextmanager
-def received() -> Generator[None, None, None]:
+def received() -> AbstractContextManager[None]:
     """Attribute flows made in the block to no module: they come from another process."""
-    token = _received.set(True)
-    try:
-        yield
-    finally:
-        _received.reset(token)
+    return set_in(_received, value=True)
 
 
 def locate() -> Origin:

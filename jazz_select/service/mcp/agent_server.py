@@ -41,7 +41,7 @@ from jazz_select.service.mcp.results import Relay, failure, outcome_of, relayed,
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
-from jazz_select.threads import self_bounded
+from jazz_select.threads import self_bounded, set_in
 
 _SESSION_ID: Final = "mcp-session-id"
 _STDIO: Final = "stdio"
@@ -213,8 +213,7 @@ class AgentServer:
         """Return the result of a call of a connected tool."""
         relay = Relay(report=context.session.report_progress)  # which tells nobody who has not asked for it
         server = tool.provider if self.connected.is_foreign(tool) else ""
-        token = relayed.set(relay)
-        try:
+        with set_in(relayed, relay):
             outcome = await call_tool(
                 tool,
                 arguments,
@@ -222,8 +221,6 @@ class AgentServer:
                 timeout_s=None if server else self._timeout_s,  # its server has a limit of its own
                 approve=self._asking.approver(context, params, server),
             )
-        finally:
-            relayed.reset(token)
         if outcome.status == "asked":
             return input_required(outcome.call, server, "" if outcome.reason == _TO_BE_APPROVED else outcome.reason)
         return outcome_of(outcome, relay, only_reads=tool.read_only is True and not tool.destructive)
