@@ -57,7 +57,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, cast
 
-from jazz_select.text import beginning, misspelt
+from jazz_select.text import beginning, misspelt, some_of
 
 _NAMED: Final = 100
 _MOST_NAMES: Final = 10
@@ -118,8 +118,7 @@ class UnconnectedToolsError(ConfigError):
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
         known, more = list(connected), len(self.lacking) - _NAMED
         listed = [
-            f"{flow}: {', '.join(misspelt(name, known) for name in names[:_MOST_NAMES])}"
-            + (f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else "")
+            f"{flow}: {some_of([misspelt(name, known) for name in names], _MOST_NAMES)}"
             for flow, names in list(self.lacking.items())[:_NAMED]
         ]
         which = "a flow names" if len(listed) == 1 else f"{len(self.lacking)} flows name"
@@ -240,8 +239,7 @@ class SyncDeletesError(StoreError):
     def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
         self.agent_id = agent_id
         self.deleted, self.total = tuple(deleted), total
-        more = len(self.deleted) - _NAMED
-        names = ", ".join(name[:_LONGEST] for name in self.deleted[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        names = some_of([name[:_LONGEST] for name in self.deleted], _NAMED)
         super().__init__(
             f"this sync would delete {len(self.deleted)} of the {total} flows of agent {agent_id!r}: {names}. "
             "Nothing was written. Are these the flows of that agent, and all of them? "

@@ -206,6 +206,12 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return the first `most` names, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def beginning(text: str, limit: int) -> str:
     """Return `text`, or its first `limit` characters and a mark."""
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -75,24 +75,6 @@ _BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
 T = TypeVar("T")
 
 
-class Limiter:
-    """A limit on concurrent calls per event loop; others wait in order of arrival."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._loops: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-    @asynccontextmanager
-    async def entered(self) -> AsyncGenerator[None]:
-        """Wait for a slot, and release it at the end."""
-        loop = asyncio.get_running_loop()
-        places = self._loops.get(loop)
-        if places is None:
-            places = self._loops[loop] = asyncio.Semaphore(self._limit)
-        async with places:
-            yield
-
-
 class BoundedCalls(Generic[T]):
     """The calls of one model, shared by all its callers, with one breaker and one limit on concurrent calls.
 
@@ -104,7 +86,8 @@ class BoundedCalls(Generic[T]):
         """Create it with these limits."""
         self.name = name
         self._max_retries = max_retries
-        self._limiter = Limiter(max_concurrency)
+        self._max_concurrency = max_concurrency
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._breaker = Breaker()
 
     async def run(self, once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
@@ -160,9 +143,9 @@ class BoundedCalls(Generic[T]):
 
     @asynccontextmanager
     async def admitted(self, call: "Call") -> AsyncGenerator[None]:
-        """Hold a slot and pass the breaker, which records the outcome."""
+        """Hold a slot of this event loop, in order of arrival, and pass the breaker, which records the outcome."""
         self._breaker.check(self.name)
-        async with self._limiter.entered():
+        async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._max_concurrency)):
             self._breaker.admit(self.name)
             call.made = True
             try:

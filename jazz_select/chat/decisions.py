@@ -12,7 +12,7 @@ from jazz_select.errors import DecisionAskError, DecisionReplyError
 from jazz_select.ports import DecisionModel
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, cut, describe_error, name_shown
+from jazz_select.text import as_text, cut, describe_error, name_shown, some_of
 from jazz_select.threads import Deadline
 from jazz_select.values import Usage
 
@@ -223,8 +223,7 @@ def _why_no_sum(values: Sequence[float]) -> str:
 
 
 def _listed(names: list[Any]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(_shown(name) for name in names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return some_of([_shown(name) for name in names], _NAMED)
 
 
 def _shown(name: object) -> str:

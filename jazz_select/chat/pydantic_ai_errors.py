@@ -32,11 +32,12 @@ def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
     try:
         seconds = float(said)
     except ValueError:
-        return _seconds_until(said)
+        return seconds_until(said)
     return seconds if isfinite(seconds) and seconds >= 0 else None
 
 
-def _seconds_until(date: str) -> float | None:
+def seconds_until(date: str) -> float | None:
+    """Return the seconds until an HTTP date, 0 if it is over; None if it is none."""
     try:
         then = parsedate_to_datetime(date)
     except (ValueError, TypeError, OverflowError):

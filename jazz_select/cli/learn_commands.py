@@ -19,7 +19,7 @@ from jazz_select.evaluation.learner import Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.trial import Change, Trial, compared
-from jazz_select.text import counted
+from jazz_select.text import counted, some_of
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import DriftCommand, LearnCommand
@@ -189,9 +189,8 @@ def _drifted(found: Drift) -> Iterator[RenderableType]:
     if found.clusters:
         yield table(found.clusters, _OF_CLUSTER, most=_MOST)
     if found.silent:
-        names = ", ".join(found.silent[:_MOST])
-        more = f" and {len(found.silent) - _MOST} more" if len(found.silent) > _MOST else ""
-        yield line(f"first for no request in {found.days:g} days: {names}{more}", style="dim", limit=4_000)
+        names = some_of(found.silent, _MOST)
+        yield line(f"first for no request in {found.days:g} days: {names}", style="dim", limit=4_000)
 
 
 _OF_WINDOW: Final[Mapping[str, Callable[[Window], str]]] = {

@@ -12,8 +12,6 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from itertools import count
@@ -26,6 +24,7 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from jazz_select.arguments import Constraint, checked
+from jazz_select.chat.pydantic_ai_errors import seconds_until
 from jazz_select.errors import (
     ConfigError,
     JazzSelectError,
@@ -386,9 +385,5 @@ def retry_after(value: str) -> float | None:
     try:
         wait_s = float(value)
     except ValueError:
-        try:
-            at = parsedate_to_datetime(value)
-        except (ValueError, TypeError, OverflowError):
-            return None
-        wait_s = ((at if at.tzinfo else at.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
-    return min(max(wait_s, 0.0), _LONGEST_WAIT_S) if isfinite(wait_s) else None
+        wait_s = seconds_until(value)
+    return min(max(wait_s, 0.0), _LONGEST_WAIT_S) if wait_s is not None and isfinite(wait_s) else None

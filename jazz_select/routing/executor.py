@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from time import perf_counter
 from typing import Annotated, Any, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -45,7 +45,6 @@ class Choose:
 
 
 CHOOSE = Choose()
-"""The step that is left open on purpose: whatever fits what is there then."""
 Step = str | GuidedDecisionPoint | Choose
 _STEPS = (str, Tool, GuidedDecisionPoint, Choose)
 
@@ -285,8 +284,7 @@ class FlowExecutor:
         check_argument("open_router", open_router, OpenRouter | None)
         check_argument("claims", claims, Claims | None)
         self._tools = toolbox_of(tools)
-        self._analyzed: ChainAnalyzer | None = None
-        self._given_by: dict[str, Mapping[str, Slot]] = {}
+        self._outputs = cache(_outputs_by_name)
         self._callback = as_callback(decision_callback)
         self._open_router = open_router
         self._decision_timeout_s = decision_timeout_s
@@ -521,19 +519,10 @@ class FlowExecutor:
             too_much(schema, _LARGE) for tool in every for schema in (tool.input_schema, tool.output_schema)
         )
 
-    @property
+    @cached_property
     def _analyzer(self) -> ChainAnalyzer:
         """The analyzer, created on first use: many executors never need one."""
-        if self._analyzed is None:  # two threads may each make one, of which either is as good
-            self._analyzed = ChainAnalyzer(self._tools)
-        return self._analyzed
-
-    def _outputs(self, tool: Tool) -> Mapping[str, Slot]:
-        """Return a tool's declared outputs, cached."""
-        known = self._given_by.get(tool.name)
-        if known is None:
-            known = self._given_by[tool.name] = {each.name: each for each in outputs(tool)}
-        return known
+        return ChainAnalyzer(self._tools)
 
     async def _called(self, run: RunContext, record: StepRecord) -> StepRecord:
         tool = self._tools[record.tool]
@@ -637,6 +626,10 @@ class FlowExecutor:
             given_by_it: Mapping[str, Slot] = self._outputs(tool) if tool else {}
             certain = certain and bool(given_by_it)  # one that does not tell its fields may give any
             there.update(given_by_it)
+
+
+def _outputs_by_name(tool: Tool) -> Mapping[str, Slot]:
+    return {each.name: each for each in outputs(tool)}
 
 
 def _listed(candidates: Sequence[ToolCandidate]) -> str:

@@ -8,8 +8,8 @@ import asyncio
 import inspect
 import json
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass, replace
@@ -35,6 +35,7 @@ from jazz_select.threads import (
     is_async,
     run_unbounded,
     run_with_timeout,
+    set_in,
     spent_budget,
     wait_or_abandon,
 )
@@ -389,14 +390,9 @@ async def _settled(claims: ClaimStore | None, outcome: CallOutcome) -> None:
 _stubs: ContextVar[Mapping[str, Callable[..., object]]] = ContextVar("jazz_select_stubs", default={})  # noqa: B039 - nobody writes it
 
 
-@contextmanager
-def stubbed(functions: Mapping[str, Callable[..., object]]) -> Generator[None]:
+def stubbed(functions: Mapping[str, Callable[..., object]]) -> AbstractContextManager[None]:
     """Call these functions in place of the tools of these names, within the block; for tests."""
-    before = _stubs.set(functions)
-    try:
-        yield
-    finally:
-        _stubs.reset(before)
+    return set_in(_stubs, functions)
 
 
 async def _made(

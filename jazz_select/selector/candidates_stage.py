@@ -18,7 +18,7 @@ from jazz_select.selector.prompt import Situation, candidate_of
 from jazz_select.selector.result import note_recall
 from jazz_select.stages import OwnAnswers, UserQuestion
 from jazz_select.telemetry import span
-from jazz_select.text import clean, in_log
+from jazz_select.text import clean, in_log, some_of
 from jazz_select.threads import run_with_timeout
 from jazz_select.values import UNSIZED, Candidate, Decision, chance_in
 
@@ -302,12 +302,8 @@ async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Un
 
 
 def _not_synced(names: list[str]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    are = "is" if len(names) == 1 else "are"
-    return (
-        f"registered, and cannot be found until sync_registry (jazz-select sync) is run, {are} "
-        f"{', '.join(sorted(names)[:_NAMED])}{more}"
-    )
+    are = f"{'is' if len(names) == 1 else 'are'} {some_of(sorted(names), _NAMED)}"
+    return f"registered, and cannot be found until sync_registry (jazz-select sync) is run, {are}"
 
 
 def _problem(flow: BaseFlow, context: Mapping[str, Any]) -> str | None:

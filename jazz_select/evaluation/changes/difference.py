@@ -17,6 +17,7 @@ from jazz_select.evaluation.route import Outcome, Routed
 from jazz_select.evaluation.rules import rules, table_as
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
+from jazz_select.text import some_of
 
 _ALIKE = 0.6
 """Flows whose examples overlap by at least this much (Jaccard) count as one flow that was renamed."""
@@ -727,5 +728,4 @@ class Gates:
 
 
 def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(f"{name:.80}" for name in names[:_MOST_NAMED])
-    return f"{shown} and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else shown
+    return some_of([f"{name:.80}" for name in names], _MOST_NAMED)

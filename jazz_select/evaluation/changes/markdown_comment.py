@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from jazz_select.evaluation.changes.difference import BROKEN, Difference, Effect, RouteChange
 from jazz_select.evaluation.tables import details_block, markdown, markdown_table
-from jazz_select.text import beginning
+from jazz_select.text import beginning, some_of
 
 MARKER = "<!-- jazz-select diff -->"
 """The first line, by which the next run finds the comment to update it."""
@@ -60,8 +60,7 @@ def _flows(found: Difference) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(_cut(name, _CELL) for name in names[:_NAMES]) + more
+    return some_of([_cut(name, _CELL) for name in names], _NAMES)
 
 
 def _changes(changes: Sequence[RouteChange], room: int) -> str:

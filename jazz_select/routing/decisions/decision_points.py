@@ -141,7 +141,6 @@ def _takes_three(function: Callable[..., object]) -> bool:
 
 _LONGEST: Final = 300
 _MOST_FIELDS: Final = 30
-"""Keywords whose values are schemas by name: there "title" may be a name."""
 _LONGEST_SCHEMA: Final = 4_000
 
 

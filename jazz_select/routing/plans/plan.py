@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.schemas.fields import Schema, alternatives
-from jazz_select.text import beginning
+from jazz_select.text import beginning, some_of
 
 _WELL_FORMED = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
 _INDEX = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -79,9 +79,7 @@ def _short(key: str) -> str:
 
 
 def _listed(fields: Mapping[str, Any]) -> str:
-    names = [_short(str(name)) for name in list(fields)[:_SHOWN]]
-    more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
-    return ", ".join(names) + more if names else "nothing"
+    return some_of([_short(str(name)) for name in fields], _SHOWN) or "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
