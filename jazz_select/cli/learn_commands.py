@@ -14,7 +14,7 @@ from jazz_select.cli.session import LEARNED, catalogue, logged_entries, sync_com
 from jazz_select.cli.terminal import Column, filled, hint, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
-from jazz_select.evaluation.drifting import DAY_S, Accuracy, Drift, Share, Window, drift
+from jazz_select.evaluation.drifting import DAY_S, Drift, Share, Window, drift
 from jazz_select.evaluation.learner import Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
@@ -197,7 +197,7 @@ _OF_WINDOW: Final[Mapping[str, Callable[[Window], str]]] = {
     "requests": lambda window: f"{window.requests}",
     "a model was asked": lambda window: _share(window.asked),
     "nothing was chosen": lambda window: _share(window.none),
-    "expected to be right": lambda window: _expected(window.accuracy),
+    "expected to be right": lambda window: filled("{accuracy.expected:.0%}", window).plain,
     "right, as people said": lambda window: _share(window.accuracy.observed),
 }
 _OF_FLOW: Final[Mapping[str, Column]] = {
@@ -218,10 +218,6 @@ def _share(share: Share) -> str:
     if share.share is None or share.low is None or share.high is None:
         return "–"
     return f"{share.share:.0%} of {share.of} ({share.low:.0%}–{share.high:.0%})"
-
-
-def _expected(accuracy: Accuracy) -> str:
-    return "–" if accuracy.expected is None else f"{accuracy.expected:.0%}"
 
 
 def _days(window: Window) -> str:

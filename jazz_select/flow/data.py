@@ -68,13 +68,9 @@ _CHOOSE = "CHOOSE"
 """The step for an open choice, unless a tool has this name."""
 
 
-def _kind_of_step(step: object) -> str:
-    return _POINT if isinstance(step, dict | PointData) else _NAME
-
-
 _Step = Annotated[
     Annotated[str, Tag(_NAME)] | Annotated[PointData, Tag(_POINT)],
-    Discriminator(_kind_of_step),
+    Discriminator(lambda step: _POINT if isinstance(step, dict | PointData) else _NAME),
 ]
 
 
@@ -204,7 +200,9 @@ def _entries(file: Path) -> Iterator[object]:
         content = document.value
         if isinstance(content, dict):
             mapping = cast("dict[object, object]", content)
-            if mapping.keys().isdisjoint({"name", "flows"}) and _are_described(mapping.get("tools")):
+            tools: Any = mapping.get("tools")
+            is_described = isinstance(tools, list) and any(isinstance(each, dict) for each in cast("list[Any]", tools))
+            if is_described and mapping.keys().isdisjoint({"name", "flows"}):
                 problem = "it holds tools and no flows; load_tools reads it, and the command does as --tools"
                 raise FlowLoadError(short_path(str(file)), problem)
             content = mapping["flows"] if "flows" in mapping and "name" not in mapping else [mapping]
@@ -217,11 +215,6 @@ def _entries(file: Path) -> Iterator[object]:
             problem = "it has to hold a list of flows, `flows:` with such a list, or one flow with its `name:`"
             raise FlowLoadError(short_path(str(file)), problem)
         yield from cast("list[object]", content)
-
-
-def _are_described(tools: object) -> bool:
-    """Whether these are full tool descriptions, where a flow takes names."""
-    return isinstance(tools, list) and any(isinstance(each, dict) for each in cast("list[object]", tools))
 
 
 def _validated(file: Path, number: int, entry: object) -> FlowData:

@@ -320,7 +320,8 @@ class NameIndex:
         if len(name) > LONGEST:
             return self._nothing(shown, f"the name is longer than {LONGEST} characters")
         stages = (self._looking_alike, self._normalised, self._alike, self._part)
-        return next(filter(None, (stage(shown) for stage in stages)), None) or self._unlike(shown)
+        unlike = "no connected tool is like it" if self.tools else "no tool is connected"
+        return next(filter(None, (stage(shown) for stage in stages)), None) or self._nothing(shown, unlike)
 
     @cached_property
     def _folded(self) -> dict[str, list[Tool]]:
@@ -401,9 +402,6 @@ class NameIndex:
             reason=f"it may mean any of {len(meant)} tools",
             connected_tools=self.names,
         )
-
-    def _unlike(self, name: str) -> Resolution:
-        return self._nothing(name, "no connected tool is like it" if self.tools else "no tool is connected")
 
     def _nothing(self, name: str, reason: str, *, first: tuple[str, ...] = ()) -> Resolution:
         fits = self._likeness.fits(self._likeness.asked_words(name), _WORTH_SUGGESTING) if len(name) <= LONGEST else []

@@ -203,16 +203,13 @@ class ToolAsker:
 def tool_messages(user_input: str, tools: Iterable[Tool]) -> tuple[Message, ...]:
     """The request and these tools, as JSON lines so that no description can pass for an instruction of ours. Pure."""
     asked = json_line(as_text(user_input))
-    content = f"USER INPUT:\n{asked}\n\nAVAILABLE TOOLS:\n{tools_as_json(tools)}\n\nQUESTION:\n{_QUESTION}"
+    listed = "\n".join(map(_line, tools))
+    content = f"USER INPUT:\n{asked}\n\nAVAILABLE TOOLS:\n{listed}\n\nQUESTION:\n{_QUESTION}"
     return (Message(role="system", content=SYSTEM_PROMPT), Message(role="user", content=content))
 
 
-def tools_as_json(tools: Iterable[Tool]) -> str:
-    """A JSON line for each tool: all that a model is told of it."""
-    return "\n".join(map(_line, tools))
-
-
 def _line(tool: Tool) -> str:
+    """Return all that a model is told of a tool, in a line of JSON."""
     try:
         return in_one_line(orjson.dumps(_metadata(tool), default=str).decode())
     except TypeError:  # half a surrogate pair, or a number beyond all bounds: what tools of others may bring along

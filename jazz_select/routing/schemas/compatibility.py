@@ -79,7 +79,8 @@ def ways(tool: Tool) -> tuple[tuple[Slot, ...], ...]:
     if found is None:
         return ()
     # Most tools take texts and numbers, which there are.
-    plain = all(_is_plain(found.fields.get(name, (False, True))[0]) for each in found.needed for name in each)
+    needed = (found.fields.get(name, (False, True))[0] for each in found.needed for name in each)
+    plain = all(isinstance(part, Mapping) and _PLAIN.issuperset(cast("Schema", part)) for part in needed)
     if not plain and not is_possible(tool.input_schema, kind="object"):
         return ()
     every = {name: Slot(name, part, tool.input_schema, certain) for name, (part, certain) in found.fields.items()}
@@ -87,10 +88,6 @@ def ways(tool: Tool) -> tuple[tuple[Slot, ...], ...]:
     if not any(sets):
         return (tuple(every.values()),)
     return tuple(tuple(each) for each in sets if each)
-
-
-def _is_plain(part: object) -> bool:
-    return isinstance(part, Mapping) and _PLAIN.issuperset(cast("Schema", part))
 
 
 def compatibility_score(available: Iterable[Slot], consumer: Tool) -> float:

@@ -4,10 +4,10 @@ Pure, bounded.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, product
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 from urllib.parse import unquote
 
 import orjson
@@ -603,14 +603,9 @@ def _required(own: dict[str, Any]) -> None:
         del own["required"]
     properties = own.get("properties")
     if isinstance(properties, Mapping):
-        needed = [name for name, part in cast("Schema", properties).items() if _says_required(part)]
+        needed = [name for name, part in cast("Schema", properties).items() if mapping(part).get("required") is True]
         if needed:
             own["required"] = list(dict.fromkeys([*own.get("required", []), *needed]))
-
-
-def _says_required(part: object) -> bool:
-    """Whether a property says of itself that it is required, as in draft 3."""
-    return isinstance(part, Mapping) and cast("Schema", part).get("required") is True
 
 
 def _as_schemas(types: object) -> list[Any]:
@@ -641,14 +636,6 @@ def both(keyword: str, one: Any, other: Any) -> tuple[Any, bool]:
     return one, keyword in _SAID_ONCE or equal(one, other)
 
 
-def _required_by_both(one: list[Any], other: list[Any]) -> list[str]:
-    return list(dict.fromkeys(map(str, [*one, *other])))
-
-
-def _listed_by_both(one: list[Any], other: list[Any]) -> list[Any]:
-    return [each for each in one if any(equal(each, value) for value in other)]
-
-
 def all_of(one: object, other: object) -> object:
     """A schema of what both admit."""
     if one is False or other is False:
@@ -658,19 +645,15 @@ def all_of(one: object, other: object) -> object:
     return one if other is True or other == {} or one is other else {"allOf": [one, other]}
 
 
-def _any_of(one: object, other: object) -> object:
-    return {"anyOf": [one, other]}
-
-
-def _one_of(one: object, other: object) -> object:
-    return one is True or other is True
-
-
-_JOINED: Final[Mapping[str, Any]] = {"required": _required_by_both, "enum": _listed_by_both}
-_EACH: Final[Mapping[str, Any]] = {
+_Joined: TypeAlias = Callable[[Any, Any], Any]
+_JOINED: Final[Mapping[str, _Joined]] = {
+    "required": lambda one, other: list(dict.fromkeys(map(str, [*one, *other]))),
+    "enum": lambda one, other: [each for each in one if any(equal(each, value) for value in other)],
+}
+_EACH: Final[Mapping[str, _Joined]] = {
     **dict.fromkeys(("additionalProperties", "propertyNames", "items"), all_of),
-    "not": _any_of,
-    "uniqueItems": _one_of,
+    "not": lambda one, other: {"anyOf": [one, other]},
+    "uniqueItems": lambda one, other: one is True or other is True,
 }
 _MERGED: Final = ("properties", "patternProperties")
 _BOUNDS: Final[Mapping[str, Any]] = {

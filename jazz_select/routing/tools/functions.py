@@ -371,7 +371,9 @@ def _check_from_json(tool: str, name: str, schema: object) -> None:
             raise _refused(tool, name, f"{lost!r:.60} is not read from JSON; give the enum texts or numbers as values")
         if kind == "generator":
             raise _refused(tool, name, "it would be read only while the function runs; say list[…] or Sequence[…]")
-        if kind in {"set", "frozenset"} and _is_unhashable(known.get("items_schema", {})):
+        items = known.get("items_schema", {})
+        unhashable = items.get("type") in _UNHASHABLE or getattr(items.get("cls"), "__hash__", id) is None
+        if kind in {"set", "frozenset"} and unhashable:
             raise _refused(tool, name, "a set cannot hold what has no hash; say list[…], or freeze the model")
         keys = known.get("keys_schema", {})
         if kind == "dict" and not _is_key(referred.get(keys.get("schema_ref"), keys)):
@@ -397,10 +399,6 @@ def _is_of_bytes(schema: Mapping[str, Any]) -> bool:
     """Whether it is a regular expression for bytes: pydantic has a schema for it, but parses no text."""
     function: object = cast("Any", schema.get("function") or {}).get("function") if schema.get("type") == _PLAIN else 0
     return getattr(function, "__name__", "") == "pattern_bytes_validator"
-
-
-def _is_unhashable(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") in _UNHASHABLE or getattr(schema.get("cls"), "__hash__", id) is None
 
 
 def _is_key(schema: Mapping[str, Any]) -> bool:

@@ -205,13 +205,10 @@ def tools_scope(agent_id: str) -> AgentScope:
     Raises:
         ConfigError: It is no name of an agent.
     """
-    if not _is_name(agent_id):
+    given = cast("object", agent_id)
+    if not isinstance(given, str) or not given.strip() or AgentScope.MARK in given:
         raise ConfigError(f"agent_id must be a name such as 'support', not {agent_id!r:.80}")
     return AgentScope.of(agent_id, _SCOPE)
-
-
-def _is_name(agent_id: object) -> bool:
-    return isinstance(agent_id, str) and bool(agent_id.strip()) and AgentScope.MARK not in agent_id
 
 
 def _whose(tool: Tool) -> Iterable[str]:
