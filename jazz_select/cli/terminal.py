@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from jazz_select.consent import read_consent
 from jazz_select.errors import ConfigError, JazzSelectError
 
 # Control characters, lone surrogates, and marks that turn the direction of what follows.
@@ -193,7 +194,7 @@ def agreed(what: str, question: str) -> bool:
     stderr().print(styled(what, "bold", limit=20_000), soft_wrap=True)
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
-    return sys.stdin.readline().strip().casefold() in {"y", "yes"}
+    return read_consent(sys.stdin.readline()).answer == "yes"
 
 
 def emit(value: Any) -> None:

@@ -14,6 +14,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import fields
 from hashlib import sha256
 from inspect import cleandoc
 from itertools import count
@@ -460,20 +461,8 @@ class BaseFlow:
     def card(self) -> FlowCard:
         """Return the definition as memory needs it."""
         own = self.definition()
-        return FlowCard(
-            id=self.id,
-            name=own.name,
-            type=own.type,
-            description=own.description,
-            condition=own.condition,
-            desired_effects=own.desired_effects,
-            examples=own.examples,
-            aliases=own.aliases,
-            tools=own.tools,
-            priority=own.priority,
-            text=own.embedding_text(),
-            checksum=own.checksum(),
-        )
+        same = {each.name: getattr(own, each.name) for each in fields(own) if each.name in FlowCard.__slots__}
+        return FlowCard(id=self.id, text=own.embedding_text(), checksum=own.checksum(), **same)
 
     def fields(self) -> dict[str, object]:
         """Return the fields as the author wrote them."""
@@ -509,19 +498,11 @@ class BaseFlow:
         return SubflowDefinition(name=flow.name, when=when, flow=flow._define(path, counted))  # noqa: SLF001 - a flow like this one
 
     def _with_parts(self, parts: tuple[SubflowDefinition, ...]) -> Definition:
-        return Definition(
-            name=self.name,
-            type=self.type,
-            description=self.description,
-            condition=self.condition,
-            desired_effects=tuple(self.desired_effects),
-            examples=tuple(self.examples),
-            aliases=tuple(self.aliases),
-            tools=tuple(self.own_tools),
-            steps=tuple(self.steps),
-            priority=(self.priority[0], self.priority[1]),
-            parts=parts,
-        )
+        written = {name: getattr(self, name) for name in FIELDS if name != "tools"}
+        content: dict[str, Any] = {
+            name: given if isinstance(given, str) else tuple(given) for name, given in written.items()
+        }
+        return Definition(type=self.type, tools=tuple(self.own_tools), parts=parts, **content)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.label!r}>"

@@ -2,9 +2,10 @@
 
 import asyncio
 import inspect
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from itertools import islice
 from operator import methodcaller
@@ -32,21 +33,11 @@ ToolsLike = Mapping[str, ToolLike] | Iterable[ToolLike]
 `load_tools` returns."""
 
 
-_HINTS: Final = (
-    ("readOnlyHint", "read_only_hint", False),
-    ("destructiveHint", "destructive_hint", True),
-    ("idempotentHint", "idempotent_hint", False),
-)
-"""Hints in both spellings, and what each is where two differ."""
+_HUMP: Final = re.compile("([A-Z])")
+_HINTS: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
+"""What each hint is where its two spellings differ."""
 _RESULT: Final = frozenset({"isError", "is_error", "structuredContent", "structured_content"})
-_NAMED: Final = (
-    ("uri", "uri"),
-    ("name", "name"),
-    ("title", "title"),
-    ("description", "description"),
-    ("mimeType", "mime_type"),
-    ("size", "size"),
-)
+_NAMED: Final = ("uri", "name", "title", "description", "mimeType", "size")
 _UNHEARD: Final = frozenset({-32000, -32001, -32700, 408})
 """What clients answer themselves: that the connection broke, time ran out, or the answer could not be read."""
 _CLOSED: Final = "its session is closed; keep it open as long as its tools are in use"
@@ -139,14 +130,14 @@ def tools_from_mcp(
     for number, entry in enumerate(_bounded(listing)):
         name = _name(entry, number)
         hints = _hints(_said(entry, "annotations"))
-        output = _said(entry, "outputSchema", "output_schema")
+        output = _said(entry, "outputSchema")
         given = None if output is None else _schema(name, output, "outputSchema")
         title = _text(_said(entry, "title")) or _text(_said(entry, "annotations.title"))
         found.append(
             Tool(
                 name=f"{prefix}{name}",
                 description=cut(_text(_said(entry, "description")) or title, _LONGEST_DESCRIPTION),
-                input_schema=_schema(name, _said(entry, "inputSchema", "input_schema") or {}, "inputSchema"),
+                input_schema=_schema(name, _said(entry, "inputSchema") or {}, "inputSchema"),
                 output_schema=given,
                 function=None if call is None else _bound(call, name, given),
                 provider=provider,
@@ -243,15 +234,27 @@ def _bounded(listing: object) -> list[object]:
 
 
 def _said(given: object, *names: str) -> Any:
-    """Return the first present value of these names, from a mapping or an SDK object; `a.b` is nested."""
-    for name in names:
-        outer, _, inner = name.partition(".")
-        is_mapping = isinstance(given, Mapping)
-        value: Any = cast("Any", given).get(outer) if is_mapping else getattr(cast("Any", given), outer, None)
-        value = _said(value, inner) if inner else value
-        if value is not None and (is_mapping or not callable(value)):
-            return value
+    """Return the first present value of these names in either spelling; `a.b` is nested."""
+    for outer, _, inner in (name.partition(".") for name in names):
+        for spelling in _spellings(outer):
+            value = _stated(given, spelling)
+            if (value := _said(value, inner) if inner else value) is not None:
+                return value
     return None
+
+
+def _stated(given: object, name: str) -> Any:
+    """Return a value of a mapping or an SDK object, whose methods are none."""
+    if isinstance(given, Mapping):
+        return cast("Mapping[str, Any]", given).get(name)
+    value: Any = getattr(given, name, None)
+    return None if callable(value) else value
+
+
+@cache
+def _spellings(name: str) -> tuple[str, ...]:
+    """Return a name as the protocol spells it, and as the SDK may: `isError`, `is_error`."""
+    return tuple(dict.fromkeys((name, _HUMP.sub(r"_\1", name).lower())))
 
 
 def _name(entry: object, number: int) -> str:
@@ -281,8 +284,8 @@ def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
 def _hints(annotations: object) -> dict[str, bool]:
     """Return the effective annotations in the spelling of the protocol; of two that differ, the more careful one."""
     found: dict[str, bool] = {}
-    for name, other, careful in _HINTS:
-        said = [each for each in (_said(annotations, name), _said(annotations, other)) if isinstance(each, bool)]
+    for name, careful in _HINTS.items():
+        said = [each for spelling in _spellings(name) if isinstance(each := _stated(annotations, spelling), bool)]
         if said:
             found[name] = careful if careful in said else said[0]
     return found
@@ -353,7 +356,7 @@ class _Live:
                 raise ToolError(server, f"its server could not list its tools: {describe_error(error)}") from error
             if len(found) > _MOST_TOOLS:
                 break
-            cursor = _text(_said(page, "nextCursor", "next_cursor"))
+            cursor = _text(_said(page, "nextCursor"))
             if not cursor:
                 return found
             if cursor in cursors:
@@ -415,7 +418,7 @@ def _output(name: str, answer: object, *, is_object: bool) -> object:
         texts = [text[:_READ_OF_ERROR] for part in parts if (text := _text(_said(part, "text")) or _text(part))]
         said = as_text(" ".join(" ".join(texts).split()))
         raise ToolAnswerError(name, cut(said, _LONGEST_ERROR) or "it said that it failed, and not why")
-    structured = _said(answer, "structuredContent", "structured_content")
+    structured = _said(answer, "structuredContent")
     if structured is not None:
         if excess := too_much(structured, _LARGEST_STRUCTURE):
             raise ToolUnheardError(name, f"its server returned {excess}")
@@ -465,8 +468,8 @@ def _part(part: object, room: int) -> object:
     inner = _said(part, "resource") or part
     data = _text(_said(inner, "data", "blob"))
     named: dict[str, Any] = {"type": cut(kind, _LONGEST_WORD)}
-    for field, other in _NAMED:
-        value = _said(inner, field, other)
+    for field in _NAMED:
+        value = _said(inner, field)
         if value is not None:
             named[field] = value if isinstance(value, int) else cut(str(value), _LONGEST_WORD)
     if data:
