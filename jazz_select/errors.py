@@ -118,7 +118,7 @@ class UnconnectedToolsError(ConfigError):
         self.lacking = {flow: tuple(names) for flow, names in lacking.items()}
         known, more = list(connected), len(self.lacking) - _NAMED
         listed = [
-            f"{flow}: {some_of([misspelt(name, known) for name in names], _MOST_NAMES)}"
+            f"{flow}: {some_of(names, _MOST_NAMES, lambda name: misspelt(name, known))}"
             for flow, names in list(self.lacking.items())[:_NAMED]
         ]
         which = "a flow names" if len(listed) == 1 else f"{len(self.lacking)} flows name"
@@ -239,7 +239,7 @@ class SyncDeletesError(StoreError):
     def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
         self.agent_id = agent_id
         self.deleted, self.total = tuple(deleted), total
-        names = some_of([name[:_LONGEST] for name in self.deleted], _NAMED)
+        names = some_of(self.deleted, _NAMED, lambda name: name[:_LONGEST])
         super().__init__(
             f"this sync would delete {len(self.deleted)} of the {total} flows of agent {agent_id!r}: {names}. "
             "Nothing was written. Are these the flows of that agent, and all of them? "

@@ -3,16 +3,17 @@
 import json
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from unicodedata import combining, normalize
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+T = TypeVar("T")
 _LONGEST_ERROR = 500
 LONGEST_PROBLEM = 300
 """The most characters of one problem with a value."""
@@ -206,10 +207,10 @@ def counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def some_of(names: Sequence[str], most: int) -> str:
-    """Return the first `most` names, and how many more there are."""
+def some_of(names: Collection[T], most: int, shown: Callable[[T], str] = str) -> str:
+    """Return the first `most` names, each as it is `shown`, and how many more there are."""
     more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(map(shown, islice(names, most))) + (f" and {more} more" if more > 0 else "")
 
 
 def beginning(text: str, limit: int) -> str:

@@ -223,7 +223,7 @@ def _why_no_sum(values: Sequence[float]) -> str:
 
 
 def _listed(names: list[Any]) -> str:
-    return some_of([_shown(name) for name in names], _NAMED)
+    return some_of(names, _NAMED, _shown)
 
 
 def _shown(name: object) -> str:

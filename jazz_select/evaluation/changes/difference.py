@@ -728,4 +728,4 @@ class Gates:
 
 
 def _some(names: Sequence[str]) -> str:
-    return some_of([f"{name:.80}" for name in names], _MOST_NAMED)
+    return some_of(names, _MOST_NAMED, lambda name: f"{name:.80}")

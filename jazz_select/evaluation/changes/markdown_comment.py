@@ -60,7 +60,7 @@ def _flows(found: Difference) -> list[str]:
 
 
 def _some(names: Sequence[str]) -> str:
-    return some_of([_cut(name, _CELL) for name in names], _NAMES)
+    return some_of(names, _NAMES, lambda name: _cut(name, _CELL))
 
 
 def _changes(changes: Sequence[RouteChange], room: int) -> str:

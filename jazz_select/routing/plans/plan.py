@@ -79,7 +79,7 @@ def _short(key: str) -> str:
 
 
 def _listed(fields: Mapping[str, Any]) -> str:
-    return some_of([_short(str(name)) for name in fields], _SHOWN) or "nothing"
+    return some_of(fields, _SHOWN, lambda name: _short(str(name))) or "nothing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
