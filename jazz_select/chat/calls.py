@@ -72,25 +72,32 @@ _WHOLE = 0.9
 """The share of its full time that a model must have had to be blamed for a timeout."""
 _BACKOFF = wait_random_exponential(multiplier=0.2, max=10.0)
 """Full jitter, up to .2, .4, .8 … seconds, so that calls that failed together do not retry together."""
+M = TypeVar("M")
 T = TypeVar("T")
 
 
-class BoundedCalls(Generic[T]):
-    """The calls of one model, shared by all its callers, with one breaker and one limit on concurrent calls.
+class ModelClient(Generic[M, T]):
+    """A client of one model, shared by all its callers, with one breaker and one limit on concurrent calls.
 
     Each call runs in its own task, so a caller leaves in time even if the model ignores cancellation. The call's slot
     is free only when it has really ended.
+
+    Attributes:
+        name: The model's name.
+        max_concurrency: The most calls in flight; more wait in order of arrival.
     """
 
-    def __init__(self, name: str, *, max_retries: int, max_concurrency: int) -> None:
-        """Create it with these limits."""
-        self.name = name
+    def __init__(self, model: M, *, max_retries: int = 2, max_concurrency: int = 64, owned: bool = False) -> None:
+        """Create a client with these limits; with `owned`, the model was made for it, so `aclose` closes it."""
+        self.name = str(getattr(model, "name", "") or type(model).__name__)
+        self.max_concurrency = max_concurrency
+        self._model = model
         self._max_retries = max_retries
-        self._max_concurrency = max_concurrency
+        self._owned = owned
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._breaker = Breaker()
 
-    async def run(self, once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
+    async def _run(self, once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
         """Return the result of a call within the deadline, queueing and retries included, and the number of calls.
 
         Args:
@@ -104,7 +111,7 @@ class BoundedCalls(Generic[T]):
         Other errors pass unchanged once retries are used up or would not help. A `BaseException` becomes a ModelError
         unless it has to end a task, a program or a process.
         """
-        async with self.within(deadline) as call:
+        async with self._within(deadline) as call:
             task = asyncio.ensure_future(self._admitted_and_retried(call, once, deadline))
             task.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
@@ -116,7 +123,7 @@ class BoundedCalls(Generic[T]):
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
     @asynccontextmanager
-    async def within(self, deadline: Deadline) -> AsyncGenerator["Call"]:
+    async def _within(self, deadline: Deadline) -> AsyncGenerator["Call"]:
         """Limit a call by the deadline and the turn's time budget; the breaker records a timeout of the model."""
         call = Call()
         budget = current_budget()
@@ -142,10 +149,10 @@ class BoundedCalls(Generic[T]):
             raise ModelTimeoutError(self.name, timeout_s=given_s or 0.0, rest=short) from error
 
     @asynccontextmanager
-    async def admitted(self, call: "Call") -> AsyncGenerator[None]:
+    async def _admitted(self, call: "Call") -> AsyncGenerator[None]:
         """Hold a slot of this event loop, in order of arrival, and pass the breaker, which records the outcome."""
         self._breaker.check(self.name)
-        async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._max_concurrency)):
+        async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self.max_concurrency)):
             self._breaker.admit(self.name)
             call.made = True
             try:
@@ -161,7 +168,7 @@ class BoundedCalls(Generic[T]):
     async def _admitted_and_retried(
         self, call: "Call", once: Callable[[], Awaitable[T]], deadline: Deadline
     ) -> tuple[T, int]:
-        async with self.admitted(call):
+        async with self._admitted(call):
             return await self._retried(once, deadline)
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
@@ -177,6 +184,12 @@ class BoundedCalls(Generic[T]):
             with attempt:
                 return await _ended(once(), self.name), attempt.retry_state.attempt_number
         raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
+
+    async def aclose(self) -> None:
+        """Close the model's connections if the model was made for this client."""
+        close = getattr(self._model, "aclose", None)
+        if self._owned and close is not None:
+            await close()
 
     def _log_retry(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None

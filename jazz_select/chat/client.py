@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
-from jazz_select.chat.calls import BoundedCalls, Call
+from jazz_select.chat.calls import Call, ModelClient
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema, takes_tools
@@ -115,28 +115,8 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class ChatClient:
-    """A client of one model, shared by all its callers, with one breaker and one limit on concurrent calls.
-
-    Each call runs in its own task, so a caller leaves in time even if the model ignores cancellation. The call's slot
-    is free only when it has really ended.
-    """
-
-    def __init__(
-        self,
-        model: ChatModel,
-        *,
-        max_retries: int = 2,
-        max_concurrency: int = 64,
-        owned: bool = False,
-    ) -> None:
-        """Create a client with these limits."""
-        self.name = str(getattr(model, "name", "") or type(model).__name__)
-        self._model = model
-        self._calls: BoundedCalls[ChatReply] = BoundedCalls(
-            self.name, max_retries=max_retries, max_concurrency=max_concurrency
-        )
-        self._owned = owned
+class ChatClient(ModelClient[ChatModel, ChatReply]):
+    """A client of one chat model."""
 
     @property
     def takes_schema(self) -> bool:
@@ -168,7 +148,7 @@ class ChatClient:
         Other errors of the model pass unchanged once retries are used up or would not help.
         """
         asked = cache(question)
-        answer, attempts = await self._calls.run(lambda: self._once(asked()), deadline)
+        answer, attempts = await self._run(lambda: self._once(asked()), deadline)
         return replace(answer, attempts=attempts)
 
     async def ask_until_usable(
@@ -229,7 +209,7 @@ class ChatClient:
             raise ConfigError(f"the model {self.name} has no method 'stream'")
         pieces: list[str] = []
         try:
-            async with self._calls.within(deadline) as call:
+            async with self._within(deadline) as call:
                 task = asyncio.ensure_future(self._read(model, call, question, on_text, pieces))
                 try:
                     await asyncio.wait({task})
@@ -255,7 +235,7 @@ class ChatClient:
         pieces: list[str],
     ) -> ChatReply:
         whole = Reply(text="", model=self.name)
-        async with self._calls.admitted(call):
+        async with self._admitted(call):
             with span(self.name, "chat") as chat:
                 deltas = model.stream(question.messages, **self._beside(question))
                 try:
@@ -274,12 +254,6 @@ class ChatClient:
                 reply = replace(whole, text="".join(pieces))
                 _note(chat, question.messages, reply)
         return chat_reply_of(reply)
-
-    async def aclose(self) -> None:
-        """Close the model's connections if the model was made for this client."""
-        close = getattr(self._model, "aclose", None)
-        if self._owned and close is not None:
-            await close()
 
     def _beside(self, question: Inquiry) -> dict[str, Any]:
         """Return the tools and the schema as arguments, if given and accepted."""

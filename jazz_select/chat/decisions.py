@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, SupportsFloat, TypeAlias, cast
 
 from jazz_select.arguments import Constraint, check_argument
-from jazz_select.chat.calls import BoundedCalls
+from jazz_select.chat.calls import ModelClient
 from jazz_select.chat.models import DecisionModelLike, as_decision_model
 from jazz_select.errors import DecisionAskError, DecisionReplyError
 from jazz_select.ports import DecisionModel
@@ -28,8 +28,8 @@ _NAMED: Final = 3
 _MOST_TOKENS: Final = 10**12
 
 
-class DecisionClient:
-    """A client of one decision model, shared by all its callers: what `ChatClient` is for a chat model.
+class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
+    """A client of one decision model: what `ChatClient` is for a chat model.
 
     A reply is untrusted data. Only one with a probability for each option of each question is returned. Whether the
     model is right and calibrated cannot be seen in one reply.
@@ -53,14 +53,8 @@ class DecisionClient:
             longest_state: The most characters of the text to judge.
             owned: Whether the model was made for this client, so that `aclose` closes it.
         """
-        self.name = str(getattr(model, "name", "") or type(model).__name__)
-        self.max_concurrency = max_concurrency
-        self._model = model
+        super().__init__(model, max_retries=max_retries, max_concurrency=max_concurrency, owned=owned)
         self._longest_state = longest_state
-        self._owned = owned
-        self._calls: BoundedCalls[DecisionReply] = BoundedCalls(
-            self.name, max_retries=max_retries, max_concurrency=max_concurrency
-        )
 
     @property
     def most_options(self) -> int | None:
@@ -89,14 +83,8 @@ class DecisionClient:
         if problem := self._why_not(state, questions):
             raise DecisionAskError(self.name, problem)
         asked = dict(questions)
-        reply, _ = await self._calls.run(lambda: self._once(state, asked), deadline)
+        reply, _ = await self._run(lambda: self._once(state, asked), deadline)
         return reply
-
-    async def aclose(self) -> None:
-        """Close the model's connections if the model was made for this client."""
-        close = getattr(self._model, "aclose", None)
-        if self._owned and close is not None:
-            await close()
 
     async def _once(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         with span(self.name, "decide") as decide:
