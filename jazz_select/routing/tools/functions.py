@@ -371,7 +371,7 @@ def _check_from_json(tool: str, name: str, schema: object) -> None:
             raise _refused(tool, name, f"{lost!r:.60} is not read from JSON; give the enum texts or numbers as values")
         if kind == "generator":
             raise _refused(tool, name, "it would be read only while the function runs; say list[…] or Sequence[…]")
-        items = known.get("items_schema", {}) if kind in {"set", "frozenset"} else {}
+        items: dict[str, Any] = known.get("items_schema", {}) if kind in {"set", "frozenset"} else {}
         if items.get("type") in _UNHASHABLE or getattr(items.get("cls"), "__hash__", id) is None:
             raise _refused(tool, name, "a set cannot hold what has no hash; say list[…], or freeze the model")
         keys = known.get("keys_schema", {})
