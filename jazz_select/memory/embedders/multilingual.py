@@ -46,7 +46,7 @@ class MultilingualEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text; a text without letters or digits gives a zero row."""
         rows = np.zeros((len(texts), self.dim), dtype=np.float32)
-        read = {place: kept for place, text in enumerate(texts) if (kept := _readable(text))}
+        read = {place: kept for place, text in enumerate(texts) if (kept := readable(text))}
         if read:
             try:
                 rows[list(read)] = self._encode(list(read.values()))
@@ -63,7 +63,7 @@ class MultilingualEmbedder:
         return self.embed(texts)
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """Return the text without characters that UTF-8 cannot encode; "" without a letter or digit."""
     kept = text[:_MOST_CHARS].encode("utf-8", "ignore").decode()
     return kept if any(letter.isalnum() for letter in kept) else ""

@@ -12,23 +12,33 @@ from benchmarks.followups import own_flows
 from benchmarks.index import AGENT
 from benchmarks.languages import WRITTEN
 from jazz_select.errors import EmbeddingError, MissingExtraError
-from jazz_select.memory.embedders import known_embedders, multilingual
+from jazz_select.memory.embedders import e5, known_embedders, multilingual
+from jazz_select.memory.embedders.e5 import E5Embedder
 from jazz_select.memory.embedders.known_embedders import open_embedder
+from jazz_select.memory.embedders.multilingual import MultilingualEmbedder
 from jazz_select.memory.languages import is_in_another
 from jazz_select.testing import check_embedder
 
-INSTALLED = pytest.mark.skipif(find_spec(multilingual.PACKAGE) is None, reason="the extra multilingual is missing")
+HAS_E5, HAS_USE = all(map(find_spec, e5.PARTS)), find_spec(multilingual.PACKAGE) is not None
+INSTALLED = pytest.mark.skipif(not (HAS_E5 or HAS_USE), reason="the extra multilingual is missing")
+EACH = pytest.mark.parametrize(
+    "embedder",
+    [
+        pytest.param(kind, id=name, marks=pytest.mark.skipif(not there, reason=f"{name} has no wheel here"))
+        for kind, name, there in ((E5Embedder, "e5", HAS_E5), (MultilingualEmbedder, "use", HAS_USE))
+    ],
+)
 SPOKEN = ("german", "spanish", "japanese")
 
 
 @pytest.mark.programs
-@INSTALLED
+@EACH
 @pytest.mark.spec("006.3")
-async def test_requests_in_other_languages_find_their_flows() -> None:
+async def test_requests_in_other_languages_find_their_flows(embedder: type[E5Embedder | MultilingualEmbedder]) -> None:
     written = yaml.safe_load(WRITTEN.read_text(encoding="utf-8"))
-    embedder = open_embedder("multilingual")
-    check_embedder(embedder)
-    async with own_flows(embedder, language="none") as memory:
+    opened = embedder()
+    check_embedder(opened)
+    async with own_flows(opened, language="none") as memory:
         for language in SPOKEN:
             asked = written[language]["requests"]
             found = await memory.recall_many([said for _, said in asked], AGENT)
@@ -44,7 +54,7 @@ async def test_by_default_it_reads_what_is_not_in_english_and_nothing_else() -> 
     async with own_flows("auto", language="english") as memory:
         first, second = memory.embedder.removeprefix("languages(").rstrip(")").split(", ")
         assert second.startswith("multilingual:")
-        for language in (*SPOKEN, "french"):
+        for language in (*SPOKEN, "french", *(["hindi"] if HAS_E5 else [])):
             asked = written[language]["requests"]
             found = await memory.recall_many([said for _, said in asked], AGENT)
             right = sum(
@@ -54,9 +64,9 @@ async def test_by_default_it_reads_what_is_not_in_english_and_nothing_else() -> 
             assert right >= 0.85 * len(asked), language
         english = await memory.recall("where is my parcel, please?", AGENT)
         assert (english.stage, english.why) == (first.partition(":")[0], "it is in english")
-        french = await memory.recall("Bonjour, annulez ma commande de lampe", AGENT)
+        french = await memory.recall("Où est mon colis en ce moment ?", AGENT)
         assert (french.stage, french.why) == ("multilingual", "it is not in english")
-        assert french[0]["flow_name"] == "cancel_order"
+        assert french[0]["flow_name"] == "track_order"
 
 
 @pytest.mark.parametrize(
@@ -79,14 +89,14 @@ def test_a_language_shows_by_its_script_and_little_words(text: str, expected: bo
 
 
 @pytest.mark.programs
-@INSTALLED
-def test_a_vector_does_not_depend_on_the_texts_beside_it() -> None:
-    embedder = open_embedder("multilingual")
+@EACH
+def test_a_vector_does_not_depend_on_the_texts_beside_it(embedder: type[E5Embedder | MultilingualEmbedder]) -> None:
+    opened = embedder()
     texts = ["Bestellung stornieren", "cancel my order", "", "🙂", "注文をキャンセル", "\ud800 a", "a " * 5_000]
-    together = embedder.embed(texts)
+    together = opened.embed(texts)
     assert [bool(row.any()) for row in together] == [True, True, False, False, True, True, True]
     for text, row in zip(texts, together, strict=True):
-        np.testing.assert_allclose(embedder.embed_query(text), row, atol=1e-5)
+        np.testing.assert_allclose(opened.embed_query(text), row, atol=1e-5)
 
 
 @pytest.mark.spec("006.3")
@@ -97,18 +107,30 @@ def test_without_its_package_the_error_names_the_extra(monkeypatch: pytest.Monke
 
 
 @pytest.mark.spec("006.3")
+@pytest.mark.parametrize(
+    ("embedder", "package", "files", "wanted"),
+    [
+        (MultilingualEmbedder, multilingual.PACKAGE, ("resources/weights.npz", "resources/sp.model"), "0db566fd"),
+        (E5Embedder, e5.PARTS[0], ("e5-small-q4.bin",), "1571fc98"),
+    ],
+    ids=["use", "e5"],
+)
 def test_a_file_that_is_not_the_one_it_was_written_for_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    embedder: type[E5Embedder | MultilingualEmbedder],
+    package: str,
+    files: tuple[str, ...],
+    wanted: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = tmp_path / multilingual.PACKAGE / "resources"
-    folder.mkdir(parents=True)
-    (folder.parent / "__init__.py").touch()
-    for name in ("weights.npz", "sp.model"):
-        (folder / name).write_bytes(b"something else")
+    for name in ("__init__.py", *files):
+        path = tmp_path / package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"something = 'else'")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    monkeypatch.delitem(sys.modules, multilingual.PACKAGE, raising=False)
-    with pytest.raises(EmbeddingError, match=r"has SHA-256 [0-9a-f]{64}, not 0db566fd"):
-        multilingual.MultilingualEmbedder()
+    monkeypatch.delitem(sys.modules, package, raising=False)
+    with pytest.raises(EmbeddingError, match=rf"has SHA-256 [0-9a-f]{{64}}, not {wanted}"):
+        embedder()
 
 
 def _nothing(_: str) -> None:
