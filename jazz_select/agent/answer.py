@@ -50,11 +50,6 @@ class Titles:
         """Return a tool's title, or its name in words if the tool is not connected."""
         return getattr(self.tools.get(name), "display_name", "") or titled(name)
 
-    def hands_over(self, name: str) -> bool:
-        """Whether a flow hands over to a person."""
-        flow = self.find(name)
-        return flow is not None and flow.handover
-
     def effects(self, ran: Iterable[Ran]) -> list[str]:
         """Return the tools of these calls that changed something, without duplicates."""
         known = [(each, self.tools.get(each.tool)) for each in ran]
@@ -365,7 +360,8 @@ class AnswerWriter:
         if status == "handed_over":
             back = ""
             texts = [worded(run, titles, contact) for run in work.runs if run.status in {"done", "failed"}]
-            if not any(run.status == "done" and titles.hands_over(run.flow) for run in work.runs):
+            over = (titles.find(run.flow) for run in work.runs if run.status == "done")
+            if not any(flow is not None and flow.handover for flow in over):
                 about = top.name if top is not None else work.runs[-1].flow if work.runs else ""
                 texts += [say("handed_over", title=titles.flow(about)), _turn_to(contact)]
         elif back and top is not None and work.request.schema is None:

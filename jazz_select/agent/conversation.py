@@ -459,11 +459,6 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             turn -= each.role == "user"
         return tuple(reversed(turns))
 
-    def since(self, turn: int) -> tuple[str, ...]:
-        """Return the user's stored messages from that turn on."""
-        said = [each.content for each in self.messages if each.role == "user"]
-        return tuple(said[max(len(said) - (self.turns - turn), 0) :])
-
     def after(  # noqa: PLR0913 - what a turn leaves, by name
         self,
         message: str,

@@ -3,13 +3,12 @@
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
 from jazz_select.agent.agent_options import Approval
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
-from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left
+from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left, whole
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
@@ -23,19 +22,6 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import self_bounded
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """Why a flow waits for a yes.
-
-    Attributes:
-        problem: The reason, in words.
-        changed: The remaining steps, if they differ from those at the flow's start.
-    """
-
-    problem: str
-    changed: tuple[str, ...] = ()
 
 
 class DestructionGate:
@@ -54,11 +40,9 @@ class DestructionGate:
         self._tools = tools
 
     def chained(self, flow: BaseFlow) -> Iterator[Tool]:
-        """Yield the connected tools that the chains of a flow and its parts may run, in order."""
-        for step in chain_of(flow):
-            yield from (self._tools[name] for name in self._runnable(step) if name in self._tools)
-        for part in flow.subflows:
-            yield from self.chained(part)
+        """Return the connected tools that the chains of a flow and its parts may run, in order."""
+        steps = (step for part in whole(flow) for step in chain_of(part))
+        return (self._tools[name] for step in steps for name in self._runnable(step) if name in self._tools)
 
     def _runnable(self, step: Step) -> list[str]:
         """Return the tools that a step may run, with the fallback of a decision point."""
@@ -83,14 +67,12 @@ class DestructionGate:
         except FlowError:
             return True
 
-    def held_by_change(self, waiting: OpenFlow, flow: BaseFlow) -> Hold | None:
-        """Return why a destructive flow is held whose steps changed after some were done, or None."""
+    def held_by_change(self, waiting: OpenFlow, flow: BaseFlow) -> tuple[str, ...]:
+        """Return the remaining steps of a destructive flow if they changed after some were done, without a yes."""
         if not (waiting.is_final or self.destroys(flow)):
-            return None
+            return ()
         changed = tuple(_changed(waiting, flow, "0"))
-        if not changed or changed == waiting.taken:
-            return None
-        return Hold(problem="its steps have changed since it was begun", changed=changed)
+        return () if changed == waiting.taken else changed
 
     def agreed(self, waiting: OpenFlow) -> OpenFlow:
         """Return a held flow after the user's yes."""

@@ -226,7 +226,7 @@ class TurnSelector:
         if idle and said.answer != "neither" and (meant := _is_it(active)):
             return await self._confirmed_value(begun, active, *meant, is_it=said.answer == "yes")
         if idle and said.answer == "yes" and (active.anew or set(active.asks) <= _known(begun, active).keys()):
-            agreed = self._answered(begun, self.running.gate.agreed(active), {}, way="run")
+            agreed = await self._given(begun, self.running.gate.agreed(active), {}, way="run")
             return await self._besides(agreed, said.rest, after=active.name)
         if said == ("no", "") and (idle or self.model is None):
             return self._off(begun, [active])
@@ -382,7 +382,7 @@ class TurnSelector:
             and (name not in active.answers or any(str(each).casefold() in message for each in values))
         }
         if unclear:
-            return self._unclear(begun, active, said._replace(unclear=unclear))
+            return await self._unclear(begun, active, said._replace(unclear=unclear))
         answers = {
             name: value
             for name, value in said.values.items()
@@ -416,35 +416,21 @@ class TurnSelector:
         back: Sequence[str] = (),
         wrong: Mapping[str, str] | None = None,
     ) -> TurnWork:
-        """Store the values that pass the author's checks, and ask again for the others."""
+        """Store the values that pass the author's checks, and ask again for the others. Corrections are said back.
+
+        Values that were withdrawn are removed. A correction invalidates results found with the old value. If steps that
+        used it had effects, the user is asked first whether to restart.
+        """
         read = begun.said.get(active.name, NOTHING_SAID).values
         unchecked = {name: value for name, value in answers.items() if name not in read}
         found = await self.running.checked(active.name, unchecked)
         begun = replace(begun, notes=(*begun.notes, *found.notes.values()))
-        good = {name: value for name, value in answers.items() if name in read or name in found.values}
+        answers = {name: value for name, value in answers.items() if name in read or name in found.values}
         refused = {**(wrong or {}), **found.wrong}
-        goes_on = bool(good or back or not refused)
-        return self._answered(begun, active, good, way=way if goes_on else "ask", back=back, wrong=refused)
-
-    def _answered(
-        self,
-        begun: TurnWork,
-        active: OpenFlow,
-        answers: Mapping[str, Any],
-        *,
-        way: Way,
-        back: Sequence[str] = (),
-        wrong: Mapping[str, str] | None = None,
-    ) -> TurnWork:
-        """Store answers in the waiting flow and remove those that were withdrawn. Corrections are said back.
-
-        A correction invalidates results found with the old value. If steps that used it had effects, the user is asked
-        first whether to restart.
-        """
+        way = way if answers or back or not refused else "ask"
         # The steps that ran did not use a value that is new and was not asked for.
         corrected = any(name in active.answers or name not in active.asks for name in answers) or bool(back)
         corrected = corrected and not active.is_final
-        refused = wrong or {}
         kept = {name: value for name, value in active.answers.items() if name not in {*back, *refused}}
         still = {name: text for name, text in active.wrong.items() if name not in answers}
         known: dict[str, Any] = {"answers": {**kept, **answers}, "wrong": {**still, **refused}}
@@ -473,9 +459,9 @@ class TurnSelector:
         for name in back:
             yield say("taken_back", input=in_words(name), old=shown_value(active.answers[name]))
 
-    def _unclear(self, begun: TurnWork, active: OpenFlow, heard: Grounded) -> TurnWork:
+    async def _unclear(self, begun: TurnWork, active: OpenFlow, heard: Grounded) -> TurnWork:
         """Ask for the inputs with ambiguous answers, and drop results found with an earlier answer."""
-        begun = self._answered(begun, active, heard.values, way="ask")
+        begun = await self._given(begun, active, heard.values, way="ask")
         flow = begun.stack.top or active
         known = {name: value for name, value in flow.answers.items() if name not in heard.unclear}
         asks = tuple(dict.fromkeys((*heard.unclear, *active.asks)))

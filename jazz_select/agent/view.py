@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 
@@ -24,26 +24,14 @@ _MOST_HEARD: Final = 8
 _MOST_DONE: Final = 2
 _CALLS_CHARS: Final = 8_000
 _LONGEST_FACT: Final = 500
-State = Literal["under way", "parked"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowInView:
-    """An open flow of the conversation.
-
-    Attributes:
-        name: The flow's name.
-        title: The flow's title for users.
-        state: `under way`, or `parked` until that one is done.
-        wanted: The user's message for which the flow was chosen.
-        waits_for: What it waits for, in words; empty if any message will do.
-    """
+class FlowInView(UnderWay):
+    """An open flow of the conversation, with its name, and its title for users."""
 
     name: str
     title: str
-    state: State
-    wanted: str = ""
-    waits_for: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +78,7 @@ class ConversationView:
         conversation = request.conversation
         top = stack.top
         waiting = None if agreed else conversation.pending
-        flows = tuple(
-            _in_view(each, title, "under way" if each is top else "parked", waiting if each is top else None)
-            for each in reversed(stack.flows)
-        )
+        flows = tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(stack.flows))
         return cls(
             message=request.message,
             said=conversation.messages,
@@ -136,10 +121,7 @@ class ConversationView:
         return Situation(
             said=tuple(recent),
             left_out=left_out,
-            under_way=tuple(
-                UnderWay(flow_id=flow_id(each.name), state=each.state, wanted=each.wanted, waits_for=each.waits_for)
-                for each in self.flows
-            ),
+            under_way=self.flows,
             facts=self.render_facts(),
             confirms=self.waits_for,
             done=tuple(map(flow_id, self.done)),
@@ -223,10 +205,16 @@ class ConversationView:
         return "\n".join(lines)
 
 
-def _in_view(flow: OpenFlow, title: Callable[[str], str], state: State, waiting: PendingCall | None) -> FlowInView:
-    pending = flow.pending or (waiting if waiting is not None and waiting.flow == flow.name else None)
-    waits_for = ", ".join(map(in_words, flow.asks)) if pending is None else pending.question()
-    return FlowInView(name=flow.name, title=title(flow.name), state=state, wanted=flow.request, waits_for=waits_for)
+def _in_view(flow: OpenFlow, title: Callable[[str], str], waiting: PendingCall | None, *, is_top: bool) -> FlowInView:
+    pending = flow.pending or (waiting if is_top and waiting is not None and waiting.flow == flow.name else None)
+    return FlowInView(
+        flow_id=flow_id(flow.name),
+        name=flow.name,
+        title=title(flow.name),
+        state="under way" if is_top else "parked",
+        wanted=flow.request,
+        waits_for=", ".join(map(in_words, flow.asks)) if pending is None else pending.question(),
+    )
 
 
 def _call(call: Ran) -> str:

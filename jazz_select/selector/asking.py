@@ -3,9 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from functools import cache
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from jazz_select.consent import phrases, read_consent
 from jazz_select.errors import ConfigError
@@ -13,6 +13,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.text import beginning, in_one_line, in_words, nfkc
 from jazz_select.texts import say
+from jazz_select.travel import value_of
 from jazz_select.values import Candidate, Decision
 
 FEWEST, MOST = 2, 3
@@ -48,6 +49,9 @@ _ABOUT_IT: Final = frozenset({"place", "own", "shared", "chooses", "unsure", "de
 """Kinds of words that only answer the question: a message of these alone is no new request."""
 
 
+_NOT_AS_IT_WAS: Final = (
+    "asked is a question whose text, request and options are not what a decision came with: give it as it was"
+)
 NO_QUESTION: Final = "asked= has a decision that carries no question, so this is read as a request of its own"
 
 
@@ -62,29 +66,14 @@ def question_in(asked: object) -> UserQuestion | None:
         return None
     if not isinstance(question, UserQuestion):
         raise ConfigError(f"asked is the decision that a question came with, or the question, not {asked!r:.80}")
-    if not _is_readable(question):
-        msg = "asked is a question whose text, request and options are not what a decision came with: give it as it was"
-        raise ConfigError(msg)
-    return question
-
-
-def _is_readable(question: UserQuestion) -> bool:
-    options = cast("object", question.options)
-    if not isinstance(options, tuple | list):
-        return False
-    texts: list[object] = [question.text, question.request]
-    for each in cast("Sequence[object]", options):
-        if not isinstance(each, UserOption):
-            return False
-        texts += (each.flow_id, each.flow_name, each.title, each.says)
-    strings = [each for each in texts if isinstance(each, str)]
-    bounded = len(question.options) <= _MOST_OPTIONS and sum(map(len, strings)) <= _MOST_LETTERS
-    return (
-        bounded
-        and len(strings) == len(texts)
-        and isinstance(cast("object", question.again), bool)
-        and isinstance(cast("object", question.more), bool)
-    )
+    try:
+        known = value_of(UserQuestion, asdict(question))
+    except (ConfigError, TypeError, RecursionError) as error:
+        raise ConfigError(_NOT_AS_IT_WAS) from error
+    texts = (known.text, known.request, *(text for each in known.options for text in astuple(each)))
+    if len(known.options) > _MOST_OPTIONS or sum(map(len, texts)) > _MOST_LETTERS:
+        raise ConfigError(_NOT_AS_IT_WAS)
+    return known
 
 
 def in_question(candidates: Sequence[Candidate], chances: Mapping[str, float], *, at_least: int = 0) -> list[Candidate]:

@@ -61,7 +61,9 @@ def test_the_same_view_gives_the_same_prompts(text: str) -> None:
 @given(names=st.lists(st.text(min_size=1, max_size=20).map(as_text), min_size=1, max_size=5, unique=True))
 @ROUNDS
 def test_no_prompt_has_an_id_whatever_flows_are_called(names: list[str]) -> None:
-    flows = tuple(FlowInView(name=name, title=f"Flow {name}", state="parked", wanted="x") for name in names)
+    flows = tuple(
+        FlowInView(flow_id=flow_id(name), name=name, title=f"Flow {name}", state="parked", wanted="x") for name in names
+    )
     view = small_view(flows=(*small_view().flows, *flows))
     told = "".join(map(written, prompts_of(view).values()))
     assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}", told)

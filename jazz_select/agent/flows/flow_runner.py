@@ -155,11 +155,16 @@ def _short_value(value: Any) -> Any:
     return value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
 
 
+def whole(flow: BaseFlow) -> Iterator[BaseFlow]:
+    """Yield a flow and its parts, in order."""
+    yield flow
+    for part in flow.subflows:
+        yield from whole(part)
+
+
 def tools_named(flow: BaseFlow) -> Iterator[str]:
     """Yield the names of the tools of a flow and its parts, in order."""
-    yield from flow.own_tools
-    for part in flow.subflows:
-        yield from tools_named(part)
+    return (name for part in whole(flow) for name in part.own_tools)
 
 
 def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
@@ -250,7 +255,7 @@ class FlowRunner:
         The tools of a manual part are not the model's to call.
         """
         begun = any(each.startswith(f"{path}.") for each in self.before)
-        own = flow.composite and bool(flow.steps) and not _has_chain(flow) and not _has_manual(flow)
+        own = flow.composite and bool(flow.steps) and not any(map(chain_of, whole(flow))) and not _has_manual(flow)
         return self.go_on is not None and own and not begun
 
     def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
@@ -466,12 +471,8 @@ def _still(lost: Sequence[str], facts: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys(lost) if name not in facts)
 
 
-def _has_chain(flow: BaseFlow) -> bool:
-    return bool(chain_of(flow)) or any(map(_has_chain, flow.subflows))
-
-
 def _has_manual(flow: BaseFlow) -> bool:
-    return any(part.manual or _has_manual(part) for part in flow.subflows)
+    return any(part.manual for part in whole(flow) if part is not flow)
 
 
 def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:

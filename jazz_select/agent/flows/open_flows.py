@@ -331,8 +331,6 @@ class OpenFlowReply:
     """Whether the model says that the flow is done."""
     blocked: str = ""
     """The model's reason why the flow cannot be done."""
-    final: bool = False
-    """Whether a destructive tool was called."""
     ran: tuple[Ran, ...] = ()
     asked: bool = False
     """Whether a call needs approval first."""
@@ -428,7 +426,7 @@ class OpenFlows:
             )
         except ChainError as error:
             chain = error.chain
-            return OpenFlowReply(chain=chain, error=error, ran=self._ran(chain), final=self._final(chain))
+            return OpenFlowReply(chain=chain, error=error, ran=self._ran(chain))
         if not offered and chain.final is None:
             chain = replace(chain, answer=_without_calls(chain.answer))
         asked = chain.status == "asked"
@@ -437,7 +435,6 @@ class OpenFlows:
             finished=ended[-1:] == [""] and not asked,
             blocked=ended[-1] if ended and not asked else "",
             ran=self._ran(chain),
-            final=self._final(chain),
             asked=asked,
             look_ups=tuple(each.name for each in tools if flow is None and each.reads),
             handed_back=None if asked or not back else back[-1],
@@ -519,11 +516,6 @@ class OpenFlows:
             return cast("bool | str | None", refused)
 
         return replace(self.options, before_call=check)
-
-    def _final(self, chain: Chain) -> bool:
-        """Whether a destructive tool was called; a failed call counts, since it may have had its effect."""
-        called = [each.tool for each in chain.entries if isinstance(each, ToolResult) and each.called]
-        return any(name in self.tools and self.tools[name].destructive for name in called)
 
     def _ran(self, chain: Chain) -> tuple[Ran, ...]:
         arguments = {(each.round, each.id): each.arguments for each in chain.entries if isinstance(each, ToolRequest)}

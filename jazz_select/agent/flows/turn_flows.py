@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import ChainText, FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran, parts_in_flow
-from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, tools_named
+from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, tools_named, whole
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.part_checks import Checked, check_inputs
@@ -21,7 +22,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
 from jazz_select.ports import has_capability
-from jazz_select.routing.decisions.decision_points import Chosen, DecisionCallback, ToolCandidate
+from jazz_select.routing.decisions.decision_points import Chosen, DecisionCallback, ToolCandidate, as_callback
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor, chain_of
 from jazz_select.routing.schemas.compatibility import outputs
@@ -132,21 +133,6 @@ class FlowAttempt:
     replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
     made: list[Ran] = field(default_factory=list[Ran])
     hears_first: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Deciding:
-    """A model that chooses the next tool of a flow, given the flow and the conversation."""
-
-    model: ModelDecision
-    view: ConversationView
-    flow: BaseFlow
-    tools: Mapping[str, Tool]
-
-    async def decide(self, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> Chosen:
-        """Ask the model, with the situation in its prompt."""
-        situation = decision_situation(self.view, self.flow, [self.tools[each.name] for each in candidates])
-        return await self.model.decide(context, candidates, prompt, situation=situation)
 
 
 def decision_situation(view: ConversationView, flow: BaseFlow, tools: Sequence[Tool]) -> str:
@@ -494,7 +480,7 @@ class TurnFlows:
         closed = await Availability.closed_among([flow], context)
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
-        _check_chains(flow)
+        _ = [chain_of(part) for part in whole(flow)]  # an invalid one raises before anything runs
         top = attempt.open_flow = top.model_copy(update={"parts": parts_in_flow(top.parts, flow)})
         is_new = top.status == "queued" and not flow.manual
         if top.wrong:
@@ -502,9 +488,9 @@ class TurnFlows:
         if is_new and (unclear := top.choices):
             which = f"which is meant is not clear: {', '.join(unclear)}"
             return replace(begun, status="waiting", asks=tuple(unclear), choices=unclear, problem=which)
-        hold = None if flow.manual else self.gate.held_by_change(top, flow)
-        if hold is not None:
-            return replace(begun, status="waiting", problem=hold.problem, changed=hold.changed)
+        if not flow.manual and (changed := self.gate.held_by_change(top, flow)):
+            why = "its steps have changed since it was begun"
+            return replace(begun, status="waiting", problem=why, changed=changed)
 
         async def go_on(part: BaseFlow, run: FlowRun) -> FlowRun:
             return await self._gone_on(attempt, part, run)
@@ -518,10 +504,6 @@ class TurnFlows:
                 raise TimeoutError("no time was left to choose a branch")
             return place
 
-        def decided(part: BaseFlow, made: Sequence[Ran]) -> DecisionCallback:
-            view = self._view(attempt, made)
-            return _Deciding(cast("ModelDecision", self.decision), view, part, self.executor.tools)
-
         runner = FlowRunner(
             executor=self.executor,
             before=top.parts,
@@ -531,11 +513,23 @@ class TurnFlows:
             approve=lambda path, later: attempt.approval.at(top.name, path, doubt=top.doubt, later=later),
             call_id=lambda path: attempt.approval.names_at(top.name, path, "executor", top.unheard),
             made=attempt.made.append,
-            deciding=decided if self.decision else None,
+            deciding=partial(self._deciding, attempt, self.decision) if self.decision else None,
         )
         run = await runner.run(flow, {**top.answers, **context})
         wrong = {**top.wrong, **run.wrong}
         return replace(run, wrong={name: text for name, text in wrong.items() if name in run.asks})
+
+    def _deciding(
+        self, attempt: FlowAttempt, decision: ModelDecision, flow: BaseFlow, made: Sequence[Ran]
+    ) -> DecisionCallback:
+        """Return the chooser of a flow's next tool: a model that is told the flow and the conversation."""
+        view, tools = self._view(attempt, made), self.executor.tools
+
+        async def decide(context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> Chosen:
+            situation = decision_situation(view, flow, [tools[each.name] for each in candidates])
+            return await decision.decide(context, candidates, prompt, situation=situation)
+
+        return cast("DecisionCallback", as_callback(decide))
 
     async def _gone_on(self, attempt: FlowAttempt, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """Let a model continue an open flow. If the model fails, the flow keeps its state and repeats nothing."""
@@ -551,7 +545,7 @@ class TurnFlows:
         )
         attempt.replies.append(talked)
         attempt.made.extend(talked.ran)
-        run = replace(run, final=run.final or talked.final)
+        run = replace(run, final=run.final or any(each.final for each in talked.ran))
         ran = (*run.ran, *talked.ran)
         if talked.error is not None:
             return replace(run, status="active", ran=ran, problem=str(talked.error))
@@ -604,13 +598,6 @@ def _unclaimed(approval: TurnApproval) -> tuple[str, ...]:
     if granted is None or approval.claims is not None or not granted.destructive or not approval.taken:
         return ()
     return (f"{granted.tool}: where another process goes on with this conversation too, both call it: {_CLAIMS}",)
-
-
-def _check_chains(flow: BaseFlow) -> None:
-    """Raise if a chain of a flow or its parts is invalid."""
-    chain_of(flow)
-    for part in flow.subflows:
-        _check_chains(part)
 
 
 def _unset(tools: Sequence[Tool], known: Mapping[str, Any], *, optional: bool = True) -> dict[str, Wanted]:

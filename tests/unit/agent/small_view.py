@@ -19,7 +19,7 @@ from jazz_select.routing import Tool
 from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.routing.decisions.model_decision import decision_messages
 from jazz_select.selector.prompt import FirstShown, Ledger, build_prompt, growing_prompt
-from jazz_select.values import Message
+from jazz_select.values import Message, flow_id
 from tests.unit.selector.shop import candidates, flow, shop
 
 FOLDER: Final = Path(__file__).parent / "whole_prompts"
@@ -47,9 +47,14 @@ def small_view(text: str = "", **changes: Any) -> ConversationView:
         "said": (Said(role="user", content=said), Said(role="assistant", content=told)),
         "flows": (
             FlowInView(
-                name="refund_order", title=text or "Money back", state="under way", wanted=said, waits_for="reason"
+                flow_id=flow_id("refund_order"),
+                name="refund_order",
+                title=text or "Money back",
+                wanted=said,
+                waits_for="reason",
             ),
             FlowInView(
+                flow_id=flow_id("cancel_order"),
                 name="cancel_order",
                 title=text or "Cancelling",
                 state="parked",
