@@ -85,21 +85,13 @@ _UNIT_TOLERANCE = 1e-3
 
 
 def require(holds: bool, problem: str) -> None:  # noqa: FBT001  (reads as a sentence)
-    """Raise with `problem` unless `holds`.
-
-    Raises:
-        AssertionError: It does not.
-    """
+    """Raise with `problem` unless `holds`."""
     if not holds:
         raise AssertionError(problem)
 
 
 def require_kind(value: object, kind: type[T], problem: str) -> T:
-    """Return the value if it is of that kind.
-
-    Raises:
-        AssertionError: It is of another kind.
-    """
+    """Return the value if it is of that kind."""
     if not isinstance(value, kind):
         msg = f"{problem}, not {type(value).__name__}"
         raise AssertionError(msg)  # noqa: TRY004  (a contract speaks in assertions)
@@ -107,21 +99,13 @@ def require_kind(value: object, kind: type[T], problem: str) -> T:
 
 
 async def awaited(pending: object, name: str) -> object:
-    """Await the result of a call.
-
-    Raises:
-        AssertionError: It is not awaitable.
-    """
+    """Await the result of a call."""
     require(inspect.isawaitable(pending), f"{name}() must be async; it returned {type(pending).__name__}")
     return await cast("Awaitable[object]", pending)
 
 
 def require_usage(value: object, what: str) -> None:
-    """Check token counts, if there are any.
-
-    Raises:
-        AssertionError: They are not valid.
-    """
+    """Check token counts, if there are any."""
     if value is not None:
         usage = require_kind(value, Usage, f"{what} must be a Usage or None")
         require(
@@ -132,11 +116,7 @@ def require_usage(value: object, what: str) -> None:
 
 
 def as_reply(value: object) -> Reply:
-    """Return the value if it is a `Reply` with fields of the right types.
-
-    Raises:
-        AssertionError: It is not.
-    """
+    """Return the value if it is a `Reply` with fields of the right types."""
     reply = require_kind(value, Reply, "complete() must return a Reply")
     for name in ("text", "model", "finish_reason"):
         require_kind(getattr(reply, name), str, f"Reply.{name} must be a str")
@@ -152,16 +132,7 @@ def as_reply(value: object) -> Reply:
 async def check_cancellation(
     call: Callable[[], Coroutine[Any, Any, object]], name: str, check: Callable[[object], object]
 ) -> None:
-    """Check that a cancelled call is cancelled, or returns its answer if it was done before.
-
-    Args:
-        call: Makes the call.
-        name: What is called.
-        check: Checks the answer.
-
-    Raises:
-        AssertionError: The call raises something else, or `check` does.
-    """
+    """Check that a cancelled call is cancelled, or returns its answer, which `check` checks, if it was done before."""
     task = asyncio.ensure_future(call())
     await asyncio.sleep(0)  # let the call start; one that ends at once cannot be cancelled
     task.cancel()
