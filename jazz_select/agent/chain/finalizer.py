@@ -92,16 +92,7 @@ async def finalize(  # noqa: PLR0913 - options with a name
         ChainError: The chain was cut short, and `on_limit` is "raise".
         FormatError: The model failed, or gave nothing valid; it keeps the chain.
     """
-    options = ChainOptions(
-        strategy=strategy,
-        prompt=prompt,
-        max_chars=max_chars,
-        on_limit=on_limit,
-        max_reasks=max_reasks,
-        on_event=on_event,
-        model_timeout_s=model_timeout_s,
-        max_retries=max_retries,
-    )
+    options = ChainOptions.of(locals())
     return await put_in_schema(model, as_chain(chain), schema, options)
 
 

@@ -219,20 +219,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         ChainError: The model failed; `.chain` holds the chain so far.
         CancelledError: The caller was cancelled; the model and the tools are cancelled too.
     """
-    options = ChainOptions(
-        strategy=strategy,
-        chain_limit=chain_limit,
-        before_call=before_call,
-        approval=approval,
-        approve=approve,
-        after_call=after_call,
-        on_event=on_event,
-        conversation_id=conversation_id,
-        tool_timeout_s=tool_timeout_s,
-        at_once=at_once,
-        model_timeout_s=model_timeout_s,
-        max_retries=max_retries,
-    )
+    options = ChainOptions.of(locals())
     waiting = after.asked if after is not None else ()
     if answer is not None:
         calls = [

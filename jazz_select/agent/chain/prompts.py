@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 
 from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt
@@ -315,6 +316,11 @@ class ChainOptions:
     max_reasks: Count = 1
     model_timeout_s: TimeLimit = None
     max_retries: Count = 2
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Self:
+        """Return the options among a function's arguments."""
+        return cls(**{each.name: arguments[each.name] for each in fields_of(cls) if each.name in arguments})
 
     def asker(self, model: ModelLike | ChatClient) -> Asker:
         """Return an asker for the model within these bounds."""

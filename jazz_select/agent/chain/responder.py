@@ -139,24 +139,7 @@ async def respond(  # noqa: PLR0913 - options with a name
         ChainError: The model failed in the chain, or the chain was cut short and `on_limit` is "raise".
         FormatError: The chain ended, and its answer could not be put into the schema.
     """
-    options = ChainOptions(
-        strategy=strategy,
-        chain_limit=chain_limit,
-        before_call=before_call,
-        approval=approval,
-        approve=approve,
-        after_call=after_call,
-        on_event=on_event,
-        conversation_id=conversation_id,
-        tool_timeout_s=tool_timeout_s,
-        at_once=at_once,
-        prompt=prompt,
-        max_chars=max_chars,
-        on_limit=on_limit,
-        max_reasks=max_reasks,
-        model_timeout_s=model_timeout_s,
-        max_retries=max_retries,
-    )
+    options = ChainOptions.of(locals())
     connected = tools_of(tools)
     if schema is not None and not connected:
         answer = await _directly(model, messages, schema, options)
