@@ -71,7 +71,8 @@ def question_in(asked: object) -> UserQuestion | None:
     except (ConfigError, TypeError, RecursionError) as error:
         raise ConfigError(_NOT_AS_IT_WAS) from error
     texts = (known.text, known.request, *(text for each in known.options for text in astuple(each)))
-    if len(known.options) > _MOST_OPTIONS or sum(map(len, texts)) > _MOST_LETTERS:
+    as_given = known == replace(question, options=tuple(question.options))
+    if not as_given or len(known.options) > _MOST_OPTIONS or sum(map(len, texts)) > _MOST_LETTERS:
         raise ConfigError(_NOT_AS_IT_WAS)
     return known
 

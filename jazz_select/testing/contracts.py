@@ -21,10 +21,12 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from jazz_select.chat.decisions import why_no_distribution
 from jazz_select.ports import (
     BatchEmbedder,
     ChatModel,
     ClaimStore,
+    DecisionModel,
     Embedder,
     FlowPoint,
     FlowStore,
@@ -39,6 +41,7 @@ from jazz_select.ports import (
     takes_schema,
     takes_tools,
 )
+from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, YesNoQuestion, labels_of
 from jazz_select.values import Claim, Message, NativeCall, OfferedTool, Reply, Usage
 
 T = TypeVar("T")
@@ -82,6 +85,16 @@ _TEXTS = (
 )
 _CLOSE = 0.99
 _UNIT_TOLERANCE = 1e-3
+
+
+_STATE = "Hello! <b>My parcel</b> & I are apart: it never came. 你好 🎷"
+_QUESTIONS: Mapping[str, Question] = {
+    "route": ChoiceQuestion(
+        {"refund": "gives money back", "track": "says where a parcel is", "none": "anything else"},
+        asked="Which of these does the customer want?",
+    ),
+    "angry?": YesNoQuestion("Is the customer angry?", yes="rude, or swearing", no="anything milder"),
+}
 
 
 def require(holds: bool, problem: str) -> None:  # noqa: FBT001  (reads as a sentence)
@@ -445,3 +458,48 @@ async def check_layouts(open_store: Callable[[str], Awaitable[FlowStore]]) -> No
     assert await new.elsewhere("b") == []
     assert await _marks(new, "a") == {"east": "mark-east"}
     await new.close()
+
+
+async def check_decision_model(model: DecisionModel) -> None:
+    """Check a decision model. It is called five times, so a scripted one needs `repeat=True`.
+
+    It answers a choice and a yes/no with a probability for each option, leaves the questions unchanged, can be called
+    concurrently, lets `asyncio.CancelledError` through, and reports how many options it takes. Its decisions do not
+    matter, except that it must tell the options of a choice apart.
+
+    Raises:
+        AssertionError: It violates the contract.
+    """
+    most = cast("object", model.most_options)
+    allowed = most is None or (isinstance(most, int) and not isinstance(most, bool) and most > 1)
+    require(allowed, f"most_options must be None, or how many options a question may have, not {most!r}")
+    questions = dict(_QUESTIONS)
+    _check_decisions(await _decide(model, questions), questions)
+    require(questions == _QUESTIONS, "decide() must leave the questions as they are")
+    one = {"angry?": _QUESTIONS["angry?"]}
+    for reply, asked in zip(
+        await asyncio.gather(_decide(model, questions), _decide(model, one), _decide(model, questions)),
+        (questions, one, questions),
+        strict=True,
+    ):
+        _check_decisions(reply, asked)
+    await check_cancellation(
+        lambda: _decide(model, questions), "decide", lambda reply: _check_decisions(reply, questions)
+    )
+
+
+async def _decide(model: DecisionModel, questions: Mapping[str, Question]) -> object:
+    return await awaited(model.decide(_STATE, questions), "decide")
+
+
+def _check_decisions(reply: object, questions: Mapping[str, Question]) -> None:
+    said = require_kind(reply, DecisionReply, "decide() must return a DecisionReply")
+    given = cast(
+        "Mapping[Any, Any]", require_kind(said.probabilities, Mapping, "DecisionReply.probabilities must be a mapping")
+    )
+    require(set(given) == set(questions), f"decide() was asked {sorted(questions)}, and answered {list(given)}")
+    for name, question in questions.items():
+        problem = why_no_distribution(given[name], labels_of(question), even=isinstance(question, YesNoQuestion))
+        require(not problem, f"the answer to {name!r} is no distribution: {problem}")
+    require_kind(said.model, str, "DecisionReply.model must be a str")
+    require_usage(said.usage, "DecisionReply.usage")

@@ -1,4 +1,4 @@
-"""Test doubles: scripted models, recorded models and memories."""
+"""Test doubles: scripted and recorded models, scripted deciders, memories and claims."""
 
 import asyncio
 import json
@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 from hashlib import sha256
+from math import nan
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, cast
 from zlib import compress, decompress
 
+from jazz_select.questions import DecisionReply, Question, labels_of
 from jazz_select.text import beginning, estimate_tokens
-from jazz_select.values import Claim, Message, OfferedTool, RecallResult, Reply
+from jazz_select.values import Claim, Message, OfferedTool, RecallResult, Reply, Usage
 
 _SHOWN: Final = 200
 _DIFF_LINES: Final = 40
@@ -384,3 +386,132 @@ class MemoryClaims:
         known = self.claims.get(call_id)
         if known is not None and known.outcome is None:
             self.claims[call_id] = replace(known, outcome=outcome)
+
+
+Probabilities: TypeAlias = Mapping[str, Mapping[str, float]]
+"""By question, then by option."""
+ScriptedDecision: TypeAlias = (
+    DecisionReply | Probabilities | str | BaseException | Callable[[str, Mapping[str, Question]], Any]
+)
+
+
+def likely(question: Question, label: str, probability: float = 0.97) -> dict[str, float]:
+    """Return this probability for one option, with the rest spread evenly over the others.
+
+    Raises:
+        AssertionError: The question has no such option.
+    """
+    labels = labels_of(question)
+    if label not in labels:
+        raise AssertionError(f"the question {question.asked!r} has no option {label!r}; it has {', '.join(labels)}")
+    rest = (1 - probability) / (len(labels) - 1) if len(labels) > 1 else 0.0
+    return {each: probability if each == label else rest for each in labels}
+
+
+class ScriptedDecider:
+    """A `DecisionModel` that gives these answers, one per call, and records its calls.
+
+    Each answer is one of
+
+    - probabilities, by question and option;
+    - an option: it gets `sure`, in each question that has it, and the others share the rest; a question without it is
+      answered with its first option, barely above 1 / n;
+    - a `DecisionReply`, returned as it is; an exception, raised; or a function of the state and the questions that
+      returns any of these.
+
+    `calls` holds the state and the questions of each call, failed ones included.
+
+    ```python
+    decider = ScriptedDecider("refund_order", ModelError("d", "busy", retryable=True), LIES["even"], sure=0.99)
+    ```
+    """
+
+    def __init__(
+        self,
+        *answers: ScriptedDecision,
+        repeat: bool = False,
+        sure: float = 0.97,
+        delay_s: float = 0.0,
+        most_options: int | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        """Create the model.
+
+        Args:
+            answers: The answers, in order.
+            repeat: Repeat the last answer at the end of the script, instead of failing.
+            sure: The probability of an option given alone.
+            delay_s: Seconds that each call takes, for tests of timeouts and cancellation.
+            most_options: The most options of a question.
+            usage: The tokens reported for each call.
+
+        Raises:
+            ValueError: There is no answer to repeat.
+        """
+        if repeat and not answers:
+            raise ValueError("ScriptedDecider(repeat=True) needs an answer to repeat")
+        self.calls: list[tuple[str, Mapping[str, Question]]] = []
+        self._answers = answers
+        self._repeat = repeat
+        self._sure = sure
+        self._delay_s = delay_s
+        self.most_options = most_options
+        self._usage = usage
+
+    async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
+        """Return the next answer.
+
+        Raises:
+            AssertionError: The script has ended.
+        """
+        self.calls.append((state, dict(questions)))
+        asked = len(self.calls)
+        if asked > len(self._answers) and not self._repeat:
+            has = f"{len(self._answers)} answers"
+            raise AssertionError(f"ScriptedDecider was asked {asked} times and has {has}; add one or pass repeat=True")
+        answer: Any = self._answers[min(asked, len(self._answers)) - 1]
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        if callable(answer):
+            answer = answer(state, questions)
+        if isinstance(answer, BaseException):
+            raise answer
+        if isinstance(answer, DecisionReply):
+            return answer
+        if isinstance(answer, str):
+            answer = {name: self._chosen(each, answer) for name, each in questions.items()}
+        return DecisionReply(cast("Probabilities", answer), self._usage, "scripted")
+
+    def _chosen(self, question: Question, label: str) -> dict[str, float]:
+        labels = labels_of(question)
+        if label in labels:
+            return likely(question, label, self._sure)
+        return likely(question, labels[0], 1 / len(labels) + 0.01)
+
+
+def _each(give: Callable[[Sequence[str]], Mapping[str, Any]]) -> Callable[[str, Mapping[str, Question]], DecisionReply]:
+    def answer(_: str, questions: Mapping[str, Question]) -> DecisionReply:
+        return DecisionReply({name: give(labels_of(each)) for name, each in questions.items()}, None, "liar")
+
+    return answer
+
+
+LIES: Final[Mapping[str, Callable[[str, Mapping[str, Question]], DecisionReply]]] = {
+    "ones": _each(lambda labels: dict.fromkeys(labels, 1.0)),
+    "even": _each(lambda labels: dict.fromkeys(labels, 1 / len(labels))),
+    "nan": _each(lambda labels: dict.fromkeys(labels, nan)),
+    "infinite": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: float("inf")}),
+    "negative": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 1.5, labels[1]: -0.5}),
+    "unsummed": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.6}),
+    "too few options": _each(lambda labels: {labels[0]: 1.0}),
+    "unknown option": _each(lambda labels: {**dict.fromkeys(labels, 0.0), labels[0]: 0.5, "another": 0.5}),
+    "texts": _each(lambda labels: dict.fromkeys(labels, "very likely")),
+    "no question": lambda _, __: DecisionReply({}, None, "liar"),
+    "another question": lambda _, questions: DecisionReply({**_first(questions), "x": {"a": 1.0}}, None, "liar"),
+    "nothing": lambda _, __: cast("DecisionReply", None),
+}
+"""Invalid answers of a decision model, for `ScriptedDecider`. Even odds are a valid answer to a yes/no."""
+
+
+def _first(questions: Mapping[str, Question]) -> Probabilities:
+    return {name: likely(each, labels_of(each)[0]) for name, each in questions.items()}
