@@ -454,7 +454,7 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
     reload: Annotated[bool, flag("--reload/--no-reload", "Changed files are live at once.", panel=_PARTS)] = True
     reload_every: Annotated[
         float | None,
-        option("Look for them so often, where a network file system does not tell.", "S", panel=_PARTS, least=0.05),
+        option("Look for them so often, such as on a slow network file system.", "S", panel=_PARTS, least=0.05),
     ] = None
     access_log: Annotated[
         bool, flag("--access-log/--no-access-log", "A line of JSON on stderr for each request.", panel=_PARTS)

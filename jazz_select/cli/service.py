@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jazz_select.service.running import RunningCatalogue
     from jazz_select.settings import Settings
 
-_NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client", "watchfiles")
+_NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client")
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
 _MADE_BETWEEN: Final = 100_000
 """Objects that may be made while the service starts before somebody looks for garbage: what is loaded then stays."""

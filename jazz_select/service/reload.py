@@ -7,16 +7,13 @@ import sys
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
 from types import ModuleType
-from typing import Final
-
-from watchfiles import awatch  # pyright: ignore[reportUnknownVariableType] - of a framework that is not here
+from typing import Final, TypeAlias
 
 from jazz_select.errors import EmbeddingError, FlowLoadError, StoreError, SyncDeletesError
 from jazz_select.flow.data import SUFFIXES
@@ -30,43 +27,20 @@ _MOST_FOLDERS: Final = 1_000
 _READ: Final = frozenset({".py", *SUFFIXES})
 
 
-@dataclass(frozen=True, slots=True)
-class SeenFiles:
-    """What lay at all places of a catalogue at one moment; two are equal where nothing changed."""
-
-    files: tuple[tuple[str, int, int, int], ...] = ()
-    """Each by its path, when it was changed, its size and its inode: another one in its place differs."""
-    folders: tuple[str, ...] = ()
-    """Where these lie, those without one too."""
-    landmarks: tuple[str, ...] = ()
-    """The places themselves and what leads to them, which may be put in another's place, go, or come back."""
-
-    @property
-    def watched_folders(self) -> set[str]:
-        """The folders whose changes may be changes of this."""
-        around = (os.path.dirname(each) for each in self.landmarks)  # noqa: PTH120 - also of what is not there
-        return {*self.folders, *(each for each in around if os.path.isdir(each))}  # noqa: PTH112
-
-    def concerns(self, path: str) -> bool:
-        """Whether a change at this path is one that matters: editors and caches leave many beside it."""
-        return path in self.landmarks or (os.path.dirname(path) in self.folders and not _is_passing(path))  # noqa: PTH120
+SeenFiles: TypeAlias = tuple[tuple[str, int, int, int], ...]
+"""What lay at all places of a catalogue at one moment: each file by its path, when it was changed, its size and its
+inode, so that another one in its place differs."""
 
 
 def look(sources: Iterable[str | Path]) -> SeenFiles:
     """What lies there now. A place that is gone holds nothing."""
     files: set[tuple[str, int, int, int]] = set()
-    folders: dict[str, None] = {}
-    landmarks: dict[str, None] = {}
     for source in sources:
-        place = source_location(source)
-        if place is None:
-            continue
-        landmarks.update(dict.fromkeys(_leading_to(place)))
-        for path in _walk(place, folders):
+        for path in _walk(source_location(source)):
             with suppress(OSError):  # gone meanwhile, or not to be read: reading it will say so
                 found = os.stat(path)  # noqa: PTH116
                 files.add((path, found.st_mtime_ns, found.st_size, found.st_ino))
-    return SeenFiles(tuple(sorted(files)), tuple(folders), tuple(landmarks))
+    return tuple(sorted(files))
 
 
 def roots(sources: Iterable[str | Path]) -> Sequence[str]:
@@ -94,8 +68,10 @@ def source_location(source: str | Path) -> str | None:
     return within or (spec.origin if spec.has_location else None)
 
 
-def _walk(place: str, folders: dict[str, None]) -> Iterator[str]:
-    """Yield the readable files below a path, visiting each real folder once; add the folders to `folders`."""
+def _walk(place: str | None) -> Iterator[str]:
+    """Yield the readable files below a path, visiting each real folder once."""
+    if place is None:
+        return
     if not os.path.isdir(place):  # noqa: PTH112
         yield place
         return
@@ -106,7 +82,6 @@ def _walk(place: str, folders: dict[str, None]) -> Iterator[str]:
             inside.clear()
             continue
         real.add(at)
-        folders.update(dict.fromkeys((folder, at)))
         inside[:] = (each for each in inside if not _is_passing(each))
         for name in names:
             if not _is_passing(name) and os.path.splitext(name)[1].lower() in _READ:  # noqa: PTH122
@@ -118,19 +93,6 @@ def _is_passing(path: str) -> bool:
     name = os.path.basename(path)  # noqa: PTH119
     # A volume of Kubernetes changes all of its files at once by a link of this name.
     return name != "..data" and (name.startswith((".", "#")) or name.endswith("~") or name == "__pycache__")
-
-
-def _leading_to(place: str) -> Iterator[str]:
-    """Yield the path, each link on its way with its target, and the missing parents."""
-    yield place
-    here = place
-    while (above := os.path.dirname(here)) != here:  # noqa: PTH120
-        if os.path.islink(here):  # noqa: PTH114
-            yield here
-            yield os.path.realpath(here)
-        if not os.path.exists(above):  # noqa: PTH110
-            yield above
-        here = above
 
 
 _ONE_AT_A_TIME: Final = threading.RLock()
@@ -155,7 +117,7 @@ class ReadAnew:
     ) -> None:
         """Wrap the reader of a catalogue; `patience_s` is the longest wait for other catalogues to be read."""
         self.places = tuple(places)
-        self.seen = SeenFiles()
+        self.seen: SeenFiles = ()
         self._read, self._patience_s = read, patience_s
         self._ours: dict[str, ModuleType] = {}
         self._written: Mapping[str, bytes] | None = None
@@ -167,7 +129,7 @@ class ReadAnew:
             FlowLoadError: Code there raised what is no `Exception`, which would end more than the reading; or another
                 catalogue is being read, and does not come to its end.
         """
-        seen, self.seen = look(self.places), SeenFiles()
+        seen, self.seen = look(self.places), ()
         try:
             with self._as_written(seen):
                 self.seen = seen  # not before: what could not even begin is to be tried again
@@ -229,7 +191,7 @@ class ReadAnew:
 def _digests(seen: SeenFiles) -> Mapping[str, bytes]:
     """Return the digest of each Python file."""
     found: dict[str, bytes] = {}
-    for path, *_ in seen.files:
+    for path, *_ in seen:
         if path.endswith(".py"):
             with suppress(OSError):  # gone meanwhile, or not to be read: importing it will say so
                 found[path] = sha256(Path(path).read_bytes()).digest()
@@ -277,13 +239,12 @@ def _lies_in(file: object, places: Sequence[str]) -> bool:
 
 
 log = logging.getLogger(__name__)
-_TELL_MS: Final = 20
 _QUIET_S: Final = 0.03
 """A save is often several changes: a file is read once nothing changed for so long."""
 _NOISY: Final = 30
 """Or after looking so often: what changes all the time is read as it is."""
-_LOOK_S: Final = 2.0
-"""Between two looks where nobody told of a change: some file systems never do."""
+_LOOK_S: Final = 0.25
+"""Between two looks: some file systems tell nobody of a change, and all of them can be looked at."""
 _SHARE: Final = 50
 """Looking takes one part in so many of the time at most, however many files there are."""
 _AGAIN_S: Final = 5.0
@@ -299,7 +260,7 @@ async def reloading(catalogues: Iterable[RunningCatalogue], *, every_s: float | 
 
     Args:
         catalogues: Whose; they have been loaded.
-        every_s: Look that often instead of being told by the system: for network file systems, which do not tell.
+        every_s: Look that often, such as at a network file system; by default as often as looking is cheap.
     """
     watches = [_Watch(each, each.read, every_s) for each in catalogues if isinstance(each.read, ReadAnew)]
     tasks = [asyncio.create_task(each.run()) for each in watches]
@@ -316,34 +277,22 @@ class _Watch:
 
     def __init__(self, catalogue: RunningCatalogue, read: ReadAnew, every_s: float | None) -> None:
         self._catalogue, self._read, self._every_s = catalogue, read, every_s
-        self._stirred, self._moved = asyncio.Event(), asyncio.Event()
-        self._seen, self._folders = SeenFiles(), set[str]()
         self._again_at = None if catalogue.is_ready else monotonic() + _AGAIN_S  # it failed when the service started
         self._pause_s = _AGAIN_S
 
     async def run(self) -> None:
-        """Look whenever there is a reason to, until cancelled."""
-        listener = None if self._every_s is not None else asyncio.create_task(self._listen())
-        try:
-            while True:
-                self._stirred.clear()
-                began = monotonic()
-                self._seen = seen = await self._look()
-                took_s = monotonic() - began
-                if seen.watched_folders != self._folders:
-                    self._folders = seen.watched_folders
-                    self._moved.set()
-                if seen != self._read.seen or self._catalogue.is_outdated:
-                    await self._settle(seen)
-                    await self._reload()
-                elif self._again_at is not None and monotonic() >= self._again_at:
-                    await self._reload()
-                else:
-                    await self._wait(max(_LOOK_S, took_s * _SHARE) if self._every_s is None else self._every_s)
-        finally:
-            if listener is not None:
-                listener.cancel()
-                await asyncio.gather(listener, return_exceptions=True)
+        """Look again and again, until cancelled."""
+        while True:
+            began = monotonic()
+            seen = await self._look()
+            took_s = monotonic() - began
+            if seen != self._read.seen or self._catalogue.is_outdated:
+                await self._settle(seen)
+                await self._reload()
+            elif self._again_at is not None and monotonic() >= self._again_at:
+                await self._reload()
+            else:
+                await asyncio.sleep(max(_LOOK_S, took_s * _SHARE) if self._every_s is None else self._every_s)
 
     async def _look(self) -> SeenFiles:
         return await in_thread(look, self._read.places)
@@ -356,13 +305,6 @@ class _Watch:
             if later == seen:
                 return
             seen = later
-
-    async def _wait(self, most_s: float) -> None:
-        """Wait for a possible change, or for the next retry."""
-        if self._again_at is not None:
-            most_s = min(most_s, max(self._again_at - monotonic(), 0))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stirred.wait(), most_s)
 
     async def _reload(self) -> None:
         """Reload the catalogue; a failure does not end the watch."""
@@ -391,23 +333,3 @@ class _Watch:
         passing = isinstance(error, StoreError | EmbeddingError) and not isinstance(error, SyncDeletesError)
         self._again_at = monotonic() + self._pause_s if passing else None
         self._pause_s = min(2 * self._pause_s, _AGAIN_MOST_S) if passing else _AGAIN_S
-
-    async def _listen(self) -> None:
-        """Listen for changes in the watched folders; restart when their set changes."""
-
-        def matters(_: object, path: str) -> bool:
-            return self._seen.concerns(path)
-
-        while True:
-            await self._moved.wait()
-            self._moved = moved = asyncio.Event()
-            self._stirred.set()  # what changed before was told to nobody
-            try:
-                async for _ in awatch(
-                    *sorted(self._folders), watch_filter=matters, step=_TELL_MS, recursive=False, stop_event=moved
-                ):
-                    self._stirred.set()
-            except Exception as error:  # noqa: BLE001 - a limit of the system, or a folder that is gone meanwhile
-                log.debug("agent %s: not told of changes: %s", self._catalogue.agent_id, describe_error(error))
-                await asyncio.sleep(_LOOK_S)
-                moved.set()
