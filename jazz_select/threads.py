@@ -1,13 +1,14 @@
-"""Run functions that may block or hang: within time limits, in threads, and abandoned if they do not end."""
+"""Functions that may block or hang: run within limits, in threads, abandoned if they do not end. Tasks beside a block."""
 
 import asyncio
 import contextvars
 import inspect
+import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -17,6 +18,7 @@ from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
 from jazz_select.errors import HungError
 from jazz_select.text import describe_error
 
+_log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -440,6 +442,25 @@ async def leave(task: "asyncio.Task[Any]") -> None:
     budget = current_budget()
     rest_s = None if budget is None else budget.rest_s(_LATE_S)
     await asyncio.wait({task}, timeout=_GRACE_S if rest_s is None else min(rest_s, _GRACE_S))
+
+
+@asynccontextmanager
+async def beside(*works: Coroutine[Any, Any, object]) -> AsyncGenerator[None]:
+    """Run these beside a block, and cancel them at its end. One that fails is logged, and ends nothing else."""
+    tasks = [asyncio.create_task(each) for each in works]
+    for task in tasks:
+        task.add_done_callback(_log_failure)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _log_failure(task: "asyncio.Task[object]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("task=<%s> | what runs beside others has failed", task.get_name(), exc_info=error)
 
 
 def is_async(function: object) -> bool:

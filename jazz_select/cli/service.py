@@ -17,6 +17,7 @@ import typer
 from jazz_select.cli.session import look_for_flows, look_here
 from jazz_select.cli.terminal import hint, log_to, printable
 from jazz_select.errors import ConfigError, MissingExtraError
+from jazz_select.threads import beside
 
 if TYPE_CHECKING:
     from jazz_select.cli.main import ServeCommand
@@ -126,12 +127,10 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
                 gc.collect()
                 gc.freeze()
 
-    task = asyncio.create_task(settle(), name="settle")
     try:
-        yield
+        async with beside(settle()):
+            yield
     finally:
-        task.cancel()
-        await asyncio.wait({task})
         gc.unfreeze()
 
 

@@ -25,7 +25,7 @@ from jazz_select.service.reload import ReadAnew
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
-from jazz_select.threads import in_thread
+from jazz_select.threads import beside, in_thread
 
 _SECRET_BYTES: Final = 32
 _DAY_S: Final = 86_400.0
@@ -61,7 +61,7 @@ async def open_service(
         memory = await stack.enter_async_context(await open_memory(base))
         master = await in_thread(_secret, base)
         claims = await in_thread(lambda: SqliteClaims(state_folder(base) / "claims.db"))
-        await stack.enter_async_context(_pruned(claims))
+        await stack.enter_async_context(beside(_prune(claims)))
         made: dict[str, RunningCatalogue] = {}
         for each in agents:
             try:
@@ -182,24 +182,14 @@ def state_folder(settings: Settings) -> Path:
     return folder
 
 
-@asynccontextmanager
-async def _pruned(claims: SqliteClaims) -> AsyncGenerator[None]:
+async def _prune(claims: SqliteClaims) -> None:
     """Delete expired claims, at the start and once a day."""
-
-    async def prune() -> None:
-        while True:
-            try:
-                await claims.forget(_CLAIMS_KEPT_S)
-            except sqlite3.Error as error:
-                _log.warning("error=<%s> | old claims could not be dropped", describe_error(error))
-            await asyncio.sleep(_DAY_S)
-
-    task = asyncio.create_task(prune())
-    try:
-        yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
+    while True:
+        try:
+            await claims.forget(_CLAIMS_KEPT_S)
+        except sqlite3.Error as error:
+            _log.warning("error=<%s> | old claims could not be dropped", describe_error(error))
+        await asyncio.sleep(_DAY_S)
 
 
 def _secret(settings: Settings) -> bytes:

@@ -20,7 +20,7 @@ from jazz_select.flow.data import SUFFIXES
 from jazz_select.flow.imports import AsWritten, run_once
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.text import describe_error, in_log
-from jazz_select.threads import in_thread
+from jazz_select.threads import beside, in_thread
 
 _MOST_FOLDERS: Final = 1_000
 """As many as are read flows from."""
@@ -263,13 +263,8 @@ async def reloading(catalogues: Iterable[RunningCatalogue], *, every_s: float | 
         every_s: Look that often, such as at a network file system; by default as often as looking is cheap.
     """
     watches = [_Watch(each, each.read, every_s) for each in catalogues if isinstance(each.read, ReadAnew)]
-    tasks = [asyncio.create_task(each.run()) for each in watches]
-    try:
+    async with beside(*(each.run() for each in watches)):
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _Watch:

@@ -35,13 +35,13 @@ from jazz_select.service.http.observation import ServiceMetrics
 from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.connected_tools import ConnectedTools
 from jazz_select.service.mcp.elicitation import Asking, input_required
-from jazz_select.service.mcp.gateway import Gateway, beside
+from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.mcp.meta_tools import Listed, Listings
 from jazz_select.service.mcp.results import Relay, failure, outcome_of, relayed, structured_answer, unknown_name
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
-from jazz_select.threads import self_bounded, set_in
+from jazz_select.threads import beside, self_bounded, set_in
 
 _SESSION_ID: Final = "mcp-session-id"
 _STDIO: Final = "stdio"
@@ -127,7 +127,7 @@ class AgentServer:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["AgentServer"]:
         """Keep the index at what is connected, for as long as this lasts."""
-        async with beside((self.connected.keep_indexed, "mcp-index"), (self._keep_told, "mcp-changes")):
+        async with beside(self.connected.keep_indexed(), self._keep_told()):
             try:
                 yield self
             finally:

@@ -3,7 +3,7 @@
 import logging
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
@@ -17,6 +17,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.servers_file import ServerSpec, load_servers
 from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, with_texts
 from jazz_select.service.mcp.upstream import Backoff, Upstream
+from jazz_select.threads import beside
 
 LONGEST: Final = 128
 """Characters of a tool's name by the protocol."""
@@ -143,7 +144,7 @@ class Gateway:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["Gateway"]:
         """Keep all servers connected for as long as this lasts; at its end their processes are stopped."""
-        async with beside(*((upstream.run, f"mcp-{upstream.spec.name}") for upstream in self.upstreams)):
+        async with beside(*(upstream.run() for upstream in self.upstreams)):
             yield self
 
     async def tried(self, within_s: float) -> bool:
@@ -191,20 +192,3 @@ async def open_gateways(files: Mapping[str, Path]) -> AsyncGenerator[Mapping[str
         for agent_id, file in files.items():
             made[agent_id] = await stack.enter_async_context(Gateway(load_servers(file)).running())
         yield made
-
-
-@asynccontextmanager
-async def beside(*tasks: tuple[Callable[[], Coroutine[object, object, None]], str]) -> AsyncGenerator[None]:
-    """Have these run beside a block, by their names, until it ends. What the block raises passes as it is."""
-    failed: Exception | None = None
-    async with anyio.create_task_group() as running:
-        for task, name in tasks:
-            running.start_soon(task, name=name)
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001 - raised below: a group of tasks would make a group of it
-            failed = error
-        finally:
-            running.cancel_scope.cancel()
-    if failed is not None:
-        raise failed
