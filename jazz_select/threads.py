@@ -1,4 +1,4 @@
-"""Functions that may block or hang: run within limits, in threads, abandoned if they do not end. Tasks beside a block."""
+"""Functions that may block or hang: within limits, in threads, left behind if they do not end. Tasks beside a block."""
 
 import asyncio
 import contextvars
