@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from jazz_select.errors import JazzSelectError
 from jazz_select.json_values import plain
 from jazz_select.service.api.answers import json_answer
 from jazz_select.service.api.bodies import TurnBody, read_body
@@ -28,8 +27,6 @@ from jazz_select.service.running import RunningCatalogue
 
 _PAGES: Final = Path(__file__).parent / "static"
 _DAYS: Final = 7.0
-_LARGE: Final = 100
-"""Flows of a catalogue that is surveyed before somebody asks."""
 _SETTINGS: Final = {"top_k", "coverage", "skip_llm_above", "abstain_below", "on_empty"}
 _HEADERS: Final = {
     # Nothing but what lies here runs or is loaded, whatever a flow, a tool or a model says.
@@ -68,7 +65,7 @@ def panel_part(files: Mapping[str, PanelFiles]) -> AppPart:
         try:
             yield
         finally:
-            await asyncio.gather(*(each.close() for each in panels.values()))
+            await asyncio.gather(*(each.runs.close() for each in panels.values()))
 
     routes: list[BaseRoute] = [
         Route("/v1/panel/state", told(_Panel.state)),
@@ -108,7 +105,6 @@ class _Panel:
         self._catalogue, self._files = catalogue, files
         self._survey = pages.Overview(catalogue, files)
         self.runs = runs.Runs(catalogue, files)
-        self._ahead: asyncio.Task[None] | None = None
 
     async def state(self, _: Request) -> Any:
         """Who is served, how, and what is wrong."""
@@ -137,24 +133,7 @@ class _Panel:
         """Every flow, in short."""
         live = self._catalogue.live
         chosen = await asyncio.to_thread(runs.chosen_lately, self._catalogue)
-        self._look_ahead(len(live.registry))
         return {"generation": live.number, "flows": pages.flow_rows(live, chosen)}
-
-    def _look_ahead(self, flows: int) -> None:
-        """Start the slow survey of a large catalogue before its result is requested."""
-        if flows > _LARGE and self._ahead is None:
-            self._ahead = asyncio.create_task(self._surveyed_ahead())
-
-    async def _surveyed_ahead(self) -> None:
-        with suppress(JazzSelectError):  # whoever asks is told
-            await self._survey.now()
-
-    async def close(self) -> None:
-        """Call off what is under way."""
-        if self._ahead is not None:
-            self._ahead.cancel()
-            await asyncio.wait({self._ahead})
-        await self.runs.close()
 
     async def flow(self, request: Request) -> Any:
         """One flow, whole."""
