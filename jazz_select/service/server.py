@@ -5,8 +5,8 @@ import os
 import signal
 import socket
 import stat
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -289,28 +289,14 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         self._ready()
 
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """As uvicorn's, but the signal is not raised again: whoever called still has things to close."""
-        signals = (signal.SIGINT, signal.SIGTERM)
-        try:
-            before = {each: signal.signal(each, self.handle_exit) for each in signals}
-        except ValueError:  # not in the main thread, where nobody sends any
-            before = {}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; at once where it is said twice."""
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as it is called
+        """Stop; at once where it is said twice. Unlike uvicorn's, it is not raised again: the caller has things to close."""
         if self._life.is_stopping:
             self.should_exit = self.force_exit = True
             return
         loop = self._loop
         if loop is None:
-            super().handle_exit(sig, frame)
+            self.should_exit = True
             return
         if self._drain_s and sig != signal.SIGINT:
             loop.call_soon_threadsafe(self._life.stop)

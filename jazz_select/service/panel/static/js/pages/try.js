@@ -123,6 +123,9 @@ export async function mount(outlet, first) {
     const decision = found.decision;
     const skip = asked.skip_llm_above ?? service.settings.skip_llm_above;
     const below = asked.abstain_below ?? service.settings.abstain_below;
+    // What is said below of this very request stands there instead of the note of every selection.
+    const instead = [found.withheld.length ? "not available in this context" : null, found.several ? "several wishes" : null].filter(Boolean);
+    const notes = decision.notes.filter((note) => !instead.some((start) => note.startsWith(start)));
     const names = found.chosen.length
       ? found.chosen.map((each, at) => [at ? ", " : null, h("a", { href: to(["flow", each.name]) }, each.name)])
       : decision.reason === "unasked" ? "A model chooses" : "No flow";
@@ -144,7 +147,7 @@ export async function mount(outlet, first) {
         scale("P(the first is right, if any is)", decision.confidence, skip, skip === null ? "No threshold: a model is asked, where there is one." : `From ${share(skip)} on, the model is skipped.`),
         scale("P(some flow is right)", decision.in_scope, below, below === null ? "No threshold: something may always be chosen." : `Below ${share(below)}, nothing is chosen.`)),
       h("dl", { class: "figures" }, figures.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
-      decision.notes.length || found.unresolved.length || found.withheld.length || found.several ? h("ul", { class: "notes" }, found.withheld.length ? h("li", {}, `Near, but withheld by guards: ${found.withheld.join(", ")}. `, h("button", { type: "button", class: "slim", onclick: () => { facing.open = true; context.focus(); } }, "Give the facts that guards see")) : null, decision.notes.map((note) => h("li", {}, note)), found.several && !decision.notes.some((note) => note.startsWith("several wishes")) ? h("li", {}, "It reads like several wishes: try each by itself, too.") : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
+      notes.length || found.unresolved.length || found.withheld.length || found.several ? h("ul", { class: "notes" }, found.withheld.length ? h("li", {}, `Near, but withheld by guards: ${found.withheld.join(", ")}. `, h("button", { type: "button", class: "slim", onclick: () => { facing.open = true; context.focus(); } }, "Give the facts that guards see")) : null, notes.map((note) => h("li", {}, note)), found.several ? h("li", {}, "It reads like several wishes: try each by itself, too.") : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
   }
 
   function candidates(found) {
