@@ -290,7 +290,7 @@ class _Server(uvicorn.Server):
         self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as it is called
-        """Stop; at once where it is said twice. Unlike uvicorn's, it is not raised again: the caller has things to close."""
+        """Stop; at once where it is said twice. The signal is not raised again: the caller has things to close."""
         if self._life.is_stopping:
             self.should_exit = self.force_exit = True
             return
