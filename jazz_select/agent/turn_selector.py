@@ -230,7 +230,7 @@ class TurnSelector:
             return await self._besides(agreed, said.rest, after=active.name)
         if said == ("no", "") and (idle or self.model is None):
             return self._off(begun, [active])
-        asked = ConversationView.of(begun.request, begun.stack, self.running.titles.flow).asked
+        asked = ConversationView.of(begun, self.running.titles.flow).asked
         # The model that continues the flow asked this question, so it receives the answer.
         hears = (
             self.model is not None and not idle and (is_value(message) or (said.answer != "neither" and "?" in asked))
@@ -477,7 +477,7 @@ class TurnSelector:
         if not told:
             return begun
         said, reasons = dict(begun.said), list[str]()
-        view = ConversationView.of(begun.request, begun.stack, self.running.titles.flow)
+        view = ConversationView.of(begun, self.running.titles.flow)
         offered = (value for each in begun.stack.flows for values in each.choices.values() for value in values)
         heard = (*map(str, offered), *view.heard)  # the user may refer to a value that the question offered
         for flow in (self._selector.flow_registry.get(each) for each in told):
@@ -528,9 +528,7 @@ class TurnSelector:
         """Return what the reader of the message needs to know, or None without a reader."""
         if not (self.model is not None or (self._selector.has_model and has_capability(self._selector, "situation"))):
             return None
-        view = ConversationView.of(
-            begun.request, begun.stack, self.running.titles.flow, agreed=begun.granted is not None
-        )
+        view = ConversationView.of(begun, self.running.titles.flow, agreed=begun.granted is not None)
 
         def inputs(flow_id: str) -> tuple[str, ...]:
             flow = self._selector.flow_registry.get(flow_id)

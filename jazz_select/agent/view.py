@@ -1,13 +1,13 @@
 """The view of a conversation that all parts of a turn share, and its form in prompts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
 
 from jazz_select.agent.conversation import MOST_CALLS, OpenFlow, PendingCall, Ran, Said
-from jazz_select.agent.turn import FlowStack, TurnRequest
+from jazz_select.agent.turn import TurnWork
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_text
 from jazz_select.selector.candidates_stage import Availability
@@ -67,23 +67,21 @@ class ConversationView:
     @classmethod
     def of(
         cls,
-        request: TurnRequest,
-        stack: FlowStack,
+        work: TurnWork,
         title: Callable[[str], str],
-        made: tuple[Ran, ...] = (),
+        made: Sequence[Ran] = (),
         *,
         agreed: bool = False,
     ) -> "ConversationView":
-        """Return the view of a turn after the calls `made` in it; an `agreed` call no longer waits."""
-        conversation = request.conversation
-        top = stack.top
+        """Return the view of a turn after its calls, and those `made` since; an `agreed` call no longer waits."""
+        request, conversation, top = work.request, work.request.conversation, work.stack.top
         waiting = None if agreed else conversation.pending
-        flows = tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(stack.flows))
+        flows = tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(work.stack.flows))
         return cls(
             message=request.message,
             said=conversation.messages,
             flows=flows,
-            calls=(*conversation.calls, *made),
+            calls=(*conversation.calls, *work.calls, *made),
             facts=request.facts,
             waits_for=waiting.question() if waiting is not None else "",
             waiting=waiting.flow if waiting is not None else "",

@@ -117,17 +117,15 @@ class FlowAttempt:
     """One flow of a turn while it runs. Its parts may run concurrently, and collect their results here.
 
     Attributes:
-        request: The turn's request.
-        stack: The flows, this one on top.
+        work: The work of the turn before it; it is on top of the flows.
         open_flow: Its progress before this turn.
         approval: Approves calls in this turn.
         replies: Replies of models, in order of completion.
-        made: All calls of this turn, including those of earlier flows.
+        made: Its calls.
         hears_first: Whether its model may hand the message back.
     """
 
-    request: TurnRequest
-    stack: FlowStack
+    work: TurnWork
     open_flow: OpenFlow
     approval: TurnApproval
     replies: list[OpenFlowReply] = field(default_factory=list[OpenFlowReply])
@@ -234,7 +232,7 @@ class TurnFlows:
 
     async def flags(self, begun: TurnWork, waiting: OpenFlow) -> tuple[dict[str, bool], tuple[str, ...]]:
         """Let a decision model read the boolean inputs that were asked for. Return their values, and notes."""
-        view = ConversationView.of(begun.request, begun.stack, self.titles.flow)
+        view = ConversationView.of(begun, self.titles.flow)
         wanted = self.wanted(waiting)
         return await flags_heard(self.decider, wanted, waiting.asks, asked=view.asked, message=view.message)
 
@@ -259,8 +257,8 @@ class TurnFlows:
             return replace(work, text=left_open(besides))
         if answer := self._answer_read(work):
             return replace(work, text=await _said(answer))
-        request = replace(work.request, message=besides)
-        view = ConversationView.of(request, work.stack, self.titles.flow, work.calls, agreed=True)
+        alone = replace(work, request=replace(work.request, message=besides))
+        view = ConversationView.of(alone, self.titles.flow, agreed=True)
         talked = await self.loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
         return replace(work, text=talked.chain.text, calls=(*work.calls, *talked.ran), error=work.error or talked.error)
 
@@ -307,14 +305,8 @@ class TurnFlows:
             top = self._with_called(work, top)
             work = replace(work, stack=work.stack.with_top(top))
             await tell_turn(FlowChosen(flow=top.name))
-            attempt = FlowAttempt(
-                request=work.request,
-                stack=work.stack,
-                open_flow=top,
-                approval=approval,
-                made=list(work.calls),
-                hears_first=hears_first and not work.runs,
-            )
+            first = hears_first and not work.runs
+            attempt = FlowAttempt(work=work, open_flow=top, approval=approval, hears_first=first)
             try:
                 run = await self._one(attempt)
             except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the turn continues
@@ -333,7 +325,7 @@ class TurnFlows:
                     continue
                 spent.stopped(f"before {following.name} was begun")
                 return replace(work, status="failed")
-            over = len(work.stack.flows) < len(attempt.stack.flows)
+            over = len(work.stack.flows) < len(attempt.work.stack.flows)
             return replace(work, resumed=following.name if over and following is not None else "")
         return work
 
@@ -389,7 +381,7 @@ class TurnFlows:
             said = "\n\n".join(filter(None, (work.text, await _said(answer))))
             return replace(work, status=_standing(work), text=said)
         approval = self.approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
-        view = ConversationView.of(work.request, work.stack, self.titles.flow)
+        view = ConversationView.of(work, self.titles.flow)
         top = work.stack.top if selected.about else None
         flow, within = (self.flow(top.name), top.name) if top is not None else (None, "")
         only_about = flow is not None
@@ -415,7 +407,7 @@ class TurnFlows:
         answer = selected.selection.decision.answer if selected.selection is not None else ""
         if not answer:
             return ""
-        view = ConversationView.of(selected.request, selected.stack, self.titles.flow)
+        view = ConversationView.of(selected, self.titles.flow)
         told = (view.render_facts(), view.message, *(each.content for each in view.said))
         return answer if names_only_what_was_told(answer, told) else ""
 
@@ -448,7 +440,7 @@ class TurnFlows:
         replies = attempt.replies
         pending = None if run.status == "done" or run.status in _ENDED else attempt.approval.pending
         if pending is None and run.status == "active" and self._still_waits(attempt):
-            pending = attempt.request.conversation.pending
+            pending = work.request.conversation.pending
         return replace(
             work,
             stack=stack,
@@ -457,13 +449,13 @@ class TurnFlows:
             runs=(*work.runs, run),
             chain=replies[-1].chain if replies else work.chain,
             incomplete=work.incomplete or any(each.chain.incomplete for each in replies),
-            calls=tuple(attempt.made),
+            calls=(*work.calls, *attempt.made),
             error=next((each.error for each in reversed(replies) if each.error), work.error),
         )
 
     def _still_waits(self, attempt: FlowAttempt) -> bool:
         """Whether a call of this flow still waits for a yes, and only look-ups were called since."""
-        waiting, approval, tools = attempt.request.conversation.pending, attempt.approval, self.executor.tools
+        waiting, approval, tools = attempt.work.request.conversation.pending, attempt.approval, self.executor.tools
         if waiting is None or waiting.flow != attempt.open_flow.name or approval.granted is not None:
             return False
         entries = [each for reply in attempt.replies for each in reply.chain.entries]
@@ -471,7 +463,7 @@ class TurnFlows:
         return bool(attempt.replies) and all(each is not None and each.reads for each in called)
 
     async def _one(self, attempt: FlowAttempt) -> FlowRun:
-        top, context = attempt.open_flow, attempt.request.context
+        top, context = attempt.open_flow, attempt.work.request.context
         flow = self.flow(top.name)
         begun = FlowRun(flow=top.name, status="failed", begun=False)
         if flow is None:
@@ -496,7 +488,7 @@ class TurnFlows:
             return await self._gone_on(attempt, part, run)
 
         async def choose(conditional: ConditionalFlow) -> int | None:
-            finding = branch_of(self.selector, conditional, attempt.request, top.request)
+            finding = branch_of(self.selector, conditional, attempt.work.request, top.request)
             place = await run_within_budget(finding, what="a branch")
             spent = spent_budget()
             if spent is not None:  # a branch chosen without its model must not be stored
@@ -553,13 +545,8 @@ class TurnFlows:
         return replace(run, status=status, ran=ran, text=talked.text, problem=talked.blocked)
 
     def _view(self, attempt: FlowAttempt, made: Sequence[Ran] = ()) -> ConversationView:
-        return ConversationView.of(
-            attempt.request,
-            attempt.stack,
-            self.titles.flow,
-            (*attempt.made, *made),
-            agreed=attempt.approval.granted is not None,
-        )
+        agreed = attempt.approval.granted is not None
+        return ConversationView.of(attempt.work, self.titles.flow, (*attempt.made, *made), agreed=agreed)
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
         """Yield the connected tools of a flow and its parts, in order."""

@@ -12,7 +12,8 @@ from jazz_select.errors import ConfigError, UnconnectedToolsError
 from jazz_select.integrations.door import FlowDoor, outcome_text
 from jazz_select.integrations.langgraph import FlowNodes
 from jazz_select.integrations.openai_agents import FlowAgentParts
-from jazz_select.integrations.pydantic_ai import FlowCapability, FlowToolset
+from jazz_select.integrations.pydantic_ai import FlowToolset
+from jazz_select.integrations.pydantic_ai_capability import FlowCapability
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
 from jazz_select.routing.approval import Verdict
 from jazz_select.telemetry import Trace

@@ -20,7 +20,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from jazz_select.integrations.pydantic_ai import FlowCapability, FlowToolset
+from jazz_select.integrations.pydantic_ai import FlowToolset
+from jazz_select.integrations.pydantic_ai_capability import FlowCapability
 from jazz_select.routing import Deny
 from jazz_select.routing.approval import Verdict
 from jazz_select.testing import MemoryClaims

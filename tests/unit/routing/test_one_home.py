@@ -15,7 +15,7 @@ CALLERS = {
     "agent/chain/tool_calls.py",
     "agent/part_checks.py",
     "integrations/door.py",
-    "integrations/pydantic_ai.py",  # the framework's own method of that name, of tools that are not ours
+    "integrations/pydantic_ai_capability.py",  # the framework's own method of that name, of tools that are not ours
     "routing/executor.py",
     "routing/plans/plan_runner.py",
     "service/mcp/agent_server.py",
