@@ -12,14 +12,13 @@ from typing import Any
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, read_cases
-from jazz_select.evaluation.changes.difference import Difference, GateFailure, Gates, RouteChange
+from jazz_select.evaluation.changes.difference import Difference, GateFailure, Gates
 from jazz_select.evaluation.changes.git_tree import is_tracked
-from jazz_select.evaluation.changes.reasons import explained, reasons
+from jazz_select.evaluation.changes.reasons import reasons
 from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
 from jazz_select.evaluation.changes.side_run import Job, SideRun
 from jazz_select.evaluation.changes.sides import side_of
 from jazz_select.evaluation.changes.snapshots import Probe, SideState, Source, dumps, questions
-from jazz_select.evaluation.changes.undoing import Undone
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.overlay import load_overlay
 from jazz_select.evaluation.route import Policy, Query
@@ -89,7 +88,7 @@ async def diff(  # noqa: PLR0913 - options with a name
         older, newer, asked = await _snapshots(runs, labelled, list(requests))
         found = Difference.between(older, newer, asked, gates)
         if found.moved and all(run.side.index is None for run in runs):
-            found = await _explained(found, (older, newer), asked, runs[1], book)
+            found = await _explained(found, (older, newer), runs[1], book)
     if left_out:
         found = replace(found, failures=(_wrong_cases(left_out), *found.failures))
     notes += left_out if found.after.labelled or found.before.labelled else (*left_out, _NO_CASES)
@@ -97,28 +96,18 @@ async def diff(  # noqa: PLR0913 - options with a name
 
 
 async def _explained(
-    found: Difference, sides: tuple[SideState, SideState], asked: Sequence[Probe], run: SideRun, book: RouteBook
+    found: Difference, sides: tuple[SideState, SideState], run: SideRun, book: RouteBook
 ) -> Difference:
     """Return the difference with the reason for each move, from the book if the same requests moved before."""
     before, after = sides
-    questions = {id(before.routes[each.key]): each for each in asked if each.key in before.routes}
-    keys = [questions[id(each.before)].key if id(each.before) in questions else "" for each in found.changes]
-    moved = [(key, each.before.first, each.after.first) for key, each in zip(keys, found.changes, strict=True)]
+    moved = [(each.probe.key, each.before.first, each.after.first) for each in found.changes]
     both = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
     whys = book.reasons(both)
     if whys is None:
-
-        async def ask(parts: Undone, changes: Sequence[RouteChange]) -> Sequence[str]:
-            known = (questions.get(id(each.before)) for each in changes)
-            requests = [
-                Query(request=change.request, episodes=change.episodes) if each is None else each.asked
-                for change, each in zip(changes, known, strict=True)
-            ]
-            return await run.undone(parts, requests)
-
-        whys = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, ask)).items()}
+        whys = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, run.undone)).items()}
         book.keep_reasons(both, whys)
-    return explained(found, {int(place): why for place, why in whys.items()})
+    told = tuple(replace(each, why=whys.get(str(place), each.why)) for place, each in enumerate(found.changes))
+    return replace(found, changes=told)
 
 
 def _wrong_cases(left_out: Sequence[str]) -> GateFailure:

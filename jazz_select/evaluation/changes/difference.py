@@ -57,6 +57,16 @@ class FlowChanges:
         """Return the new name of a flow of the earlier version."""
         return self.renamed.get(name, name)
 
+    def told(self, name: str) -> str:
+        """Return what happened to a flow; empty if nothing did."""
+        if name in self.added:
+            return f"{name} is new"
+        if name in self.removed:
+            return f"{name} was removed"
+        if name in self.renamed.values():
+            return f"{name} has a new name"
+        return f"{name} changed ({', '.join(self.changed[name])})" if name in self.changed else ""
+
     @property
     def any(self) -> bool:
         """Whether any flow is different."""
@@ -142,12 +152,9 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteChange:
-    """A request whose route changed, with its right flows (None without a label) and the known reason."""
+    """A request whose route changed, and why: what confirmably moved it, or what perhaps did."""
 
-    request: str
-    episodes: tuple[str, ...]
-    source: Source
-    expect: tuple[str, ...] | None
+    probe: Probe
     before: Routed
     after: Routed
     kinds: tuple[ChangeKind, ...]
@@ -155,6 +162,26 @@ class RouteChange:
     entered: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     why: str = ""
+
+    @property
+    def request(self) -> str:
+        """The request."""
+        return self.probe.asked.request
+
+    @property
+    def episodes(self) -> tuple[str, ...]:
+        """Summaries of its earlier turns."""
+        return self.probe.asked.episodes
+
+    @property
+    def source(self) -> Source:
+        """Where it is from."""
+        return self.probe.source
+
+    @property
+    def expect(self) -> tuple[str, ...] | None:
+        """Its right flows; None without a label."""
+        return self.probe.expect
 
     @property
     def is_shuffle(self) -> bool:
@@ -175,6 +202,8 @@ class RouteChange:
             ChangeKind.CONFIDENCE: f"{sure_in_words(before.confidence)} → {sure_in_words(after.confidence)}{of_first}",
         }
         lines = [line for kind, line in texts.items() if kind in self.kinds]
+        if self.effect is Effect.GONE:
+            lines.append(f"lost its flow: {', '.join(self.expect or ())}")
         wrong = bool(self.expect) and not {before.first, after.first} & set(self.expect or ())
         if self.effect is Effect.SURER or (wrong and ChangeKind.FIRST in self.kinds):
             lines.append(f"right is {', '.join(self.expect or ()) or 'no flow'}")
@@ -351,7 +380,8 @@ class Difference(Framed):
         return {
             **asdict(self),
             "changes": [
-                asdict(each) | {"before": _route_to_dict(each.before), "after": _route_to_dict(each.after)}
+                {name: getattr(each, name) for name in _OF_CHANGE}
+                | {"before": _route_to_dict(each.before), "after": _route_to_dict(each.after)}
                 for each in self.changes
             ],
             "summary": self.summary,
@@ -364,6 +394,7 @@ class Difference(Framed):
         return [_row(each) for each in plain(self.to_dict()["changes"])], _COLUMNS
 
 
+_OF_CHANGE = ("request", "episodes", "source", "expect", "kinds", "effect", "entered", "left", "why")
 _SIDES = ("first", "outcome", "confidence")
 _COLUMNS = (
     *("request", "source", "expect", "kinds", "effect"),
@@ -453,18 +484,16 @@ def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
     elif effect is Effect.NONE and ChangeKind.CONFIDENCE in kinds and _rightness(after, has) in {0, 1}:
         effect = Effect.SURER if (after.confidence or 0) > (before.confidence or 0) else effect
     entered, left = _moved(before, after, flows)
+    reasons = dict.fromkeys(filter(None, (flows.told(before.first), flows.told(after.first))))
     return RouteChange(
-        request=probe.asked.request,
-        episodes=probe.asked.episodes,
-        source=probe.source,
-        expect=probe.expect,
+        probe=probe,
         before=before,
         after=after,
         kinds=kinds,
         effect=effect,
         entered=entered,
         left=left,
-        why="; ".join(_reasons(before.first, after.first, flows, had or () if effect is Effect.GONE else ())),
+        why=f"perhaps {'; '.join(reasons)}" if reasons and ChangeKind.FIRST in kinds else "",
     )
 
 
@@ -520,24 +549,6 @@ def _effect(before: int | None, after: int | None) -> Effect:
     if before > after:
         return Effect.BROKEN if before > 1 else Effect.LOST
     return Effect.FIXED if after > 1 else Effect.FOUND
-
-
-def _reasons(before: str, after: str, flows: FlowChanges, lost: Sequence[str]) -> Iterator[str]:
-    """Return why a case lost its flow, and why another flow is first."""
-    if lost:
-        yield f"lost its flow: {', '.join(lost)} was removed"
-    if flows.now(before) == after:
-        return
-    if before in flows.removed and before not in lost:
-        yield f"{before} was removed"
-    elif before in flows.changed:
-        yield f"{before} changed ({', '.join(flows.changed[before])})"
-    if after in flows.added:
-        yield f"{after} is new"
-    elif after in flows.changed and after != before:
-        yield f"{after} changed ({', '.join(flows.changed[after])})"
-    elif after in flows.renamed.values():
-        yield f"{after} has a new name"
 
 
 _SOURCES = {source: place for place, source in enumerate(Source)}

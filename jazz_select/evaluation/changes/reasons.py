@@ -1,164 +1,241 @@
 """The reason why each request moved: undo parts of the change, one at a time, and route the moved requests again.
 
-First whole flows are undone. Of those that move a request back, each changed field and example is undone alone. A
-reason is reported only if undoing that part leads the request to its former flow.
+A part is what a reviewer sees as one: a flow that came, went, changed or has a new name, an edited guard, an example
+that went from one flow to another. Of a part that leads a request back, the smaller parts are undone alone. A reason is
+reported only if undoing it leads the request to its former flow.
 """
 
-from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from operator import add
+from typing import Final, Protocol
 
 from jazz_select.evaluation.changes.difference import ChangeKind, Difference, FlowChanges, RouteChange
 from jazz_select.evaluation.changes.snapshots import GUARD
 from jazz_select.evaluation.changes.undoing import ROUTING_FIELDS, Fields, Undone
+from jazz_select.evaluation.route import Query
 from jazz_select.text import beginning
 
-_MOST_WORK: Final = 3_000
-"""Most flows that are indexed while parts of one change are tried."""
+_MOST_WORK: Final = 1_500
+"""Most flows that recall is fitted to while parts of one change are tried."""
 _SHOWN: Final = 60
-Ask = Callable[[Undone, Sequence[RouteChange]], Awaitable[Sequence[str]]]
-"""Returns the first flow for each request, with parts of the change undone."""
+_MOST_TRIED: Final = 200
+"""Most parts that are tried without fitting recall anew."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask(Protocol):
+    """Returns the first flow for each request, with parts of the change undone, and perhaps recall fitted anew."""
+
+    def __call__(self, parts: Undone, asked: Sequence[Query], /, *, refit: bool) -> Awaitable[Sequence[str]]:
+        """Ask the later version."""
+        ...
+
+
+Flows = Mapping[str, Fields]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Edit:
-    """A part of a change: its description, and how to undo it."""
+    """A part of a change: its description, how to undo it, and the smaller parts that it is made of."""
 
     what: str
     undone: Undone
+    pieces: tuple["Edit", ...] = ()
+
+    @classmethod
+    def of(cls, what: str, pieces: Sequence["Edit"], undone: Undone) -> "Edit":
+        """Return the part that is made of these; a single one stands for itself."""
+        return pieces[0] if len(pieces) == 1 else cls(what=what, undone=undone, pieces=tuple(pieces))
+
+    def __add__(self, other: "Edit") -> "Edit":
+        """Return both as one."""
+        both = dict(self.undone)
+        for name, fields in other.undone.items():
+            mine = both.get(name, {})
+            both[name] = None if fields is None or mine is None else {**fields, **mine}
+        return Edit(what=f"{self.what}, and {other.what}", undone=both)
+
+    @property
+    def guarded(self) -> Collection[str]:
+        """The flows whose guard's result is forced, since its former code is not available."""
+        return [name for name, fields in self.undone.items() if GUARD in (fields or ())]
+
+    def touches(self, change: RouteChange) -> bool:
+        """Whether the request comes from or goes to a flow of this part."""
+        return not self.undone.keys().isdisjoint({change.before.first, change.after.first})
 
 
-def flow_parts(flows: FlowChanges, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Edit]:
-    """Yield each changed flow as a part."""
+def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
+    """Yield the parts of a change."""
     for name in flows.added:
-        yield Edit(what=f"{name} is new", undone={name: None})
+        yield Edit(what=flows.told(name), undone={name: None})
     for name in flows.removed:
-        yield Edit(what=f"{name} was removed", undone={name: before[name]})
-    old_names = {new: old for old, new in flows.renamed.items()}
-    for new, old in old_names.items():
-        yield Edit(what=f"{new} has a new name", undone={new: None, old: before[old]})
-    for name, changed in flows.changed.items():
-        if name not in old_names:
-            fields = {field: before[name][field] for field in changed if field in ROUTING_FIELDS}
-            what = f"{name} changed ({', '.join(changed)})"
-            if fields:
-                yield Edit(what=what, undone={name: fields})
-            if GUARD in changed:
-                yield from _of_guard(name, fields, after[name])
+        yield Edit(what=flows.told(name), undone={name: before[name]})
+    for old, new in flows.renamed.items():
+        yield Edit(what=flows.told(new), undone={new: None, old: before[old]})
+    same = {name: fields for name, fields in flows.changed.items() if name in before}
+    passed = _passed_on(same, before, after)
+    for (giver, taker), texts in passed.items():
+        pieces = [_passed(giver, taker, [text], before, after) for text in texts]
+        whole = _passed(giver, taker, texts, before, after)
+        yield Edit.of(f"{len(texts)} examples that went from {giver} to {taker}", pieces, whole.undone)
+    for name, changed in same.items():
+        told = {text for pair, texts in passed.items() if name in pair for text in texts}
+        pieces = list(_of_fields(name, changed, before[name], after[name], told))
+        fields = {field: value for each in pieces for field, value in (each.undone[name] or {}).items()}
+        if pieces:
+            yield Edit.of(f"{name} changed ({', '.join(fields)})", pieces, {name: fields})
+        if GUARD in changed:
+            yield from _of_guard(name, is_guarded=bool(after[name][GUARD]))
 
 
-def _of_guard(name: str, fields: Fields, now: Fields) -> Iterator[Edit]:
-    """Yield both results of an edited guard: its former code is not available, but a result can be forced."""
-    for opened in (True, False) if now[GUARD] else (False,):  # without a guard nothing is withheld any more
-        what = f"the guard of {name} {'withholds it' if opened else 'lets it through'}"
-        yield Edit(what=what, undone={name: {**fields, GUARD: opened}})
+def _of_guard(name: str, *, is_guarded: bool) -> Iterator[Edit]:
+    """Yield both results of an edited guard; a flow that has none any more is withheld no more."""
+    if is_guarded:
+        yield Edit(what=f"the guard of {name} withholds it", undone={name: {GUARD: True}})
+    yield Edit(what=f"the guard of {name} lets it through", undone={name: {GUARD: False}})
 
 
-def smaller_parts(part: Edit, before: Mapping[str, Fields], after: Mapping[str, Fields]) -> Iterator[Edit]:
-    """Yield the parts of one flow's change: examples that were added or removed, and other fields."""
-    (name,) = part.undone if len(part.undone) == 1 else ("",)
-    fields = part.undone.get(name)
-    if not fields or name not in before or name not in after:
-        return
-    for field, old in fields.items():
-        if field == "examples":
-            yield from _of_examples(name, tuple(old), tuple(after[name]["examples"]))
-        elif field == GUARD:
-            if len(fields) > 1:
-                yield replace(part, undone={name: {GUARD: old}})
-        else:
-            what = f"the {field.replace('_', ' ')} of {name}"
-            yield Edit(what=what, undone={name: {field: old}})
+def _passed_on(names: Collection[str], before: Flows, after: Flows) -> dict[tuple[str, str], list[str]]:
+    """Return the examples that one flow lost and another gained, by both flows."""
+    takers = {text: name for name in names for text in _gained(before[name], after[name])}
+    found: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    for giver in names:
+        for text in _gained(after[giver], before[giver]):
+            if text in takers:
+                found[giver, takers[text]].append(text)
+    return found
 
 
-def _of_examples(name: str, old: Sequence[str], new: Sequence[str]) -> Iterator[Edit]:
-    gone, come = [each for each in old if each not in new], [each for each in new if each not in old]
-    for each in come:
-        left = [text for text in new if text != each]
-        what = f"‘{beginning(each, _SHOWN)}’ under {name}"
-        yield Edit(what=what, undone={name: {"examples": left}})
-    for each in gone:
-        what = f"‘{beginning(each, _SHOWN)}’ is gone from {name}"
-        yield Edit(what=what, undone={name: {"examples": [*new, each]}})
-    if len(gone) + len(come) > 1 or not gone + come:
-        what = f"the examples of {name} together"
-        yield Edit(what=what, undone={name: {"examples": list(old)}})
+def _gained(one: Fields, other: Fields) -> list[str]:
+    return [text for text in other["examples"] if text not in one["examples"]]
 
 
-async def reasons(
-    found: Difference, before: Mapping[str, Fields], after: Mapping[str, Fields], ask: Ask
-) -> dict[int, str]:
-    """Return the reasons why requests have another first flow, by position among the changes."""
-    open_places = [place for place, each in enumerate(found.changes) if ChangeKind.FIRST in each.kinds]
-    work = _Work(found, ask, max(1, _MOST_WORK // max(1, len(after))))
-    parts = _likely(list(flow_parts(found.flows, before, after)), found, open_places)
-    whole: dict[int, Edit] = {}
-    for part in parts:
-        left = [place for place in open_places if place not in whole]
-        whole |= dict.fromkeys(await work.moved_back(part, left, known=len(parts) == 1), part)
-    whys = {place: part.what for place, part in whole.items()}
-    for part in parts:
-        pieces = list(smaller_parts(part, before, after))
-        for piece in pieces:
-            left = [place for place, each in whole.items() if each is part and whys[place] == part.what]
-            whys |= dict.fromkeys(await work.moved_back(piece, left, known=len(pieces) == 1), piece.what)
-    rest = [place for place in open_places if place not in whys]
-    if rest and len(parts) > 1:
-        together = {name: fields for part in parts for name, fields in part.undone.items()}
-        both = Edit(what="several of these changes together", undone=together)
-        whys |= dict.fromkeys(await work.moved_back(both, rest, known=False), both.what)
-    return whys
+def _passed(giver: str, taker: str, texts: Sequence[str], before: Flows, after: Flows) -> Edit:
+    """Return the part of examples that went from one flow to another."""
+    given = {"examples": _restored(before[giver], after[giver], texts)}
+    taken = {"examples": [each for each in after[taker]["examples"] if each not in texts]}
+    return Edit(what=f"{_quoted(texts[0])} went from {giver} to {taker}", undone={giver: given, taker: taken})
 
 
-def _likely(parts: Sequence[Edit], found: Difference, places: Sequence[int]) -> list[Edit]:
-    """Sort parts by the number of moved requests that come from or go to their flows, most first."""
-    ends = Counter[str]()
-    for place in places:
-        change = found.changes[place]
-        ends.update({change.before.first, change.after.first})
-    return sorted(parts, key=lambda part: -max(ends[name] for name in part.undone))
+def _restored(before: Fields, after: Fields, texts: Sequence[str]) -> list[str]:
+    """Return the examples with some of the former ones, these in their places."""
+    places = {text: place for place, text in enumerate(before["examples"])}
+    return sorted([*after["examples"], *texts], key=lambda text: places.get(text, len(places)))
 
 
-@dataclass
-class _Work:
-    """Tries parts, up to a limit."""
+def _quoted(text: str) -> str:
+    return f"‘{beginning(text, _SHOWN)}’"
 
-    _found: Difference
-    _ask: Ask
-    _left: int
 
-    async def moved_back(self, part: Edit, places: Sequence[int], *, known: bool) -> list[int]:
-        """Return the positions of the requests that undoing this part leads back.
+def _of_fields(
+    name: str, changed: Iterable[str], before: Fields, after: Fields, told: Collection[str]
+) -> Iterator[Edit]:
+    """Yield a part for each changed field of a flow; the examples have parts of their own, without those `told`."""
+    for what in changed:
+        if what == "examples":
+            less = {text: [each for each in after[what] if each != text] for text in _gained(before, after)}
+            more = {text: _restored(before, after, [text]) for text in _gained(after, before)}
+            pieces = [
+                Edit(what=f"{_quoted(text)} {how} {name}", undone={name: {what: texts}})
+                for how, each in (("under", less), ("is gone from", more))
+                for text, texts in each.items()
+                if text not in told
+            ]
+            if pieces or not told:
+                yield Edit.of(f"the examples of {name} together", pieces, {name: {what: before[what]}})
+        elif what in ROUTING_FIELDS:
+            yield Edit(what=f"the {what.replace('_', ' ')} of {name}", undone={name: {what: before[what]}})
 
-        If the part is the whole change (`known`), undoing it gives the earlier version, so nothing is tried.
-        """
-        is_guard = any(GUARD in (fields or ()) for fields in part.undone.values())
-        if not places or (known and not is_guard):
-            return list(places)
-        if not self._left:
-            return []
-        self._left -= 1
-        changes = [self._found.changes[place] for place in places]
-        firsts = await self._ask(part.undone, changes)
-        names = self._found.flows
+
+async def reasons(found: Difference, before: Flows, after: Flows, ask: Ask) -> dict[int, str]:
+    """Return the reasons why requests have another first flow, by position among the changes.
+
+    They are searched for with recall as it is fitted to the later version: of what that leads back, recall fitted anew
+    leads back 99 in 100, at thirty times the cost. That is for the other requests, which moved because of the fit.
+    """
+    moved = {place: each for place, each in enumerate(found.changes) if ChangeKind.FIRST in each.kinds}
+    ends = Counter(name for each in moved.values() for name in {each.before.first, each.after.first})
+    parts = sorted(parts_of(found.flows, before, after), key=lambda part: -max(ends[name] for name in part.undone))
+    of = partial(_Search, parts=parts, moved=moved, now=found.flows.now)
+    quick = of(ask=partial(ask, refit=False), left=_MOST_TRIED)
+    exact = of(ask=partial(ask, refit=True), left=max(1, _MOST_WORK // max(1, len(after))))
+    edits = await quick.edits(list(moved))
+    edits |= await exact.edits([place for place in moved if place not in edits])
+    for whole in dict.fromkeys(edits.values()):
+        edits |= await exact.narrowed(whole, [place for place, each in edits.items() if each is whole])
+    if len(parts) > 1:
+        every = replace(reduce(add, parts), what="several of these changes together")
+        edits |= dict.fromkeys(await exact.moved_back(every, [each for each in moved if each not in edits]), every)
+    return {place: each.what + ("" if each.touches(moved[place]) else ", indirectly") for place, each in edits.items()}
+
+
+@dataclass(kw_only=True)
+class _Search:
+    """Undoes parts of a change, at most `left` of them, and asks the moved requests again."""
+
+    parts: Sequence[Edit]
+    moved: Mapping[int, RouteChange]
+    now: Callable[[str], str]
+    ask: Callable[[Undone, Sequence[Query]], Awaitable[Sequence[str]]]
+    left: int
+    _firsts: dict[tuple[int, Edit], str] = field(default_factory=dict[tuple[int, Edit], str])
+    """The first flow for a request with a part undone, as far as that was tried."""
+    _tried: set[Edit] = field(default_factory=set[Edit])
+    """Parts whose fit is known; to try them again costs little."""
+
+    async def edits(self, places: Sequence[int]) -> dict[int, Edit]:
+        """Return the smallest part, or the pair of parts, that leads each request back."""
+        whole: dict[int, Edit] = {}
+        for part in self.parts:
+            nearer = [
+                place
+                for place in places
+                if place not in whole or part.touches(self.moved[place]) > whole[place].touches(self.moved[place])
+            ]
+            whole |= dict.fromkeys(await self.moved_back(part, nearer), part)
+        found: dict[int, Edit] = {}
+        for part in self.parts:
+            found |= await self.narrowed(part, [place for place, each in whole.items() if each is part])
+        for pair, of in self._pairs({*places} - found.keys()).items():
+            found |= dict.fromkeys(await self.moved_back(pair, [each for each in of if each not in found]), pair)
+        return found
+
+    def _pairs(self, places: Collection[int]) -> Mapping[Edit, Sequence[int]]:
+        """Return a part that touches a request with one that touches the flow that is first without it."""
+        made: dict[frozenset[Edit], Edit] = {}
+        found: defaultdict[Edit, list[int]] = defaultdict(list)
+        for (place, one), first in self._firsts.items():
+            if place in places and one.touches(self.moved[place]):
+                for other in self.parts:
+                    if first in other.undone and one is not other and not {*one.guarded} & {*other.guarded}:
+                        found[made.setdefault(frozenset({one, other}), one + other)].append(place)
+        return found
+
+    async def narrowed(self, part: Edit, places: Sequence[int]) -> dict[int, Edit]:
+        """Return the smallest part that leads each request back, of one that leads them all back."""
+        found: dict[int, Edit] = {}
+        for piece in part.pieces:
+            back = await self.moved_back(piece, [place for place in places if place not in found])
+            found |= await self.narrowed(piece, back)
+        return {**dict.fromkeys(places, part), **found}
+
+    async def moved_back(self, part: Edit, places: Sequence[int]) -> Sequence[int]:
+        """Return the positions of the requests that undoing this part leads back."""
+        if not places or (len(self.parts) == 1 and part is self.parts[0] and not part.guarded):
+            return places  # undoing the whole change gives the earlier version
+        if part not in self._tried:
+            if not self.left:
+                return []
+            self.left -= 1
+            self._tried.add(part)
+        changes = [self.moved[place] for place in places]
+        firsts = await self.ask(part.undone, [each.probe.asked for each in changes])
+        self._firsts |= {(place, part): first for place, first in zip(places, firsts, strict=True)}
         return [
             place
             for place, change, first in zip(places, changes, firsts, strict=True)
-            if first in {change.before.first, names.now(change.before.first)}
+            if first in {change.before.first, self.now(change.before.first)}
         ]
-
-
-def explained(found: Difference, whys: Mapping[int, str]) -> Difference:
-    """Return the difference with the reasons that were found."""
-    changes = [
-        replace(each, why="; ".join((*lost_flow(each), whys[place]))) if place in whys else each
-        for place, each in enumerate(found.changes)
-    ]
-    return replace(found, changes=tuple(changes))
-
-
-def lost_flow(change: RouteChange) -> tuple[str, ...]:
-    """Return the note that a case lost its flow, if the change has one."""
-    first = change.why.partition("; ")[0]
-    return (first,) if first.startswith("lost its flow") else ()

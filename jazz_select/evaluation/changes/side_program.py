@@ -23,12 +23,13 @@ from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, load
 from jazz_select.evaluation.changes.undoing import undone
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
-from jazz_select.evaluation.route import Query, led, routes
-from jazz_select.flow.base import Flow, FlowRegistry
+from jazz_select.evaluation.route import Query, routes
+from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry
 from jazz_select.flow.flow_loading import load_flows
 from jazz_select.flow.imports import NOT_THERE
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.travel import value_of
+from jazz_select.values import flow_id
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _PASSED_OVER = frozenset({"__pycache__", ".git", ".jazz"})
@@ -123,25 +124,47 @@ async def _as_written(job: Job, answer: _Answer) -> None:
     digest = snapshot_digest(registry, sources_digest(root, flows))
     answer({"flows": describe_flows(registry), "digest": digest, "notes": notes})
     how: dict[str, Any] = {"embedder": job.embedder, "language": job.language, "beside": job.beside}
-    while line := sys.stdin.buffer.readline():
-        wanted = loads(line)
-        if "undone" in wanted:
-            answer(await _without(job, registry, wanted, how))
-            continue
-        async with indexed(registry, **how, cache=job.cache) as memory:
-            answer(await _routed(job, registry, memory, AGENT, wanted))
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return
+    async with indexed(registry, **how, cache=job.cache) as memory:
+        while line:
+            wanted = loads(line)
+            if "undone" in wanted:
+                answer({"firsts": await _without(job, registry, memory, wanted)})
+            else:
+                answer(await _routed(job, registry, memory, AGENT, wanted))
+            line = sys.stdin.buffer.readline()
 
 
 async def _without(
-    job: Job, registry: FlowRegistry, wanted: Mapping[str, Any], how: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return the first flow for each request with parts of the change undone; none if no valid catalogue is left."""
-    asked = [Query(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
+    job: Job, registry: FlowRegistry, memory: ProceduralMemory, wanted: Mapping[str, Any]
+) -> Sequence[str]:
+    """Return the first flow for each request with parts of the change undone; none if no valid catalogue is left.
+
+    The index is edited for it, with recall fitted anew or as it is, and put back.
+    """
     try:
         made = undone(registry, wanted["undone"])
-        return {"firsts": [each.first for each in await led(made, asked, job.policy, **how)]}
     except FlowError:
-        return {"firsts": []}
+        return ()
+    now, then = ({flow.name: flow for flow in each.values()} for each in (registry, made))
+    names = [name for name in {**now, **then} if now.get(name) is not then.get(name)]
+
+    async def put(flows: Mapping[str, BaseFlow]) -> None:
+        if wanted["refit"]:
+            await memory.sync(AGENT, flows.values(), allow_delete=True)
+            return
+        for name in names:
+            if name in flows:
+                await memory.memorize(flows[name], AGENT)
+            else:
+                await memory.delete_flow(flow_id(name), AGENT)
+
+    await put(then)
+    found = await routes(made, memory, AGENT, _queries(wanted), job.policy)
+    await put(now)
+    return [each.first for each in found]
 
 
 def _check_homes(side: Side, registry: FlowRegistry) -> None:
@@ -172,10 +195,14 @@ async def _deployed(job: Job, index: Path, answer: _Answer) -> None:
             answer(await _routed(job, registry, memory, job.agent_id, loads(line)))
 
 
+def _queries(wanted: Mapping[str, Any]) -> list[Query]:
+    return [Query(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
+
+
 async def _routed(
     job: Job, registry: FlowRegistry, memory: ProceduralMemory, agent_id: str, wanted: Mapping[str, Any]
 ) -> dict[str, Any]:
-    asked = [Query(**each | {"episodes": tuple(each["episodes"])}) for each in wanted["asked"]]
+    asked = _queries(wanted)
     found = await routes(registry, memory, agent_id, asked, job.policy)
     counted = [(asked[place], found[place]) for place in map(int, wanted["counted"])]
     tokens = await prompt_tokens(registry, counted)

@@ -112,11 +112,11 @@ class SideRun:
             tokens=dict(zip(counted, reply["tokens"], strict=True)),
         )
 
-    async def undone(self, parts: Undone, asked: Sequence[Query]) -> Sequence[str]:
+    async def undone(self, parts: Undone, asked: Sequence[Query], /, *, refit: bool) -> Sequence[str]:
         """Return the first flow for each request with parts of the change undone; empty if nothing can be routed."""
         process = self._process or (await self._started())[0]
         plainly = [replace(each, context=plain(each.context)) for each in asked]
-        reply = await process.asked({"asked": plainly, "undone": parts})
+        reply = await process.asked({"asked": plainly, "undone": parts, "refit": refit})
         return value_of(list[str], reply["firsts"]) or [""] * len(asked)
 
     async def _started(self) -> "tuple[_Process, Catalogue]":

@@ -21,7 +21,7 @@ def undone(registry: Mapping[str, BaseFlow], parts: Undone) -> FlowRegistry:
         fields = parts.get(flow.name, {})
         if fields is None:
             continue
-        again = copy(flow)
+        again = copy(flow) if fields else flow
         for name, value in fields.items():
             if name == GUARD:
                 again.available = lambda _, opened=value: opened  # pyright: ignore[reportAttributeAccessIssue]

@@ -77,6 +77,25 @@ def test_taking_the_reason_back_leads_requests_back(found: Difference, tmp_path:
 
 
 @pytest.mark.spec("007.8")
+def test_one_edit_of_a_reviewer_is_one_reason(tmp_path: Path) -> None:
+    """An example that goes to another flow, and a flow that is split in two, each of which takes its requests."""
+    head = deepcopy(CLEAN)
+    text = "trace the baggage that did not arrive"
+    head["lost_bag"]["examples"].remove(text)
+    head["add_bag"]["examples"].append(text)
+    old = head.pop("delay_money")
+    late = ["we landed five hours late, what do I get?", "you owe me 250 euros for the delay", "paid for being late"]
+    costs = ["pay me for the hotel that I needed", "what am I entitled to after a night at the airport?", "hotel costs"]
+    head["late_money"] = {**old, "name": "late_money", "examples": [*late, "money for a delay", "euros for late planes"]}
+    head["hotel_money"] = {**old, "name": "hotel_money", "examples": [*costs, "a night's hotel", "pay my room"]}
+    found = between(tmp_path, CLEAN, head)
+    whys = {each.request: each.why for each in found.moved}
+    assert whys[text] == f"‘{text}’ went from lost_bag to add_bag"
+    assert any("delay_money was removed, and" in each or "_money is new, and" in each for each in whys.values())
+    assert not any(each.startswith("perhaps") for each in whys.values())
+
+
+@pytest.mark.spec("007.8")
 def test_a_reviewer_reads_what_takes_how_many(found: Difference) -> None:
     text = comment(found)
     assert "**Why requests move:**" in text
