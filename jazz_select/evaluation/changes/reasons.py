@@ -21,7 +21,7 @@ from jazz_select.text import beginning
 _MOST_WORK: Final = 1_500
 """Most flows that recall is fitted to while parts of one change are tried."""
 _SHOWN: Final = 60
-_MOST_TRIED: Final = 200
+_MOST_TRIED: Final = 60
 """Most parts that are tried without fitting recall anew."""
 
 
@@ -199,7 +199,7 @@ class _Search:
         found: dict[int, Edit] = {}
         for part in self.parts:
             found |= await self.narrowed(part, [place for place, each in whole.items() if each is part])
-        for pair, of in self._pairs({*places} - found.keys()).items():
+        for pair, of in sorted(self._pairs({*places} - found.keys()).items(), key=lambda each: -len(each[1])):
             found |= dict.fromkeys(await self.moved_back(pair, [each for each in of if each not in found]), pair)
         return found
 
