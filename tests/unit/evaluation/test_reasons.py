@@ -86,7 +86,11 @@ def test_one_edit_of_a_reviewer_is_one_reason(tmp_path: Path) -> None:
     old = head.pop("delay_money")
     late = ["we landed five hours late, what do I get?", "you owe me 250 euros for the delay", "paid for being late"]
     costs = ["pay me for the hotel that I needed", "what am I entitled to after a night at the airport?", "hotel costs"]
-    head["late_money"] = {**old, "name": "late_money", "examples": [*late, "money for a delay", "euros for late planes"]}
+    head["late_money"] = {
+        **old,
+        "name": "late_money",
+        "examples": [*late, "money for a delay", "euros for late planes"],
+    }
     head["hotel_money"] = {**old, "name": "hotel_money", "examples": [*costs, "a night's hotel", "pay my room"]}
     found = between(tmp_path, CLEAN, head)
     whys = {each.request: each.why for each in found.moved}
