@@ -32,11 +32,11 @@ from jazz_select.agent.turn import (
     TurnResult,
     TurnWork,
     checked_input,
+    forget_closed,
     listening,
     tell_of_step,
 )
 from jazz_select.agent.turn_selector import MIN_CONFIDENCE, TurnSelector
-from jazz_select.agent.view import forget_closed
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of

@@ -13,7 +13,7 @@ from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, Tool
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
 from jazz_select.agent.flows.flow_runner import HIDDEN, ONE_OF, FlowRun
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
-from jazz_select.agent.turn import TurnWork, listener
+from jazz_select.agent.turn import TurnWork, listener, result_of
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError, FormatError
 from jazz_select.flow.base import BaseFlow
@@ -443,15 +443,12 @@ def _transcript(work: TurnWork) -> Chain:
         for number, step in enumerate(run.steps, start=1):
             if not step.tool:
                 continue
-            own, ok = f"{run.flow}-{number}", step.status == "ok"
-            output = storable(as_json(step.output)) if ok else None
+            own, result = f"{run.flow}-{number}", result_of(step, f"{run.flow}-{number}")
+            output = storable(as_json(step.output)) if result.ok else None
             shown = {name: HIDDEN if folded_name(name) in hidden else each for name, each in step.arguments.items()}
             arguments, _ = storable_fields(shown)
             entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
-            called = step.attempts > 0
-            entries.append(
-                ToolResult(id=own, round=0, tool=step.tool, ok=ok, output=output, error=step.error, called=called)
-            )
+            entries.append(replace(result, output=output))
     if work.chain is not None:
         return replace(work.chain, entries=(*entries, *work.chain.entries))
     said = tuple(each.message() for each in work.request.conversation.messages)

@@ -17,8 +17,7 @@ from jazz_select.agent.reading.bare_answer import (
     thing_named,
 )
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, same, shown_inputs
-from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork, Way
-from jazz_select.agent.view import ConversationView
+from jazz_select.agent.turn import ConversationView, FlowStack, TurnRequest, TurnWork, Way
 from jazz_select.chat.client import ChatClient
 from jazz_select.consent import Asked, is_courtesy, read_consent
 from jazz_select.errors import JazzSelectError

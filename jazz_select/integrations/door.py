@@ -6,14 +6,17 @@ framework's own way.
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, cast
+from importlib.metadata import PackageNotFoundError, version
+from itertools import takewhile
+from typing import Any, Final, NamedTuple, cast
 from uuid import uuid4
 
 from jazz_select.arguments import check_argument
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.flow.base import BaseFlow, check_connected
 from jazz_select.json_values import plain, storable_text
 from jazz_select.ports import ClaimStore
@@ -498,3 +501,55 @@ def outcome_text(outcome: CallOutcome, *, own: bool = True) -> str:
     if outcome.error is None:
         return storable_text(outcome.output)
     return as_text(beginning(f"not run: {outcome.reason}" if outcome.reason else outcome.error.message, _LONGEST))
+
+
+class Framework(NamedTuple):
+    """A framework and its supported versions."""
+
+    package: str
+    """Its distribution name."""
+    least: str
+    """The first supported version."""
+    below: str
+    """The first version after that which has not been tried."""
+
+    @property
+    def wanted(self) -> str:
+        """The version range of a requirement."""
+        return f">={self.least},<{self.below}"
+
+
+FRAMEWORKS: Final[Mapping[str, Framework]] = {
+    "pydantic-ai": Framework("pydantic-ai-slim", "2.60", "3"),
+    "langgraph": Framework("langgraph", "1.2", "2"),
+    "openai-agents": Framework("openai-agents", "0.24", "0.25"),
+}
+"""By the extra that installs each, with the extra's own range."""
+
+
+@contextmanager
+def framework(extra: str) -> Generator[None, None, None]:
+    """Import a framework in this block.
+
+    Raises:
+        MissingExtraError: It is missing, in an unsupported version, or lacks what the block imports.
+    """
+    wanted = FRAMEWORKS[extra]
+    purpose = f"jazz_select.integrations.{extra.replace('-', '_')}"
+    try:
+        found = version(wanted.package)
+    except PackageNotFoundError as error:
+        raise MissingExtraError(wanted.package, extra=extra, purpose=purpose, wanted=wanted.wanted) from error
+    misfit = MissingExtraError(wanted.package, extra=extra, purpose=purpose, wanted=wanted.wanted, found=found)
+    if not _numbers(wanted.least) <= _numbers(found) < _numbers(wanted.below):
+        raise misfit
+    try:
+        yield
+    except ImportError as error:
+        raise misfit from error
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version; a pre-release (`3.0b1`) counts as its release."""
+    digits = ("".join(takewhile(str.isdecimal, part)) for part in text.split("."))
+    return tuple(int(each) for each in takewhile(bool, digits))

@@ -6,8 +6,7 @@ Calls that need approval interrupt the graph: compile it with a checkpointer, an
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from jazz_select.integrations.door import OPEN, FlowDoor, check_door, kept_in, outcome_text
-from jazz_select.integrations.fitting import framework
+from jazz_select.integrations.door import OPEN, FlowDoor, check_door, framework, kept_in, outcome_text
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import tool_schemas
 from jazz_select.routing.tools.tool import Tool

@@ -12,6 +12,7 @@ from jazz_select.integrations.door import (
     FlowDoor,
     Shown,
     check_door,
+    framework,
     keep_in,
     kept_in,
     mark_of,
@@ -19,7 +20,6 @@ from jazz_select.integrations.door import (
     run_in,
     text_in,
 )
-from jazz_select.integrations.fitting import framework
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import input_schema
 from jazz_select.routing.tools.tool import Tool

@@ -15,12 +15,12 @@ from jazz_select.integrations.door import (
     Shown,
     approval_request,
     check_door,
+    framework,
     kept_in,
     mark_of,
     outcome_text,
     text_in,
 )
-from jazz_select.integrations.fitting import framework
 from jazz_select.routing.tool_call import CallOutcome
 from jazz_select.routing.tools.showing import input_schema
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from jazz_select.integrations.door import FlowDoor, Shown, check_door
-from jazz_select.integrations.fitting import framework
+from jazz_select.integrations.door import FlowDoor, Shown, check_door, framework
 from jazz_select.integrations.pydantic_ai import Context, call_id, keep, returned, shown_in
 from jazz_select.routing.approval import Ask, Deny
 

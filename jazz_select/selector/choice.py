@@ -23,9 +23,21 @@ from jazz_select.selector.asking import (
     named_in,
     question_in,
 )
-from jazz_select.selector.calibration import SPREAD, Budget, Calibration, Cascade, Sample, calibrated
+from jazz_select.selector.calibration import (
+    NONE,
+    SPREAD,
+    Budget,
+    Calibration,
+    Cascade,
+    DeciderAnswer,
+    Deciding,
+    Sample,
+    calibrated,
+    decider_deadline,
+    posterior_bounds,
+    posteriors,
+)
 from jazz_select.selector.candidates_stage import CandidateSet, Request, SelectRequest
-from jazz_select.selector.decider import NONE, DeciderAnswer, Deciding, decider_deadline, posterior_bounds, posteriors
 from jazz_select.selector.prompt import Prompt, build_prompt, candidate_of, growing_prompt
 from jazz_select.selector.reply import Reading, read_reply
 from jazz_select.selector.selector_options import ModelOptions, OnEmpty

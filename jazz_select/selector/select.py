@@ -16,7 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Capability, FlowMemory
 from jazz_select.selector.asking import open_question
-from jazz_select.selector.calibration import Budget, Calibration, Cascade, labelled
+from jazz_select.selector.calibration import Budget, Calibration, Cascade, Deciding, labelled
 from jazz_select.selector.candidates_stage import (
     Availability,
     CandidateSet,
@@ -37,7 +37,6 @@ from jazz_select.selector.choice import (
     Settling,
     warn_of,
 )
-from jazz_select.selector.decider import Deciding
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
 from jazz_select.selector.selector_options import Context, Coverage, ModelOptions, OnEmpty, TimeLimit, TopK

@@ -18,8 +18,7 @@ from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest
 from jazz_select.agent.conversation import MOST_LOOK_UPS, Ran
 from jazz_select.agent.flows.flow_runner import LONGEST_RAN, FlowRun, ran_of, tools_named
 from jazz_select.agent.gate import TurnApproval
-from jazz_select.agent.turn import listener
-from jazz_select.agent.view import ConversationView
+from jazz_select.agent.turn import ConversationView, listener
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ChainError
 from jazz_select.flow.base import BaseFlow

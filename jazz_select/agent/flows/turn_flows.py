@@ -14,8 +14,7 @@ from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.part_checks import Checked, check_inputs
 from jazz_select.agent.reading.bare_answer import flags_heard
 from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told, normalized, refined, wanted_of
-from jazz_select.agent.turn import FlowStack, TurnRequest, TurnStatus, TurnWork, tell_turn
-from jazz_select.agent.view import ConversationView
+from jazz_select.agent.turn import ConversationView, FlowStack, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.chat.decisions import Decider
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jazz_select.agent.conversation import Ran, Said
-from jazz_select.agent.view import ConversationView
+from jazz_select.agent.turn import ConversationView
 from tests.unit.agent.small_view import FOLDER, prompts_of, small_view, written
 
 KINDS = ("choose", "decide", "call", "talk")

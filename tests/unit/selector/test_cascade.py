@@ -10,8 +10,7 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
-from jazz_select.selector.calibration import Cascade
-from jazz_select.selector.decider import shuffled
+from jazz_select.selector.calibration import Cascade, shuffled
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, joint_probability, own_answers

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
-from jazz_select.selector.calibration import Calibration, Cascade, Line
-from jazz_select.selector.decider import NONE, posterior_bounds, posteriors
+from jazz_select.selector.calibration import NONE, Calibration, Cascade, Line, posterior_bounds, posteriors
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Reason
 from tests.unit.selector.shop import EXCHANGE, REFUND, metadata, shop
