@@ -183,8 +183,7 @@ class IndexLockedError(StoreError):
     """The embedded index is open elsewhere; it takes one writer at a time."""
 
     def __init__(self, path: str, *, holder: str = "") -> None:
-        self.path = path
-        self.holder = holder
+        self.path, self.holder = path, holder
         super().__init__(
             f"the index {path} is already open by {holder or 'another process'}, and takes one process at a time. "
             "Close the other one, open another folder, or run a Qdrant server and pass url=… to share it."
@@ -237,8 +236,7 @@ class SyncDeletesError(StoreError):
     """A sync would delete most of the `total` flows of `agent_id`: those in `deleted`. Nothing was written."""
 
     def __init__(self, agent_id: str, *, deleted: Sequence[str], total: int) -> None:
-        self.agent_id = agent_id
-        self.deleted, self.total = tuple(deleted), total
+        self.agent_id, self.deleted, self.total = agent_id, tuple(deleted), total
         names = some_of(self.deleted, _NAMED, lambda name: name[:_LONGEST])
         super().__init__(
             f"this sync would delete {len(self.deleted)} of the {total} flows of agent {agent_id!r}: {names}. "
@@ -289,8 +287,7 @@ class ToldError(JazzSelectError):
     """An error of another process with an unknown class; `code` is its name and `said` its text."""
 
     def __init__(self, code: str, said: str) -> None:
-        self.code = code
-        self.said = said
+        self.code, self.said = code, said
         super().__init__(f"{code[:_LONGEST]}: {said}")
 
 
@@ -384,13 +381,8 @@ class FormatError(AgentError):
         schema: Mapping[str, Any],
         chain: Any,
     ) -> None:
-        self.phase = phase
-        self.problem = problem
-        self.prompt = prompt
-        self.attempts = attempts
-        self.last_text = last_text
-        self.schema = schema
-        self.chain = chain
+        self.phase, self.problem, self.prompt, self.attempts = phase, problem, prompt, attempts
+        self.last_text, self.schema, self.chain = last_text, schema, chain
         super().__init__(f"no answer of the schema, attempts: {attempts} ({phase}): {problem}")
 
 
@@ -425,10 +417,8 @@ class ModelError(JazzSelectError):
     """
 
     def __init__(self, model: str, problem: str, *, retryable: bool, retry_after: float | None = None) -> None:
-        self.model = model
-        self.problem = problem
-        self.retryable = retryable
-        self.retry_after = retry_after
+        self.model, self.problem = model, problem
+        self.retryable, self.retry_after = retryable, retry_after
         super().__init__(f"the model {model} failed: {problem}")
 
 
@@ -452,8 +442,7 @@ class ModelUnavailableError(ModelError):
     """
 
     def __init__(self, model: str, *, failures: int, wait_s: float) -> None:
-        self.failures = failures
-        self.wait_s = wait_s
+        self.failures, self.wait_s = failures, wait_s
         times = "once" if failures == 1 else f"{failures} times in a row"
         problem = f"not asked, since it failed {times}; asked again in {wait_s:.1f} s"
         super().__init__(model, problem, retryable=True, retry_after=wait_s)

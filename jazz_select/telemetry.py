@@ -92,7 +92,7 @@ Redact = Callable[[str, dict[str, Any]], Mapping[str, Any]]
 
 
 class Trace:
-    """All spans while it is open, in order of their start. It may be opened once.
+    """All spans while it is open, in order of their start, each logged at level DEBUG. It may be opened once.
 
     A nested trace also passes its spans to the outer one, redacted by both.
     """
@@ -106,7 +106,7 @@ class Trace:
         """
         self.spans: list[Span] = []
         self.closed = False
-        self._hooks: tuple[TraceHook, ...] = (*hooks, LoggingHook())
+        self._hooks: tuple[TraceHook, ...] = tuple(hooks)
         self._outer = _NOWHERE
         self._passed_on: dict[Span, Span] = {}
         self._opened = False
@@ -120,7 +120,6 @@ class Trace:
         here = _place.get()
         if here.trace is not None and not here.trace.closed:
             self._outer = here
-            self._hooks = self._hooks[:-1]  # only the outermost trace logs, since all have redacted its content
         self._opened = True
         self._began = perf_counter()
         self._token = _place.set(_Place(self, None))
@@ -159,6 +158,8 @@ class Trace:
             passed_on.attributes, passed_on.content = dict(span.attributes), dict(span.content)
             passed_on.error = span.error
             self._outer.trace.ended(passed_on)
+        elif _log.isEnabledFor(logging.DEBUG):  # only the outermost trace logs, since all have redacted its content
+            _log.debug("%s | %s", line_of(span), orjson.dumps(span.as_json()).decode()[:_LONGEST_LINE])
 
     def as_json(self) -> list[dict[str, Any]]:
         """Return all spans as plain JSON values; `parent` is the index of the enclosing span, if any."""
@@ -249,18 +250,6 @@ def span(name: str, kind: Kind) -> AbstractContextManager[Span | None]:
         trace = Trace()
     depth = 0 if here.span is None else here.span.depth + 1
     return _open(trace, Span(name=name, kind=kind, depth=depth, parent=here.span))
-
-
-class LoggingHook:
-    """A hook that logs each ended span as JSON to `jazz_select.trace`, at level DEBUG."""
-
-    def started(self, span: Span) -> None:
-        """Do nothing."""
-
-    def ended(self, span: Span) -> None:
-        """Write one line."""
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s | %s", line_of(span), orjson.dumps(span.as_json()).decode()[:_LONGEST_LINE])
 
 
 def line_of(span: Span) -> str:

@@ -217,7 +217,7 @@ class Threaded:
 
 def _identity(of: object) -> tuple[int, ...]:
     """Return a key of a function: bound methods are new objects at each access."""
-    inner = _inner(of)
+    inner = unbound(of)
     return (id(inner.__self__), id(inner.__func__)) if inspect.ismethod(inner) else (id(inner),)
 
 
@@ -329,7 +329,7 @@ async def run_with_timeout(
         RuntimeError: It was cancelled from within. Only a cancellation of the caller passes as one.
     """
     try:
-        if limit_s is None and (current_budget() is None or getattr(_inner(function), _ENDS, False)):
+        if limit_s is None and (current_budget() is None or getattr(unbound(function), _ENDS, False)):
             return await run_unbounded(function, *args, name=name, of=of)
         return await _within(run_unbounded(function, *args, name=name, of=of), limit_s, what=name.removeprefix(_NAMED))
     except asyncio.CancelledError as error:
@@ -465,10 +465,11 @@ def _log_failure(task: "asyncio.Task[object]") -> None:
 
 def is_async(function: object) -> bool:
     """Whether a call returns an awaitable: a coroutine function, or an object with an async `__call__`."""
-    inner = _inner(function)
+    inner = unbound(function)
     own = getattr(type(inner), "__call__", None)  # noqa: B004 - needs the method, not whether there is one
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(own)
 
 
-def _inner(function: object) -> object:
-    return function.func if isinstance(function, partial) else function
+def unbound(function: object) -> object:
+    """Return the function of a partial, and any other one as it is."""
+    return unbound(cast("object", function.func)) if isinstance(function, partial) else function

@@ -51,10 +51,8 @@ class PydanticAIDecisions:
             ConfigError: It is a chat model, its provider is unknown, or it lacks its key.
             MissingExtraError: pydantic-ai is not installed.
         """
-        refuse_chat_model(model, argument="model")
-        self._homes = ModelHomes(model)
+        self._homes = ModelHomes(model, refuse_chat_model)
         built = self._homes.first
-        refuse_chat_model(built, argument="model")
         given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
         self._settings: dict[str, Any] = {**plain_settings(built, given, 0), **given}
         self._deadline_s = timeout_s

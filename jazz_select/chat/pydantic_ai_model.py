@@ -5,7 +5,7 @@ pydantic-ai takes about a second to import, so it is imported when a model is ma
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import groupby
@@ -72,11 +72,9 @@ class PydanticAIModel:
         Raises:
             MissingExtraError: pydantic-ai is not installed.
         """
-        refuse_decision_model(model, argument="model")
-        self._homes = ModelHomes(model, max_retries)
+        self._homes = ModelHomes(model, refuse_decision_model, max_retries)
         self._deadline_s = timeout_s
         built = self._homes.first
-        refuse_decision_model(built, argument="model")
         given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
         self._read_timeout_s = _timeout_s(given)
         self._settings: ModelSettings = {**plain_settings(built, given, max_retries), **(settings or {})}
@@ -223,8 +221,9 @@ class ModelHomes:
         first: The first model made, to ask what it can do.
     """
 
-    def __init__(self, source: "str | Model", max_retries: int = 0) -> None:
-        """Find the provider and make its client; send nothing."""
+    def __init__(self, source: "str | Model", refuse: Callable[..., None], max_retries: int = 0) -> None:
+        """Find the provider and make its client; send nothing. `refuse` raises for a model of the other kind."""
+        refuse(source, argument="model")
         if isinstance(source, str) and ":" not in source and source != "test":  # pydantic-ai's own double
             raise ConfigError(f"the model {source!r} cannot be used: it names no provider ({FORM})")
         if find_spec("pydantic_ai") is None:
@@ -232,6 +231,7 @@ class ModelHomes:
         self._source = source
         self._max_retries = max_retries
         self.first = _build(source, max_retries) if isinstance(source, str) else source
+        refuse(self.first, argument="model")
         self.name = source if isinstance(source, str) else source.model_name
         self._spare: Model | None = self.first
         self._models: dict[asyncio.AbstractEventLoop, Model] = {}

@@ -1,6 +1,6 @@
 """From a name as a model wrote it to the tool that is meant, or to an error that lists what there is."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -304,10 +304,10 @@ class NameIndex:
         self.tools = tools_of(tools)
         self.names = tuple(tool.name for tool in self.tools)
         self._exact: dict[str, Tool | None] = {}
-        for keys in ((tool.name for tool in self.tools), (tool.id for tool in self.tools)):
-            self._exact |= {
-                key: tool for key, tool in _once(zip(keys, self.tools, strict=True)).items() if key not in self._exact
-            }
+        for keys in (self.names, [tool.id for tool in self.tools]):
+            counts = Counter(keys)
+            once = {key: tool for key, tool in zip(keys, self.tools, strict=True) if counts[key] == 1}
+            self._exact = {**once, **self._exact}
 
     def resolve(self, name: object) -> Resolution:
         """The tool that `name` stands for. Whatever `name` is, nothing is raised and the work is bounded."""
@@ -414,17 +414,6 @@ class NameIndex:
 def resolve(name: object, tools: ToolsLike | NameIndex) -> Resolution:
     """The tool among `tools` that `name` stands for; for many look-ups hand in a `NameIndex`."""
     return (tools if isinstance(tools, NameIndex) else NameIndex(tools)).resolve(name)
-
-
-def _once(pairs: Iterable[tuple[str, Tool]]) -> dict[str, Tool]:
-    """Return the tools by key, without keys shared by two tools."""
-    found: dict[str, Tool] = {}
-    twice: set[str] = set()
-    for key, tool in pairs:
-        if key in found:
-            twice.add(key)
-        found[key] = tool
-    return {key: tool for key, tool in found.items() if key not in twice}
 
 
 def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:

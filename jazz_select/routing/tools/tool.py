@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from textwrap import dedent
 from typing import Any, Final, cast
@@ -12,6 +11,7 @@ from typing import Any, Final, cast
 from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
 from jazz_select.json_values import plain_bytes
 from jazz_select.text import titled
+from jazz_select.threads import unbound
 from jazz_select.words import ACTING, LOOKING, READING, stems, words
 
 CALL_ID: Final = "call_id"
@@ -160,24 +160,19 @@ def capability(text: str) -> str:
 
 def inner_function(function: Callable[..., object]) -> Callable[..., object]:
     """The function or method that is called in the end: of a partial, and of an object that can be called."""
-    inner = cast("Callable[..., object]", _unbound(function))
+    inner = cast("Callable[..., object]", unbound(function))
     return inner if inspect.isroutine(inner) else cast("Callable[..., object]", getattr(type(inner), "__call__", inner))  # noqa: B004
-
-
-def _unbound(function: object) -> object:
-    """Return the function of a partial."""
-    return _unbound(cast("object", function.func)) if isinstance(function, partial) else function
 
 
 def name_of(function: object) -> str:
     """What a function is called, and of an object that can be called its class."""
-    inner = _unbound(function)
+    inner = unbound(function)
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
 def docstring_of(function: Callable[..., object]) -> str:
     """A function's own, and of an object that can be called what its class says."""
-    inner = _unbound(function)
+    inner = unbound(function)
     if inspect.isroutine(inner):
         return inspect.getdoc(inner) or ""
     own: object = inner_function(function).__doc__  # as it is: without one, `getdoc` has that of the builtin
