@@ -1,8 +1,8 @@
 """The values of a turn: request, work, result; its events, for who listens; and the view of it that prompts show."""
 
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, Final, Literal, cast, get_args
@@ -36,6 +36,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import Trace
 from jazz_select.text import beginning, cut, describe_error, in_words, json_line, name_shown
+from jazz_select.threads import set_in
 from jazz_select.travel import Read, error_of, read_json, unreadable, value_of, whole_of
 from jazz_select.values import Message, Usage, flow_id
 
@@ -407,14 +408,9 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
     return {name: value for name, value in cast("Mapping[str, Any]", given).items() if value is not None}
 
 
-@contextmanager
-def listening(listener: OnEvent | None) -> Generator[None]:
+def listening(listener: OnEvent | None) -> AbstractContextManager[None]:
     """Send the events of a turn to this listener; a turn around it, of which it is a tool, gets none of them."""
-    before = _of_the_turn.set(listener)
-    try:
-        yield
-    finally:
-        _of_the_turn.reset(before)
+    return set_in(_of_the_turn, listener)
 
 
 def listener() -> OnEvent | None:

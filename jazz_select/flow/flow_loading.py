@@ -12,7 +12,7 @@ from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, check_calls, current_scope, defined_in
 from jazz_select.flow.data import SUFFIXES, read_each, read_flows
 from jazz_select.flow.field_checks import Subject, check_bars
-from jazz_select.flow.imports import data_folders, import_file, import_folder, import_name, is_package
+from jazz_select.flow.imports import import_file, import_folder, import_name, is_package
 from jazz_select.flow.origin import short_path
 from jazz_select.text import beginning
 
@@ -135,7 +135,7 @@ def _in_file(file: Path, read: Callable[[Path], Iterable[R]]) -> Iterator[BaseFl
 def _in_modules(names: list[str]) -> Iterator[BaseFlow]:
     for name in names:
         yield from defined_in(sys.modules[name])
-    for folder in data_folders(names[0]):
+    for folder in map(Path, getattr(sys.modules[names[0]], "__path__", ())):  # of a package alone
         for file in sorted(folder.rglob("*")):
             hidden = any(part.startswith((".", "__")) for part in file.relative_to(folder).parts)
             if not hidden and file.is_file() and file.suffix.lower() in SUFFIXES:

@@ -98,11 +98,6 @@ def import_file(file: Path) -> str:
     return name
 
 
-def data_folders(name: str) -> list[Path]:
-    """Return the folders that may hold a module's data files; none if it is not a package."""
-    return [Path(folder) for folder in getattr(sys.modules[name], "__path__", ())]
-
-
 def _below(package: str) -> Generator[str, None, None]:
     for found in iter_modules(getattr(sys.modules[package], "__path__", ())):
         # `__main__` is a program and defines no flows.

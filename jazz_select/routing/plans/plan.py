@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 from urllib.parse import unquote
 
 from jazz_select.routing.names.resolution import NameIndex
-from jazz_select.routing.schemas.fields import Schema, alternatives
+from jazz_select.routing.schemas.fields import Schema, alternatives, mapping
 from jazz_select.text import beginning, some_of
 
 _WELL_FORMED = re.compile(r"(?:/(?:[^~/]|~[01])*)*")
@@ -282,8 +282,7 @@ def _lost(pointer: str, root: Schema) -> str:
                     return ""
                 if inner is not None:
                     below.append(inner)
-                properties: Any = each.schema.get("properties")
-                known |= dict.fromkeys(map(str, cast("Schema", properties))) if isinstance(properties, Mapping) else {}
+                known |= dict.fromkeys(map(str, mapping(each.schema.get("properties"))))
         if not below:
             return f"has no {key!r:.80}; it has {', '.join([*known][:_LISTED]) or 'no fields'}"
         here = below

@@ -71,7 +71,8 @@ def assignable(
     """
     most = MOST_STEPS if effort is None else max(0, min(MOST_STEPS, effort.left))
     try:
-        question = _Comparison(_root(out_root, out_schema), _root(in_root, in_schema), most)
+        of_out = mapping(out_schema) if out_root is None else out_root
+        question = _Comparison(of_out, mapping(in_schema) if in_root is None else in_root, most)
     except Exception:  # noqa: BLE001 - a schema may be any JSON at all; what cannot be read may fit or not
         return PERHAPS
     try:
@@ -81,12 +82,6 @@ def assignable(
     finally:
         if effort is not None:
             effort.left -= question.spent
-
-
-def _root(given: Schema | None, schema: object) -> Schema:
-    if given is not None:
-        return given
-    return cast("Schema", schema) if isinstance(schema, Mapping) else {}
 
 
 class _Comparison:
@@ -308,7 +303,7 @@ def _together(scores: Iterable[float]) -> float:
 
 def is_possible(schema: object, root: Schema | None = None, *, kind: str = "") -> bool:
     """Whether there may be a value that is valid by a schema; False only where there surely is none."""
-    return _Search(Cursor(_root(root, schema))).finds(schema, 0, kind)
+    return _Search(Cursor(mapping(schema) if root is None else root)).finds(schema, 0, kind)
 
 
 class _Search:
