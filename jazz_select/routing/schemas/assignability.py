@@ -70,14 +70,11 @@ def assignable(
             not empty.
     """
     most = MOST_STEPS if effort is None else max(0, min(MOST_STEPS, effort.left))
-    try:
-        of_out = mapping(out_schema) if out_root is None else out_root
-        question = _Comparison(of_out, mapping(in_schema) if in_root is None else in_root, most)
-    except Exception:  # noqa: BLE001 - a schema may be any JSON at all; what cannot be read may fit or not
-        return PERHAPS
+    of_out = mapping(out_schema) if out_root is None else out_root
+    question = _Comparison(of_out, mapping(in_schema) if in_root is None else in_root, most)
     try:
         return question.score(out_schema, in_schema, 0)
-    except Exception:  # noqa: BLE001
+    except Exception:  # noqa: BLE001 - a schema may be any JSON at all; what cannot be read may fit or not
         return PERHAPS
     finally:
         if effort is not None:
