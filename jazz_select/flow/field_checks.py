@@ -6,18 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
 from string import Formatter
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, TypeAlias, cast
 from unicodedata import category
 
+from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError, FlowValidationError
 from jazz_select.flow.origin import locate
 from jazz_select.text import beginning, describe_value, did_you_mean, in_words, near
 
 _MOST_CHOICES: Final = 100
-_LONGEST_INPUT: Final = 1_000
-_INPUT_TEXTS: Final = ("name", "question", "example", "problem")
+_Text: TypeAlias = Annotated[str, Constraint("a text of at most 1,000 characters", max_length=1_000)]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Input:
     """One input of a flow, by the name of the tool argument.
@@ -35,21 +36,15 @@ class Input:
             continues.
     """
 
-    name: str
-    question: str = ""
+    name: _Text
+    question: _Text = ""
     choices: Sequence[Any] = ()
-    example: str = ""
-    check: Callable[[Any], object] | str | None = None
-    problem: str = ""
+    example: _Text = ""
+    check: "Callable[[Any], object] | str | None" = None
+    problem: _Text = ""
     required: bool = True
 
     def __post_init__(self) -> None:
-        for field in _INPUT_TEXTS:
-            given: object = getattr(self, field)
-            if not isinstance(given, str) or len(given) > _LONGEST_INPUT:
-                raise ConfigError(
-                    f"an input's {field} is a text of at most {_LONGEST_INPUT} characters, not {given!r:.80}"
-                )
         if not self.name.strip():
             raise ConfigError("an input needs the name of the argument that it is for")
         listed = cast("object", self.choices)
