@@ -49,6 +49,9 @@ def flag(name: str, about: str, *names: str, panel: str | None = None) -> Any:
     return typer.Option(name, *names, help=about, rich_help_panel=panel)
 
 
+FlowsOption = Annotated[
+    str | None, option("The flows: a folder, a file or a package. (JAZZ_FLOWS, default: flows)", "PATH|PACKAGE")
+]
 EmbedderOption = Annotated[
     str | None,
     option(
@@ -57,6 +60,19 @@ EmbedderOption = Annotated[
         "NAME",
         panel=_INDEX,
     ),
+]
+TopKOption = Annotated[
+    str | None,
+    option(
+        "How many candidates to recall; auto: as few, up to 10, as hold the right one in 98 of 100 requests like "
+        "the examples (JAZZ_COVERAGE=.98). (JAZZ_TOP_K, default: auto)",
+        "N|auto",
+        panel=CHOICE,
+    ),
+]
+RrfKOption = Annotated[
+    int | None,
+    option("Lower: the top ranks of each arm weigh more. (JAZZ_RRF_K, default: 10)", "N", panel=CHOICE, least=1),
 ]
 LlmOption = Annotated[
     str | None,
@@ -91,9 +107,7 @@ class JsonOption(Options):
 class FlowOptions(Options):
     """The flows, and what tells how near texts lie."""
 
-    flows: Annotated[
-        str | None, option("The flows: a folder, a file or a package. (JAZZ_FLOWS, default: flows)", "PATH|PACKAGE")
-    ] = None
+    flows: FlowsOption = None
     embedder: EmbedderOption = None
 
 
@@ -140,19 +154,8 @@ class LearnedOption(Options):
 class RecallOptions(Options):
     """How candidates are recalled."""
 
-    top_k: Annotated[
-        str | None,
-        option(
-            "How many candidates to recall; auto: as few, up to 10, as hold the right one in 98 of 100 requests like "
-            "the examples (JAZZ_COVERAGE=.98). (JAZZ_TOP_K, default: auto)",
-            "N|auto",
-            panel=CHOICE,
-        ),
-    ] = None
-    rrf_k: Annotated[
-        int | None,
-        option("Lower: the top ranks of each arm weigh more. (JAZZ_RRF_K, default: 10)", "N", panel=CHOICE, least=1),
-    ] = None
+    top_k: TopKOption = None
+    rrf_k: RrfKOption = None
 
 
 @dataclass(frozen=True, kw_only=True)
