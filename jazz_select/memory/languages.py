@@ -26,7 +26,7 @@ def little_words(text: str, words: Iterable[str]) -> Counter[str]:
     script = letters.most_common(1)[0][0] if letters else "LATIN"
     if script != "LATIN":
         return Counter({script.lower(): letters[script]})
-    return Counter(language for word in set(words) for language in _little_in(word))
+    return Counter(language for word in set(words) for language in languages_with(word))
 
 
 def is_in_another(text: str, language: str) -> bool:
@@ -42,6 +42,6 @@ def _readers() -> dict[str, Any]:
 
 
 @lru_cache(_REMEMBERED)
-def _little_in(word: str) -> tuple[str, ...]:
+def languages_with(word: str) -> tuple[str, ...]:
     """Return the languages in which this is a stop word."""
     return tuple(language for language, reader in _readers().items() if not reader.embed_query(word).indices)

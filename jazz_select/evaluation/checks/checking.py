@@ -268,15 +268,15 @@ def _unchecked_tools(flows: Sequence[BaseFlow]) -> list[str]:
 def _without_echoes(found: Sequence[Finding]) -> list[Finding]:
     """Drop findings that repeat another one, such as thin examples of a flow that did not load."""
     invalid = {(each.flows, each.at) for each in found if each.code == "invalid-flow"}
-    shared = {frozenset(each.flows) for each in found if each.code == "shared-example"}
-    texts = {one.text for each in found if each.code == "shared-example" for one in each.evidence}
+    copies = [each for each in found if each.code in {"shared-example", "near-copies"}]
+    texts = {
+        (frozenset(each.flows), text) for each in copies for one in each.evidence for text in (one.text, one.beside)
+    }
     return [
         each
         for each in found
         if not (each.code in {"thin-examples", "broken-chain"} and (each.flows, each.at) in invalid)
-        and not (
-            each.code == "misplaced-example" and frozenset(each.flows) in shared and each.evidence[0].text in texts
-        )
+        and not (each.code == "misplaced-example" and (frozenset(each.flows), each.evidence[0].text) in texts)
     ]
 
 

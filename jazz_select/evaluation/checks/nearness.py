@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
-from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_broad, related, request_key, words_of
+from jazz_select.evaluation.checks.wording import Sames, content, is_broad, related, words_of
 from jazz_select.evaluation.corrections import to_the_nearest
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.static import unit_rows
-from jazz_select.memory.encoder import Encoder, indexable
+from jazz_select.memory.encoder import Encoder, indexable, spoken_name
 from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut
 from jazz_select.ports import Vectors
 from jazz_select.values import FlowCard
@@ -305,11 +305,11 @@ def _misplaced(asked: Neighbours, twins: set[frozenset[int]], places: Places) ->
 
 
 def _contradicting(field: Field, asked: Neighbours, places: Places) -> Iterator[Finding]:
-    """Yield descriptions of flows with examples that lie with another flow."""
+    """Yield descriptions of flows with examples that say more than the name, and lie with another flow."""
     described = field.ask_descriptions()
     for own, best, _ in asked.astray(described, [[own] for own in range(len(asked.flows))], _ASTRAY_DESCRIPTION):
         flow, other = asked.flows[own], asked.flows[best].name
-        if flow.description and flow.examples:
+        if flow.examples and set(words_of(flow.description)) - set(words_of(spoken_name(flow.name))):
             spot = Spot(flow, "description")
             what = f"The description of {flow.name}, {spot.quoted}, says nothing of what its examples ask"
             what += f"; it lies with those of {other}."
@@ -442,8 +442,8 @@ def _of_twins(asked: Neighbours, one: int, other: int, places: Places) -> Findin
 
 def _apart(one: BaseFlow, other: BaseFlow) -> str:
     """Return the remedy for two flows that are too similar, with the words that only one of them has."""
-    mine, theirs = (set(request_key(f"{flow.description} {flow.condition}").split()) for flow in (one, other))
-    only = (mine - theirs - EMPTY_WORDS, theirs - mine - EMPTY_WORDS)
+    mine, theirs = (content(f"{flow.description} {flow.condition}") for flow in (one, other))
+    only = (mine - theirs, theirs - mine)
     longest = [", ".join(sorted(words, key=lambda word: (-len(word), word))[:3]) for words in only]
     if all(longest):
         words = f"Only {one.name} says {longest[0]}; only {other.name} says {longest[1]}"

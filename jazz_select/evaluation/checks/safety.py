@@ -82,7 +82,7 @@ _ISSUED = re.compile(r"(?:4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7]|6[05]|35)\d
 """Leading digits and lengths of card numbers."""
 _PASSPORT = re.compile(
     r"\b(?:passports?|reisepass\w*|personalausweis\w*|passeports?|pasaportes?|passaport[oi]|passaportes?|paspoort\w*"
-    r"|identity cards?|id cards?|national ids?)\b[^.!?\n]{0,40}?\b(?=\w*\d\w*\d\w*\d)([A-Z0-9]{6,12})\b",
+    r"|identity cards?|id cards?|national ids?)\b[^.!?\n]{0,40}?\b(?=\w*\d\w*\d)[A-Z0-9]{6,12}\b",
     re.IGNORECASE,
 )
 _SOCIAL = re.compile(r"(?<![\w-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")

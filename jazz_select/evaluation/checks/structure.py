@@ -37,7 +37,7 @@ def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
         elif isinstance(fault, FlowValidationError):
             code, flows = "invalid-flow", (fault.flow,)
             problem, _, remedy = fault.problem.partition("; ")
-            what = f"{beginning(fault.flow, _LONGEST)}: {fault.field} {problem}."
+            what = f"{beginning(fault.flow, _LONGEST)}: {fault.field} {problem}".rstrip(".") + "."
             remedy = _sentence(remedy) or f"Correct the field {fault.field}; the flow is not there until then."
         else:
             continue

@@ -24,7 +24,7 @@ from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.structure import has_definition
-from jazz_select.evaluation.checks.wording import EMPTY_WORDS, Sames, is_unwritten, words_of
+from jazz_select.evaluation.checks.wording import Sames, content, is_unwritten
 from jazz_select.evaluation.corrections import DOUBT, Correction, Neighbourhood
 from jazz_select.evaluation.route import Query, led
 from jazz_select.evaluation.tables import Frame, Framed
@@ -441,7 +441,7 @@ def _combined(flow: BaseFlow, other: BaseFlow) -> str:
     theirs = theirs or other.description.strip().rstrip(".")
     if not own or not theirs or own.casefold() == theirs.casefold() or theirs.casefold() in own.casefold():
         return ""
-    mine, others = (set(words_of(text)) - EMPTY_WORDS for text in (own, theirs))
+    mine, others = content(own), content(theirs)
     if len(mine & others) > _ALIKE * len(mine | others):
         return ""
     return beginning(f"{own}. Not this but {other.name} where: {theirs[:1].lower()}{theirs[1:]}.", LONGEST_CONDITION)

@@ -19,7 +19,7 @@ from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Sp
 from jazz_select.evaluation.checks.safety import seen, texts_of
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import spoken_name
-from jazz_select.memory.languages import little_words
+from jazz_select.memory.languages import languages_with, little_words
 from jazz_select.text import nfkc, word_list
 from jazz_select.words import stem
 
@@ -102,19 +102,20 @@ _UNWRITTEN = re.compile(
     r"|(?:the |a )?(?:description|condition|effect)(?: (?:goes )?here)?)\W*)"
 )
 """A text that is a placeholder as a whole."""
-EMPTY_WORDS = word_list("""
-    a an the this that these those it its is are be was to of for in on at by with about as and or if
-    when where whenever request requests user users customer customers caller person people someone
-    somebody anyone anybody wants want wanted needs need would like asks ask asking says say related relating regarding
-    concerning concerns flow use used should run choose right one fits applies matches case anything
-    something their his her their they he she do does can has have topic question questions help intent
-    me my you your
-    appropriate necessary relevant suitable applicable proper sensible useful possible required needed adequate
-    otherwise generally always ever sometimes so such etc fitting right correct best due choice option way
+_EMPTY = word_list("""
+    action adequate agent alway anybody anyone anything applicable apply appropriate asap ask assist assistance
+    assistant best better bot caller care case choice choose concern correct could customer data deal description done
+    due etc ever every everything find fit fitting fix fixed flow function general generally generic get give good got
+    handle handling help info information input intent issue job kind know let like make manage matter may misc
+    miscellaneous much necessary need needed nothing one operation option other otherwise output perform person
+    possible problem procedure process processing proper provide question quick quickly really regarding related
+    relating relevant request required result right run say sensible service show somebody someone something sometime
+    sort step stuck stuff suitable support system take task tell thing tool topic trouble urgent urgently us use used
+    useful user various wanna want wanted way whenever wish work working would wrong yes concerning managing match
 """)
-"""Words of a condition without content."""
-_FEW_WORDS = 3
-"""A condition with more content words than this is never vague."""
+"""Words beside the stop words of English, in the singular, that could stand in a text about anything."""
+_FEW_WORDS = 10
+"""A longer condition is vague only where it holds the whole description."""
 _FEWEST, _SAME_SHARE, _MOST_ALIKE, _COMPARED = 3, 0.6, 0.6, 12
 """Thresholds of one wording: least examples, share of words common to all, mean Jaccard of pairs, examples compared."""
 
@@ -160,42 +161,28 @@ def _too_long(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
             yield places.finding("long-text", spot, what, remedy, spot.evidence())
 
 
-_GENERIC = word_list("""
-    handle handles handling process processes processing manage manages managing deal deals dealing take takes care
-    thing things stuff various general generic misc miscellaneous other others all any every some kind kinds sort
-    sorts perform performs action actions task tasks operation operations work works job jobs good well better make
-    makes give gives get gets let lets provide provides service services support supports assist assists assistance
-    we our us i what which how will wish wishes issue issues problem problems matter matters information info data
-    input inputs output outputs result results function functions procedure procedures step steps not no nothing
-    description system agent assistant bot tool tools everything
-""")
-"""Words that, with `EMPTY_WORDS`, could describe any flow."""
-_ANYTHING = word_list("""
-    need needs help helps know knows tell show find fix fixed doing done working urgent urgently asap quick quickly
-    wrong trouble stuck here there now really very much more again anyone else possible yes no it's i'm i've
-    have having got been am were did question questions more thing want wants
-""")
-"""Words that, with `EMPTY_WORDS` and `_GENERIC`, do not name the subject of a request."""
 _OPEN = word_list("""
-    help assist assistance support question questions problem problems issue issues trouble something anything fix
-    urgent matter
+    help assist assistance support question problem issue trouble something anything fix urgent matter
 """)
 _THANKING = frozenset({"thanks", "thank", "thx"})
 
 
+def content(text: str) -> set[str]:
+    """Return the words of a text that name a subject."""
+    said = {word for word in words_of(text) if stem(word) not in _EMPTY and word not in _FILLING}
+    return {word for word in said if "english" not in languages_with(word)}
+
+
 def is_broad(text: str) -> bool:
     """Whether a request asks for help without naming its subject."""
-    words = words_of(text)
-    if not _OPEN.intersection(words) or _THANKING.intersection(words):
-        return False
-    return not set(words) - EMPTY_WORDS - _GENERIC - _ANYTHING - _FILLING - _LIGHT
+    words = set(words_of(text))
+    return bool(_OPEN.intersection(map(stem, words))) and not _THANKING & words and not content(text)
 
 
 def _descriptions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     for flow in flows:
-        words = words_of(flow.description)
-        named = words == words_of(spoken_name(flow.name))
-        if not words or named or is_unwritten(flow.description) or set(words) - EMPTY_WORDS - _GENERIC:
+        is_named = words_of(flow.description) == words_of(spoken_name(flow.name))
+        if is_unwritten(flow.description) or is_named or content(flow.description):
             continue
         spot = Spot(flow, "description")
         what = f"The description of {flow.name}, {spot.quoted}, would do for any flow."
@@ -214,7 +201,7 @@ def _denied(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     """Yield descriptions and conditions that negate the flow's name in every clause that mentions it."""
     for flow in flows:
         name = [stem(word) for word in words_of(spoken_name(flow.name))]
-        named = set(name) - EMPTY_WORDS
+        named = set(map(stem, content(spoken_name(flow.name))))
         if len(named) < _FEWEST_SAID or _DENYING.intersection(name):
             continue
         for spot in (Spot(flow, "description"), Spot(flow, "condition")):
@@ -282,11 +269,10 @@ def _same(flows: Sequence[BaseFlow], field: Literal["description", "condition"],
 def _has_own_condition(flow: BaseFlow) -> bool:
     """Whether the condition says anything that the name and the description do not."""
     condition, description = " ".join(words_of(flow.condition)), " ".join(words_of(flow.description))
-    if description and description in condition and not set(condition.replace(description, " ").split()) - EMPTY_WORDS:
-        return False
-    content = set(condition.split()) - EMPTY_WORDS
-    named = _stems(set(words_of(f"{spoken_name(flow.name)} {flow.description}")))
-    return len(content) > _FEW_WORDS or bool(_stems(content) - named)
+    said, named = _stems(content(condition)), _stems(set(words_of(f"{spoken_name(flow.name)} {description}")))
+    return bool(said - named) or (
+        len(condition.split()) > _FEW_WORDS and not (description and description in condition)
+    )
 
 
 def _stems(words: set[str]) -> set[str]:
@@ -363,13 +349,11 @@ def _shared(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
             unlike = (each for each in earlier if each.flow is not spot.flow and not related(each.flow, spot.flow))
             if (other := next(unlike, None)) is None:
                 continue
-            names = (other.flow.name, spot.flow.name)
-            if code == "shared-example":
-                what = f"{spot.quoted} is an example of {' and of '.join(names)}."
-                remedy = "Leave it to the flow that is right, or have the request say what tells them apart."
-            else:
-                what = f"{spot.quoted} of {spot.flow.name} asks what {other.quoted} of {other.flow.name} does."
-                remedy = "Leave it to the flow that is right, or have each say what tells them apart."
+            names, at = (other.flow.name, spot.flow.name), places.of(*other)
+            there = f"{other.quoted} of {other.flow.name}{f' ({at})' if at.line else ''}"
+            what = f"{spot.quoted} of {spot.flow.name} {'is' if code == 'shared-example' else 'asks what'} {there}"
+            what += "." if code == "shared-example" else " does."
+            remedy = "Leave it to the flow that is right, or have each say what tells them apart."
             evidence = spot.evidence(other.text, other.flow.name)
             yield places.finding(code, spot, what, remedy, evidence, flows=names)
 

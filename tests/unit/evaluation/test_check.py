@@ -137,7 +137,7 @@ def test_what_is_in_order_has_no_findings(tmp_path: Path) -> None:
 
 BROKEN = """
 - {name: one, descripton: x}
-- {name: fine, description: d fine, condition: only this one, desired_effects: [e], examples: [a b, c d, e f, g h, i]}
+- {name: fine, description: d fine, condition: only a blue day, desired_effects: [e], examples: [a b, c d, e f, g h, i]}
 - {name: two, description: d two, condition: another thing, desired_effects: [e], examples: [a1 b, c1 d]}
 - {name: three, description: d, condition: a third thing, desired_effects: [e], examples: one}
 """
@@ -161,7 +161,7 @@ def test_all_that_is_broken_is_told_and_the_rest_is_judged(tmp_path: Path) -> No
             class Five(BaseFlow):
                 name = "five"
                 description = "d five"
-                condition = "yet another thing"
+                condition = "on a red day"
                 desired_effects = ["e"]
                 examples = [
                     "k2 l",
