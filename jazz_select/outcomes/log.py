@@ -11,7 +11,7 @@ import secrets
 import sqlite3
 import threading
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
@@ -262,6 +262,12 @@ def corrections_in(database: sqlite3.Connection) -> dict[str, tuple[str, str, st
         if source == "user" or entry not in last or last[entry][1] != "user":
             last[entry] = (right, source, note)
     return last
+
+
+def chosen_in(database: sqlite3.Connection, agent_id: str, since: float) -> Counter[str]:
+    """Count how often each flow was chosen since a time. SQLite counts: a log may have a million entries."""
+    each = "SELECT value, count(*) FROM entries, json_each(chosen) WHERE agent = ? AND at >= ? GROUP BY value"
+    return Counter(dict(database.execute(each, (agent_id, since))))
 
 
 def logged(row: tuple[Any, ...], correction: tuple[str, str, str] | None) -> Logged:

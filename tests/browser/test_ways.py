@@ -49,6 +49,38 @@ def test_a_request_is_tried_by_keyboard_alone(browser: "Browser", shop_service: 
         assert focused == "solid"
 
 
+def test_the_map_is_one_stop_for_tab_and_arrow_keys_go_among_its_flows(
+    browser: "Browser", shop_service: Service
+) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/catalogue/map?flow=refund_order")
+        stop = page.locator(".map a[tabindex='0']")
+        assert stop.get_attribute("href") == "#/flow/refund_order"
+        stop.focus()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("ArrowLeft")
+        assert stop.count() == 1
+        there = stop.get_attribute("href")
+        assert there not in {None, "#/flow/refund_order"}
+        page.keyboard.press("Enter")
+        page.get_by_text("Nearest flows").wait_for()
+        assert page.url.endswith(str(there))
+
+
+def test_the_list_is_narrowed_and_ordered_at_an_address(browser: "Browser", shop_service: Service) -> None:
+    with looking(browser, shop_service) as looked:
+        page = looked.open("#/catalogue")
+        page.get_by_label("Show").select_option(label="seasonal desk (3)")
+        page.get_by_label("Order").select_option(label="Worst R@1")
+        page.get_by_text("3 of 40 flows").wait_for()
+        assert "order=recalled" in page.url
+        assert "group=owner" in page.url
+        page.reload()
+        page.get_by_text("3 of 40 flows").wait_for()
+        page.get_by_role("link", name="gift_wrapping").click()
+        page.get_by_role("link", name="owner seasonal desk").wait_for()
+
+
 def test_every_state_has_an_address_that_back_and_forward_lead_to(browser: "Browser", shop_service: Service) -> None:
     with looking(browser, shop_service) as looked:
         page = looked.open("#/try")

@@ -23,7 +23,7 @@ from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import write_whole
-from jazz_select.outcomes.log import Logged
+from jazz_select.outcomes.log import Logged, chosen_in, reading
 from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.reload import source_location
 from jazz_select.service.running import RunningCatalogue
@@ -275,12 +275,13 @@ async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | 
 
 def chosen_lately(catalogue: RunningCatalogue) -> Counter[str]:
     """How often each flow was chosen in the last thirty days; nothing where there is no log, or it cannot be read."""
-    found: Counter[str] = Counter()
-    if catalogue.log is None:
-        return found
+    log = catalogue.log
+    if log is None:
+        return Counter()
+    log.flush()
     try:
-        for each in catalogue.log.read(agent_id=catalogue.agent_id, since=time.time() - _LATELY_DAYS * DAY_S):
-            found.update(each.chosen)
+        with reading(log.path) as database:
+            return chosen_in(database, catalogue.agent_id, time.time() - _LATELY_DAYS * DAY_S)
     except JazzSelectError as error:
         _log.warning("agent_id=<%s>, error=<%s> | what was chosen is not known", catalogue.agent_id, error)
-    return found
+        return Counter()

@@ -6,6 +6,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 import yaml
@@ -340,8 +341,14 @@ def test_agents_have_files_of_their_own(tmp_path: Path) -> None:
 
 
 def test_the_catalogue_tells_folder_owner_traffic_and_recall_of_each_flow(service: Service) -> None:
+    before = {each["name"]: each["chosen"] for each in data(service, "flows")["flows"]}
+    selected = httpx.post(service.url.replace("/panel/", "/v1/select"), json={"request": "Where is my parcel?"})
     flows = data(service, "flows")["flows"]
-    assert all(each["folder"] and each["chosen"] >= 0 for each in flows)
+    (chosen,) = selected.json()["chosen"]
+    assert {each["name"]: each["chosen"] for each in flows} == before | {
+        chosen["flow_name"]: before[chosen["flow_name"]] + 1
+    }
+    assert all(each["folder"] for each in flows)
     assert {each["owner"] for each in flows} == {"", "seasonal desk"}
     assert data(service, "flows/gift_wrapping")["owner"] == "seasonal desk"
     recalled = data(service, "findings")["recalled"]

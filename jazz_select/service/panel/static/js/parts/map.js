@@ -1,4 +1,4 @@
-// The flows as points on a plane: a link each, so that Tab goes from one to the next.
+// The flows as points on a plane: a link each. Tab leads to one of them, and the arrow keys to those around it.
 import { fill, h } from "../dom.js";
 import { to } from "../url.js";
 import { embedderName, fixed } from "../words.js";
@@ -41,10 +41,10 @@ export function drawMap(body, data, first) {
   const links = new Map();
   const line = (a, b, kind) => h("line", { x1: a.x, y1: a.y, x2: b.x, y2: b.y, class: kind });
   const twins = data.twins.map((each) => each.flows.map((name) => at.get(name))).filter((pair) => pair.length === 2 && pair[0] && pair[1]);
-  const svg = h("svg", { class: "map", viewBox: `0 0 ${W} ${H}`, role: "group", "aria-label": "Map of the flows" },
+  const svg = h("svg", { class: "map", viewBox: `0 0 ${W} ${H}`, role: "group", "aria-label": "Map of the flows", onkeydown: (event) => move(event) },
     twins.map(([a, b]) => line(a, b, "twin")), edges,
     points.map((each) => {
-      const link = h("a", { svg: true, href: to(["flow", each.name]), "aria-label": `${each.name}; nearest: ${(data.nearest[each.name] ?? []).slice(0, 3).map((other) => other.name).join(", ")}`, onmouseenter: () => pick(each.name), onmouseleave: () => pick(chosen), onfocus: () => pick(each.name), onblur: () => pick(chosen) },
+      const link = h("a", { svg: true, href: to(["flow", each.name]), "aria-label": `${each.name}; nearest: ${(data.nearest[each.name] ?? []).slice(0, 3).map((other) => other.name).join(", ")}`, onmouseenter: () => pick(each.name), onmouseleave: () => pick(chosen), onfocus: () => { stopAt(each.name); pick(each.name); }, onblur: () => pick(chosen) },
         h("circle", { cx: each.x, cy: each.y, r, class: `dot ${each.type === "flow" ? "" : "composite"} ${each.worst}` }),
         h("text", { x: each.label[1], y: each.label[2], "text-anchor": each.label[0], class: each.far ? "far" : "" }, each.name));
       links.set(each.name, link);
@@ -52,6 +52,18 @@ export function drawMap(body, data, first) {
     }));
   const beside = h("div", { class: "stack", "aria-live": "polite" });
   let chosen = "";
+
+  const stopAt = (name) => links.forEach((link, each) => link.setAttribute("tabindex", each === name ? "0" : "-1"));
+  /** To the nearest flow that way: hundreds are one stop for Tab, and the arrow keys go among them. */
+  function move(event) {
+    const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[event.key] ?? [0, 0];
+    const from = points.find((each) => links.get(each.name) === document.activeElement);
+    if (!from || (!dx && !dy)) return;
+    event.preventDefault();
+    const far = (each) => (each.x - from.x) * dx + (each.y - from.y) * dy + 2 * Math.abs((each.x - from.x) * dy + (each.y - from.y) * dx);
+    const that = points.filter((each) => (each.x - from.x) * dx + (each.y - from.y) * dy > 0).sort((a, b) => far(a) - far(b))[0];
+    if (that) links.get(that.name).focus();
+  }
 
   function pick(name) {
     svg.classList.toggle("picked", Boolean(name) && at.has(name));
@@ -62,7 +74,7 @@ export function drawMap(body, data, first) {
     });
     const here = at.get(name);
     fill(edges, here ? near.map((other) => at.get(other.name)).filter(Boolean).map((there) => line(here, there, "edge on")) : null);
-    fill(beside, here ? h("p", { class: "note" }, h("strong", {}, name), " lies nearest to ", near.map((other, place) => [place ? ", " : null, h("a", { href: to(["flow", other.name]) }, other.name), ` ${fixed(other.cosine, 2)}`])) : h("p", { class: "note" }, "Point at a flow, or go to it with Tab, to see what lies nearest. Enter opens it."));
+    fill(beside, here ? h("p", { class: "note" }, h("strong", {}, name), " lies nearest to ", near.map((other, place) => [place ? ", " : null, h("a", { href: to(["flow", other.name]) }, other.name), ` ${fixed(other.cosine, 2)}`])) : h("p", { class: "note" }, "Point at a flow, or go to it with Tab and the arrow keys, to see what lies nearest. Enter opens it."));
   }
 
   const pairs = [...new Map(points.flatMap((each) => (data.nearest[each.name] ?? []).slice(0, 3).map((other) => [[each.name, other.name].sort().join("\n"), { a: each.name, b: other.name, ...other }]))).values()].sort((a, b) => b.cosine - a.cosine).slice(0, 12);
@@ -75,7 +87,7 @@ export function drawMap(body, data, first) {
     h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Nearest pairs"), h("p", {}, "By cosine of where their texts lie.")),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Nearest pairs" }, h("table", { class: "tight" }, h("thead", {}, h("tr", {}, ["Flow", "Beside", "Cosine", "Examples that lead astray", ""].map((name, at) => h("th", { scope: "col", class: at === 2 || at === 3 ? "num" : "" }, name || h("span", { class: "unseen" }, "Judged"))))),
         h("tbody", {}, pairs.map((pair) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: to(["flow", pair.a]) }, pair.a)), h("td", { "data-label": "Beside" }, h("a", { href: to(["flow", pair.b]) }, pair.b)), h("td", { class: "num", "data-label": "Cosine" }, fixed(pair.cosine, 3)), h("td", { class: "num", "data-label": "Lead astray" }, pair.confused || "–"), h("td", {}, isTwin(pair) ? h("span", { class: "tag warn" }, "near-twins") : null))))))));
-  const show = (next) => { chosen = next.params.get("flow") ?? ""; pick(chosen); };
+  const show = (next) => { chosen = next.params.get("flow") ?? ""; stopAt(at.has(chosen) ? chosen : points[0].name); pick(chosen); };
   show(first);
   return show;
 }
