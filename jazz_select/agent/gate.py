@@ -151,13 +151,6 @@ class AgentApproval:
         )
         return await withdrawn(self.claims, call)
 
-    def turn(self, key: str, granted: PendingCall | None, asked: PendingCall | None) -> "TurnApproval":
-        """Return the approval of the turn with this key; `granted` is the call that the user approved, if any.
-
-        A call that was `asked` about before keeps its id.
-        """
-        return TurnApproval(self, key, granted, granted or asked)
-
     def asks_user(self, tool: Tool) -> bool:
         """Whether the user is asked before calls of this tool, as far as that is known without arguments."""
         return self._hook is None and self._asks[tool.destructive]
@@ -180,11 +173,14 @@ class TurnApproval:
     def __init__(
         self, approval: AgentApproval, key: str, granted: PendingCall | None, asked: PendingCall | None
     ) -> None:
-        """Take the agent's approval and the call that was asked about last; if granted, that call passes once."""
+        """Take the agent's approval, the key of the turn, and the call that was asked about last, which keeps its id.
+
+        If it is granted, it passes once.
+        """
         self._approval = approval
         self._key = key
         self._left = [] if granted is None else [granted, *granted.then]
-        self._asked = asked
+        self._asked = granted or asked
         self._named: Counter[tuple[str, ...]] = Counter()
         self.claims = approval.claims
         self.granted = granted

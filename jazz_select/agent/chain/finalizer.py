@@ -126,7 +126,7 @@ async def put_in_schema(
             await tell(options.on_event, OutputText(delta=chain.final))
             return Formatted(value=read.value, text=chain.final, incomplete=chain.incomplete, schema=output.json)
     await tell(options.on_event, FormatStarted(incomplete=chain.incomplete))
-    async with options.asker(model) as asker:
+    async with Asker(model, options) as asker:
         return await Formatter(asker, output, chain, options.on_event, options.max_reasks).run(messages, "format")
 
 

@@ -260,7 +260,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     - `ends_with` names tools whose successful call ends the chain; True if only together with an answer's text.
     - `tools_described` says that the messages already describe the tools and how to call them.
     """
-    toolbox, asker = toolbox_of(tools), options.asker(model)
+    toolbox, asker = toolbox_of(tools), Asker(model, options)
     options = replace(options, approve=engine_approver(options.approval, options.approve, by_model=True))
     loop = _Loop(
         asker,

@@ -77,14 +77,12 @@ def as_messages(given: object) -> tuple[Message, ...]:
 class Asker:
     """Asks one model, for one chain or one answer, and keeps `records`; its context closes connections made for it."""
 
-    def __init__(
-        self, model: ModelLike | ChatClient, conversation_id: str, *, timeout_s: float | None, max_retries: int
-    ) -> None:
-        """Take the model, and the bounds of each call, which `ChainOptions` has checked."""
-        self.client = client_for(model, max_retries=max_retries, max_concurrency=1)
+    def __init__(self, model: ModelLike | ChatClient, options: "ChainOptions") -> None:
+        """Take the model, and the bounds of each call."""
+        self.client = client_for(model, max_retries=options.max_retries, max_concurrency=1)
         self._shared = isinstance(model, ChatClient)
-        self.conversation_id = as_text(conversation_id)
-        self.timeout_s = timeout_s
+        self.conversation_id = as_text(options.conversation_id)
+        self.timeout_s = options.model_timeout_s
         self.records: list[CallRecord] = []
 
     async def __aenter__(self) -> Self:
@@ -321,7 +319,3 @@ class ChainOptions:
     def of(cls, arguments: Mapping[str, Any]) -> Self:
         """Return the options among a function's arguments."""
         return cls(**{each.name: arguments[each.name] for each in fields_of(cls) if each.name in arguments})
-
-    def asker(self, model: ModelLike | ChatClient) -> Asker:
-        """Return an asker for the model within these bounds."""
-        return Asker(model, self.conversation_id, timeout_s=self.model_timeout_s, max_retries=self.max_retries)

@@ -14,7 +14,7 @@ from jazz_select.agent.chain.finalizer import Formatted, Formatter, finalize, pu
 from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.loop import run_chain, run_loop
 from jazz_select.agent.chain.output_schema import SchemaLike, output_schema
-from jazz_select.agent.chain.prompts import ChainOptions, OnLimit, Strategy, as_messages, with_system
+from jazz_select.agent.chain.prompts import Asker, ChainOptions, OnLimit, Strategy, as_messages, with_system
 from jazz_select.agent.chain.transcript import (
     AfterCall,
     AssistantText,
@@ -175,7 +175,7 @@ async def _directly(
     given = as_messages(messages)
     output = await output_schema(schema)
     asked = with_system(given, _IN_SCHEMA.format(output.text))
-    async with options.asker(model) as asker:
+    async with Asker(model, options) as asker:
         chain = Chain(conversation_id=asker.conversation_id, messages=given)
         formatted = await Formatter(asker, output, chain, options.on_event, options.max_reasks).run(asked, "answer")
     chain = replace(chain, entries=(AssistantText(text=formatted.text),), answer=formatted.text)

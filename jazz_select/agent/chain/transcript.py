@@ -3,17 +3,14 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
+from jazz_select.arguments import adapter_of
 from jazz_select.chat.client import total_usage
 from jazz_select.errors import ConfigError
 from jazz_select.routing.records import Fault
 from jazz_select.threads import run_with_timeout
 from jazz_select.values import Message, Usage
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 ChainStatus = Literal["answered", "limit", "failed", "asked"]
 """How a chain ended: with an answer, at its limit of model calls, with a model error, or with a call that needs the
@@ -165,7 +162,7 @@ class Chain:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain JSON values, which `from_json` reads."""
-        return cast("dict[str, Any]", _adapter().dump_python(self, mode="json"))
+        return cast("dict[str, Any]", adapter_of(Chain).dump_python(self, mode="json"))
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> "Chain":
@@ -177,7 +174,7 @@ class Chain:
         from pydantic import ValidationError
 
         try:
-            return _adapter().validate_python({**value})
+            return adapter_of(cls).validate_python({**value})
         except (ValidationError, TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"this is no chain that as_json wrote: {str(error)[:500]}") from error
 
@@ -188,13 +185,6 @@ def summed(records: tuple[CallRecord, ...]) -> Usage | None:
     for record in records:
         whole = total_usage(whole, record.usage)
     return whole
-
-
-@lru_cache(1)
-def _adapter() -> "TypeAdapter[Chain]":
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(Chain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

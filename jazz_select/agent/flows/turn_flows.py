@@ -244,7 +244,9 @@ class TurnFlows:
 
     async def run(self, selected: TurnWork) -> TurnWork:
         """Run the flow on top, then the flows queued below it."""
-        approval = self.approval.turn(selected.request.key, selected.granted, selected.request.conversation.pending)
+        approval = TurnApproval(
+            self.approval, selected.request.key, selected.granted, selected.request.conversation.pending
+        )
         work = self._standing_by(await self._run(selected.begun(), approval, hears_first=selected.hears_first))
         if selected.besides and (selected.granted is None or selected.granted.door == "executor"):
             work = await self._also_answered(work, selected.besides, approval)
@@ -286,7 +288,7 @@ class TurnFlows:
         begun = OpenFlow(name=flow.name, status="queued", request=request.message, turn=turn)
         left = (each.model_copy(update={"nowhere": 0}) for each in work.stack.flows if each.name != flow.name)
         stack = replace(work.stack, flows=(*left, begun))
-        approval = self.approval.turn(request.key, None, None)
+        approval = TurnApproval(self.approval, request.key, None, None)
         work = await self._run(replace(work, stack=stack, text=""), approval)
         return replace(self._standing_by(work), reason=why)
 
@@ -379,7 +381,7 @@ class TurnFlows:
         if (answer := self._answer_read(selected)) and selected.granted is None and not selected.about:
             said = "\n\n".join(filter(None, (work.text, await _said(answer))))
             return replace(work, status=_standing(work), text=said)
-        approval = self.approval.turn(work.request.key, selected.granted, work.request.conversation.pending)
+        approval = TurnApproval(self.approval, work.request.key, selected.granted, work.request.conversation.pending)
         view = ConversationView.of(work, self.titles.flow)
         top = work.stack.top if selected.about else None
         flow, within = (self.flow(top.name), top.name) if top is not None else (None, "")
