@@ -127,7 +127,6 @@ class AgentApproval:
     def __init__(self, given: Approval) -> None:
         self._policy: ApprovalPolicy = given.policy
         self._hook, self.claims = given.approve, given.claims
-        self._asks = {each: needs_yes(given.policy, destructive=each) for each in (True, False)}
 
     @property
     def asks_to_begin(self) -> bool:
@@ -135,7 +134,8 @@ class AgentApproval:
 
         False if no call needs approval, or if each one does.
         """
-        return self._hook is not None or (self._asks[True] and not self._asks[False])
+        asks, always = (needs_yes(self._policy, destructive=each) for each in (True, False))
+        return self._hook is not None or (asks and not always)
 
     async def withdraw(self, pending: PendingCall) -> Before:
         """Claim a cancelled call, so that no other process makes it; return what became of it if one began it."""
@@ -153,7 +153,7 @@ class AgentApproval:
 
     def asks_user(self, tool: Tool) -> bool:
         """Whether the user is asked before calls of this tool, as far as that is known without arguments."""
-        return self._hook is None and self._asks[tool.destructive]
+        return self._hook is None and needs_yes(self._policy, destructive=tool.destructive)
 
     async def verdict(self, call: ToolCall) -> Verdict:
         """Return the verdict on a call before the user is asked."""

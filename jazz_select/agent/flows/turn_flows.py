@@ -244,9 +244,8 @@ class TurnFlows:
 
     async def run(self, selected: TurnWork) -> TurnWork:
         """Run the flow on top, then the flows queued below it."""
-        approval = TurnApproval(
-            self.approval, selected.request.key, selected.granted, selected.request.conversation.pending
-        )
+        request = selected.request
+        approval = TurnApproval(self.approval, request.key, selected.granted, request.conversation.pending)
         work = self._standing_by(await self._run(selected.begun(), approval, hears_first=selected.hears_first))
         if selected.besides and (selected.granted is None or selected.granted.door == "executor"):
             work = await self._also_answered(work, selected.besides, approval)
