@@ -102,10 +102,10 @@ async def _explained(
     before, after = sides
     moved = [(each.probe.key, each.before.first, each.after.first) for each in found.changes]
     both = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
-    whys = book.reasons(both)
+    whys = book.kept("reasons", both, dict[str, str])
     if whys is None:
         whys = {str(place): why for place, why in (await reasons(found, before.flows, after.flows, run.undone)).items()}
-        book.keep_reasons(both, whys)
+        book.keep("reasons", both, whys)
     told = tuple(replace(each, why=whys.get(str(place), each.why)) for place, each in enumerate(found.changes))
     return replace(found, changes=told)
 

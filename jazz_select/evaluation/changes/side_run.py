@@ -71,11 +71,11 @@ class SideRun:
         source, learned = self.side.source, self._job.learned
         if source and learned is not None:
             source += f" and learned {hashlib.sha256(dumps(learned)).hexdigest()}"
-        catalogue = self._book.flows(source) if source else None
+        catalogue = self._book.kept("flows", source, Catalogue) if source else None
         if catalogue is None:
             _, catalogue = await self._started()
             if source and catalogue.flows:
-                self._book.keep_flows(source, catalogue)
+                self._book.keep("flows", source, catalogue)
         self.catalogue = catalogue
 
     async def asked(self, questions: Sequence[Probe], counted: Sequence[Probe]) -> SideState:
