@@ -6,7 +6,7 @@ over the catalogue that a sync would index, and one example of each flow over a 
 
 import asyncio
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -15,9 +15,20 @@ from typing import Annotated, Any, Final
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.wording import Sames
-from jazz_select.evaluation.corrections import DOUBT, Correction, Neighbourhood, gathered, is_kept_apart
+from jazz_select.evaluation.corrections import (
+    DOUBT,
+    KEPT_APART,
+    Correction,
+    Examined,
+    chosen,
+    examined,
+    gathered,
+    is_kept_apart,
+    nearest_of,
+    with_examples,
+)
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
-from jazz_select.evaluation.route import Policy, Query, Routed, led
+from jazz_select.evaluation.route import Policy, Routed, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.evaluation.trial import Gated, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
@@ -27,8 +38,6 @@ from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.text import beginning, counted
 
-KEPT_APART: Final = 0.1
-"""The share of corrections that is held out for the gate."""
 MOST_LEARNED, MOST_CONFIRMED = 20, 10
 _MOST_CORRECTIONS, _MOST_CASES = 10_000, 2_000
 _LEAST_JUDGED: Final = 3
@@ -36,9 +45,7 @@ _HURTS: Final = "as an example it would take requests from other flows"
 _SHOWN, _MOST_NAMED = 80, 3
 """Most characters of a lost request in a message, and most requests in one."""
 _MOST_LOST: Final = 20
-_NO_GAIN: Final = "it wins nothing beside the others"
 _NO_ROOM: Final = "the gate was asked as often as it may be (refits)"
-_NONE_LEFT: Final = "what is left after what does harm does not pass"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +189,7 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
     request: str,
     flow: str,
     *,
+    entries: Iterable[Logged] = (),
     gate_cases: Sequence[Case] = (),
     overlay: Overlay | None = None,
     embedder: str | Embedder = "auto",
@@ -190,7 +198,8 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
 ) -> Rehearsal:
     """Measure the effect of one example by the filter and the gate of `learn`. Nothing is written.
 
-    Arguments beside the example's text and the name of its flow are those of `learn`.
+    Arguments beside the example's text and the name of its flow are those of `learn`; the corrections in `entries`
+    judge the example, and are not learned.
 
     Raises:
         EmbeddingError: The embedder failed.
@@ -198,7 +207,9 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
     loaded = await asyncio.to_thread(open_embedder, embedder)
     version = (overlay or Overlay()).version("live")
     lesson = _Lesson(registry, version, loaded, language, policy, MOST_LEARNED, 2)
-    return await lesson.rehearsed(Correction(request=request, right=(flow,)), gate_cases)
+    return await lesson.rehearsed(
+        Correction(request=request, right=(flow,)), list(entries)[-_MOST_CORRECTIONS:], gate_cases
+    )
 
 
 @dataclass
@@ -231,19 +242,26 @@ class _Lesson:
             return replace(outcome, nothing=_why_none(found.corrections, fresh, found.refused))
         return await self._tried(outcome, base.registry, usable, self._cases(held), cases)
 
-    async def rehearsed(self, one: Correction, cases: Sequence[Case]) -> Rehearsal:
-        base = taught(self._authored, self._version)
-        gate = self._gate(base.registry, self._cases(()), cases)
-        before, led = await self._routes(gate, corrections=[one])
-        near = await asyncio.to_thread(Neighbourhood, gate.spared, self._embedder)
-        doubt = DOUBT if near.doubted([one], led) else ""
+    async def rehearsed(self, one: Correction, entries: Sequence[Logged], cases: Sequence[Case]) -> Rehearsal:
+        base = taught(self._authored, self._version).registry
+        said = gathered(entries, {flow.name for flow in self._authored.values()}).corrections
+        _, held, others = self._sorted(
+            [each for each in said if spelled(each.request) != spelled(one.request)], base, cases
+        )
+        same = next((each for each in said if spelled(each.request) == spelled(one.request)), one)
+        one = same if same.right == one.right else one
+        found = await self._examined(base, [one], others)
+        gate = self._gate(base, self._cases(held), cases)
+        doubt = DOUBT if found.doubted else ""
         if sum(bool(each.right) for each in gate.judged) < _LEAST_JUDGED:
             return Rehearsal(doubt=doubt)
-        trial, lost = await self._tried_with(gate, before, [one])
-        lost_requests = [(each.asked.request, ", ".join(sorted(each.right)), first) for each, first in lost]
-        return Rehearsal(
-            doubt=doubt, why=trial.verdict.why, gain=trial.verdict.gain, lost=tuple(lost_requests[:_MOST_LOST])
-        )
+        before = await self._routes(gate)
+        trial = await self._tried_with(gate, before, [one])
+        lost = [
+            (gate.judged[place].asked.request, ", ".join(sorted(gate.judged[place].right)), first)
+            for place, first in trial.lost.items()
+        ]
+        return Rehearsal(doubt=doubt, why=trial.verdict.why, gain=trial.verdict.gain, lost=tuple(lost[:_MOST_LOST]))
 
     async def _tried(
         self,
@@ -258,23 +276,29 @@ class _Lesson:
         if fits < _LEAST_JUDGED:
             few = f"requests to judge by: {fits}, which is too few: label more (--cases FILE, gate_cases=…)"
             return replace(outcome, nothing=few)
-        before, led = await self._routes(gate, corrections=usable)
-        near = await asyncio.to_thread(Neighbourhood, gate.spared, self._embedder)
-        choose = partial(near.chosen, taken=self._learned_counts, most=self._most, most_confirmed=MOST_CONFIRMED)
-        examples, refused = await asyncio.to_thread(choose, usable, led)
-        outcome = replace(outcome, refused=(*outcome.refused, *refused), refits=self._refits)
+        found = await self._examined(registry, usable)
+        choose = partial(chosen, taken=self._learned_counts, most=self._most, most_confirmed=MOST_CONFIRMED)
+        examples, refused = await asyncio.to_thread(choose, registry, usable, found, self._embedder)
+        outcome = replace(outcome, refused=(*outcome.refused, *refused))
         if not examples:
-            return replace(outcome, nothing="no correction says anything that can be learned")
-        trial = await self._landed(gate, before, examples, near)
+            return replace(outcome, refits=self._refits, nothing="no correction says anything that can be learned")
+        trial, hurt = await self._landed(gate, await self._routes(gate), examples)
         gain = trial.verdict.gain
-        outcome = replace(outcome, refits=self._refits, gain=gain, refused=(*outcome.refused, *trial.hurt))
+        outcome = replace(outcome, refits=self._refits, gain=gain, refused=(*outcome.refused, *hurt))
         if trial.verdict.why:
             return replace(outcome, nothing=trial.verdict.why)
-        was = {each.request: route.first for each, route in zip(usable, led, strict=True)}
+        was = {each.request: route.first for each, route in zip(usable, found.led, strict=True)}
         added = [
             Added(flow=each.flow, text=each.request, before=was[each.request], ids=each.ids) for each in trial.kept
         ]
-        return replace(outcome, version=self._next(trial, kept), added=tuple(added))
+        return replace(outcome, version=self._next(trial, hurt, kept), added=tuple(added))
+
+    async def _examined(
+        self, registry: FlowRegistry, corrections: Sequence[Correction], others: Sequence[Correction] = ()
+    ) -> Examined:
+        return await examined(
+            registry, corrections, others, policy=self._policy, embedder=self._embedder, language=self._language
+        )
 
     def _sorted(
         self, corrections: Sequence[Correction], registry: FlowRegistry, cases: Sequence[Case]
@@ -316,81 +340,76 @@ class _Lesson:
         labelled = (*gate_cases(held, "held"), *gate_cases(cases, "case"))
         return _Gate(shipped=registry, spared=index, labelled=labelled, own=tuple(own))
 
-    async def _routes(
-        self, gate: "_Gate", examples: Sequence[Correction] = (), corrections: Sequence[Correction] = ()
-    ) -> tuple[list[Routed], list[Routed]]:
-        """Route the gate's requests and the corrected requests with these examples added."""
+    async def _routes(self, gate: "_Gate", examples: Sequence[Correction] = ()) -> list[Routed]:
+        """Route the gate's requests with these examples added."""
         self._rounds += 1
-        asked = [*(each.asked for each in gate.own), *(Query(request=each.request) for each in corrections)]
-        own = await self._led(_with(gate.spared, examples), asked)
-        labelled = await self._led(_with(gate.shipped, examples), [each.asked for each in gate.labelled])
-        return [*labelled, *own[: len(gate.own)]], own[len(gate.own) :]
+        labelled = await self._led(with_examples(gate.shipped, examples), gate.labelled)
+        return [*labelled, *await self._led(with_examples(gate.spared, examples), gate.own)]
 
-    async def _led(self, registry: FlowRegistry, asked: Sequence[Query]) -> list[Routed]:
+    async def _led(self, registry: FlowRegistry, asked: Sequence[Gated]) -> list[Routed]:
         if not asked:
             return []
         self._refits += 1
-        return await led(registry, asked, self._policy, embedder=self._embedder, language=self._language)
+        queries = [each.asked for each in asked]
+        return await led(registry, queries, self._policy, embedder=self._embedder, language=self._language)
 
     async def _landed(
-        self,
-        gate: "_Gate",
-        before: Sequence[Routed],
-        examples: Sequence[Correction],
-        near: Neighbourhood,
-    ) -> "_Trial":
-        """Search for the examples that pass the gate together, and give a reason for each of the others.
+        self, gate: "_Gate", before: Sequence[Routed], examples: Sequence[Correction]
+    ) -> tuple["_Trial", list[Correction]]:
+        """Search for the examples that pass the gate together; return them, and the others with a reason for each.
 
-        First, all are tried at once, then without those that took requests from other flows, while that improves the
-        result. The rest is then added to the passing ones by flows, by halves and one by one, until the rounds are used
-        up. The reason names the requests that an example took.
+        All are tried at once. A group that fails is parted into those that took more of the gate's requests than they
+        won, and the rest; the rest is tried first. Where nobody is to blame it is parted by halves, between flows. Each
+        part is tried beside those that passed, until the rounds are used up.
         """
-        nothing = verdict(gate.judged, before, before)
-        landed, failed = _Trial(kept=(), verdict=nothing), _Trial(kept=(), verdict=nothing)
-        whys: dict[str, str] = {}
-        group, ahead = tuple(sorted(examples, key=lambda each: each.flow)), list[tuple[Correction, ...]]()
-        while group and self._rounds < self._most_rounds:
-            trial, lost = await self._tried_with(gate, before, group)
-            blame = await asyncio.to_thread(near.blamed, [(each.asked.request, first) for each, first in lost], group)
-            if not trial.verdict.why and (not landed.kept or trial.verdict.gain.after > landed.verdict.gain.after):
-                landed = trial
-            elif landed.kept:
-                break
-            else:
-                failed = trial
-            if not blame:
-                break
-            guilty = [group[place] for place in blame]
-            whys |= {each.request: f"{_HURTS}: {_lost_text(lost)}" for each in guilty}
-            group = tuple(each for each in group if each not in guilty)
-        left = [each for each in sorted(examples, key=lambda each: each.flow) if each not in landed.kept]
-        ahead += _halves(tuple(left)) if left else []
+        landed = _Trial(kept=(), verdict=verdict(gate.judged, before, before))
+        failed, whys = landed, dict[str, str]()
+        ahead = [tuple(sorted(examples, key=lambda each: each.flow))]
         while ahead and self._rounds < self._most_rounds:
             group = ahead.pop(0)
-            trial, lost = await self._tried_with(gate, before, (*landed.kept, *group))
-            if not trial.verdict.why and trial.verdict.gain.after >= landed.verdict.gain.after:
+            trial = await self._tried_with(gate, before, (*landed.kept, *group))
+            if not trial.verdict.why:
                 landed = trial
+                continue
+            failed = trial
+            new = [(gate.judged[place], first) for place, first in trial.lost.items() if place not in landed.lost]
+            why = f"{_HURTS}: {_lost_text(new)}" if new else trial.verdict.why
+            guilty = await asyncio.to_thread(self._guilty, gate, trial, group)
+            if len(group) == 1 or guilty:
+                whys |= {each.request: why for each in guilty or group}
+            if guilty and len(guilty) < len(group):
+                ahead = [tuple(each for each in group if each not in guilty), *ahead, *_halves(guilty)]
             elif len(group) > 1:
                 ahead += _halves(group)
-            else:
-                failed = trial
-                why = f"{_HURTS}: {_lost_text(lost)}" if lost else trial.verdict.why or _NO_GAIN
-                whys |= {each.request: why for each in group}
         if not landed.kept:
-            landed = replace(landed, verdict=replace(failed.verdict, why=failed.verdict.why or _NONE_LEFT))
+            landed = replace(landed, verdict=replace(failed.verdict, why=failed.verdict.why or _NO_ROOM))
         hurt = [each.refused(whys.get(each.request, _NO_ROOM)) for each in examples if each not in landed.kept]
-        return replace(landed, hurt=tuple(hurt))
+        return landed, hurt
 
-    async def _tried_with(
-        self, gate: "_Gate", before: Sequence[Routed], examples: Sequence[Correction]
-    ) -> tuple["_Trial", list[tuple[Gated, str]]]:
-        """Return the gate's verdict on these examples, and the lost requests with the flow that is now first."""
-        after, _ = await self._routes(gate, examples)
+    def _guilty(self, gate: "_Gate", trial: "_Trial", group: Sequence[Correction]) -> tuple[Correction, ...]:
+        """Return the examples of a group that took more requests than they won; if there are none, all that took any.
+
+        A request was taken or won by the nearest example of the flow that is first now.
+        """
+        changed = {**trial.lost, **trial.won}
+        asked = [(gate.judged[place].asked.request, first) for place, first in changed.items()]
+        nearest = nearest_of(asked, trial.kept, self._embedder)
+        took, won = (
+            Counter(near for place, near in zip(changed, nearest, strict=True) if near is not None and place in some)
+            for some in (trial.lost, trial.won)
+        )
+        worst = [place for place in took if took[place] > won[place]] or list(took)
+        blamed = [trial.kept[place] for place in worst]
+        return tuple(each for each in group if each in blamed)
+
+    async def _tried_with(self, gate: "_Gate", before: Sequence[Routed], examples: Sequence[Correction]) -> "_Trial":
+        """Return the gate's verdict on these examples, and where the requests that it lost and won go now."""
+        after = await self._routes(gate, examples)
         found = verdict(gate.judged, before, after)
-        lost = [(gate.judged[place], after[place].first) for place in found.lost]
-        return _Trial(kept=tuple(examples), verdict=found), lost
+        lost, won = ({place: after[place].first for place in places} for places in (found.lost, found.won))
+        return _Trial(kept=tuple(examples), verdict=found, lost=lost, won=won)
 
-    def _next(self, trial: "_Trial", cases: Sequence[HeldCase]) -> Version:
+    def _next(self, trial: "_Trial", refused: Sequence[Correction], cases: Sequence[HeldCase]) -> Version:
         """Return the next version: everything learned so far."""
         examples = defaultdict[str, dict[str, str]](dict)
         if self._version is not None:
@@ -399,7 +418,7 @@ class _Lesson:
             examples[each.flow][each.request] = " ".join(each.ids)
         hurt = (
             HeldCase(request=each.request, expect=each.right, why=_HURTS, ids=" ".join(each.ids))
-            for each in trial.hurt
+            for each in refused
             if each.why.startswith(_HURTS)
         )
         return Version(
@@ -432,11 +451,12 @@ class _Gate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trial:
-    """Examples that were tried, the gate's verdict, and the corrections that were left out."""
+    """Examples that were tried, the gate's verdict, and the places of lost and won requests with their flow now."""
 
     kept: tuple[Correction, ...]
     verdict: Verdict
-    hurt: tuple[Correction, ...] = ()
+    lost: Mapping[int, str] = field(default_factory=dict[int, str])
+    won: Mapping[int, str] = field(default_factory=dict[int, str])
 
 
 def _lost_text(lost: Sequence[tuple[Gated, str]]) -> str:
@@ -459,13 +479,6 @@ def _halves(group: Sequence[Correction]) -> list[tuple[Correction, ...]]:
         starts = [place for place in range(1, len(group)) if group[place].flow != group[place - 1].flow]
         middle = min(starts, key=lambda place: abs(place - middle))
     return [tuple(group[:middle]), tuple(group[middle:])]
-
-
-def _with(index: FlowRegistry, examples: Sequence[Correction]) -> FlowRegistry:
-    texts: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for each in examples:
-        texts[each.flow][each.request] = ""
-    return taught(index, Version(number=1, at="", examples=dict(texts))).registry
 
 
 def _why_none(found: Sequence[Correction], fresh: Sequence[Correction], refused: Sequence[Correction]) -> str:

@@ -50,10 +50,11 @@ class Gated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The effect of a change on the gate: positions of lost requests, and why it must not land (empty if it may)."""
+    """The effect of a change on the gate: positions of lost and won requests, and why it must not land, if it must."""
 
     gain: Gain
     lost: tuple[int, ...] = ()
+    won: tuple[int, ...] = ()
     why: str = ""
 
 
@@ -100,7 +101,7 @@ def verdict(judged: Sequence[Gated], before: Sequence[Routed], after: Sequence[R
     fits = [place for place, each in enumerate(judged) if each.right]
     changed = [sum(bool(judged[place].right) for place in places) for places in (won, lost)]
     gain = _gain(len(fits), sum(was[place] for place in fits), *changed)
-    return Verdict(gain=gain, lost=lost, why=_why_not(judged, won, lost))
+    return Verdict(gain=gain, lost=lost, won=won, why=_why_not(judged, won, lost))
 
 
 def _why_not(judged: Sequence[Gated], won: Sequence[int], lost: Sequence[int]) -> str:

@@ -25,13 +25,13 @@ from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.nearness import Field
 from jazz_select.evaluation.checks.structure import has_definition
 from jazz_select.evaluation.checks.wording import Sames, content, is_unwritten
-from jazz_select.evaluation.corrections import DOUBT, Correction, Neighbourhood
-from jazz_select.evaluation.route import Query, led
+from jazz_select.evaluation.corrections import DOUBT, examined, gathered
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
+from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.text import as_text, beginning, counted, describe_error, in_one_line, json_line, misspelt
 from jazz_select.threads import Deadline
@@ -264,9 +264,11 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
         return Suggestions(wanting=wanting, notes=(none,), took_s=perf_counter() - began)
     placement = await asyncio.to_thread(Field, whole, Encoder(opened, Lexical(language)))
     work = _Work(placement, Sames((case.request for case in cases), numbers=False), most)
-    usable = [each for each in logged if placement.holds(each.flow) and each.request.strip()]
-    doubted = await _doubted({flow.id: flow for flow in whole}, usable, opened, language) if usable else ()
-    await asyncio.to_thread(work.from_log, usable, wanting, doubted)
+    usable = [
+        each for each in logged if placement.holds(each.flow) and each.request.strip() and work.is_fit(each.request)
+    ]
+    believed = await work.believed({flow.id: flow for flow in whole}, usable, opened, language)
+    await asyncio.to_thread(work.from_log, believed, wanting)
     client = None if model is None else client_for(model)
     try:
         writer = None if client is None else Writer(client=client, timeout_s=timeout_s)
@@ -285,17 +287,6 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
         notes=tuple(work.notes),
         took_s=perf_counter() - began,
     )
-
-
-async def _doubted(
-    registry: Mapping[str, BaseFlow], given: Sequence[Labelled], embedder: Embedder, language: str
-) -> Collection[int]:
-    """Return the positions of labels that `learn` would doubt."""
-    labels = [Correction(request=each.request, right=(each.flow,), first=each.first) for each in given]
-    asked = [Query(request=each.request) for each in given]
-    routes = await led(registry, asked, embedder=embedder, language=language)
-    near = await asyncio.to_thread(Neighbourhood, registry, embedder)
-    return await asyncio.to_thread(near.doubted, labels, routes)
 
 
 def _wanting(
@@ -319,21 +310,33 @@ class _Work:
     dropped: Counter[str] = field(default_factory=Counter[str])
     notes: list[str] = field(default_factory=list[str])
 
-    def from_log(self, logged: Sequence[Labelled], wanting: Collection[str], doubted: Collection[int]) -> None:
+    async def believed(
+        self, registry: Mapping[str, BaseFlow], given: Sequence[Labelled], embedder: Embedder, language: str
+    ) -> list[Labelled]:
+        """Return the labels without those of a person that `learn` would leave out, which it would not learn either."""
+        said = [
+            Logged(id=str(place), at=0.0, request=each.request, right=(each.flow,), source="user")
+            for place, each in enumerate(given)
+            if each.sure >= 1
+        ]
+        if not said:
+            return list(given)
+        found = gathered(said, {flow.name for flow in registry.values()})
+        judged = await examined(registry, found.corrections, embedder=embedder, language=language)
+        left_out = [*(found.corrections[place].refused(DOUBT) for place in judged.doubted), *found.refused]
+        self.dropped.update(each.why for each in left_out)
+        gone = {int(place) for each in left_out for place in each.ids}
+        return [each for place, each in enumerate(given) if place not in gone]
+
+    def from_log(self, logged: Sequence[Labelled], wanting: Collection[str]) -> None:
         """Add logged requests: as examples, the most different first, and as negatives of flows wrongly first."""
         unlike = {(each.request.strip(), each.flow): each for each in logged}
-        open_ = {(logged[place].request.strip(), logged[place].flow) for place in doubted}
         chosen: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
         placed = self.catalogue.first([request for request, _ in unlike])
         for (request, name), each, nearest in zip(unlike, unlike.values(), placed, strict=True):
             first = each.first or nearest
-            if not self._is_fit(request):
-                continue
             if each.sure < 1 and (each.sure < _SURE or first != name):
                 self.dropped["not sure whose it is"] += 1
-                continue
-            if (request, name) in open_:
-                self.dropped[DOUBT] += 1
                 continue
             if first and first != name and first in wanting:
                 self._negative(request, first, name)
@@ -394,7 +397,7 @@ class _Work:
         except Exception as error:  # noqa: BLE001 - a failure for one flow does not stop the others
             self.notes.append(f"no examples were written for {flow.name}: {describe_error(error)}")
             return
-        texts = [text for text in dict.fromkeys(texts) if self._is_fit(text)]
+        texts = [text for text in dict.fromkeys(texts) if self.is_fit(text)]
         nearer = [first != flow.name for first in self.catalogue.first(texts)]
         self.dropped.update(["nearer to another flow"] * sum(nearer))
         texts = [text for text, is_other in zip(texts, nearer, strict=True) if not is_other]
@@ -402,7 +405,8 @@ class _Work:
             why = f"A model wrote it; no flow lies nearer to it than {flow.name}."
             self._add(Target.EXAMPLE, flow.name, text, Basis.MODEL, why)
 
-    def _is_fit(self, text: str) -> bool:
+    def is_fit(self, text: str) -> bool:
+        """Whether a text may be an example; if not, the reason is counted."""
         reason = ""
         if len(text) > LONGEST_EXAMPLE:
             reason = "too long"

@@ -10,7 +10,7 @@ import yaml
 from pydantic import Field
 
 from jazz_select.data_files import documents_of, read_text
-from jazz_select.errors import ConfigError, DataFileError, JazzSelectError
+from jazz_select.errors import ConfigError, DataFileError, JazzSelectError, OutcomeLogError
 from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.corrections import LONGEST
 from jazz_select.evaluation.learner import Rehearsal, rehearsed
@@ -26,6 +26,7 @@ from jazz_select.evaluation.overlay import (
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
+from jazz_select.outcomes.log import Logged, OutcomeLog
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.panel.runs import PanelFiles, replaced
@@ -318,7 +319,7 @@ def _selector(catalogue: RunningCatalogue) -> FlowSelector:
 
 
 async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: CorrectionBody) -> Rehearsal:
-    """What the gate of `learn` says of an example, by all cases that the panel knows. It takes seconds.
+    """What the gate of `learn` says of an example, by the log and all cases that the panel knows. It takes seconds.
 
     Raises:
         ConfigError: It can be no example, or a file of cases cannot be read.
@@ -330,15 +331,27 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         return Rehearsal()
     live, settings = catalogue.live, catalogue.settings
     cases = [case for file in files.known.values() for case in await asyncio.to_thread(_cases, file)]
+    said = [] if catalogue.log is None else await asyncio.to_thread(_said, catalogue.log, catalogue.agent_id)
     return await rehearsed(
         live.registry,
         found,
         right[0],
+        entries=said,
+        overlay=await asyncio.to_thread(load_overlay, cast("Path", settings.learned)),
         gate_cases=[case for case in cases if all(flow_id(name) in live.registry for name in case.expect)],
         embedder=catalogue.memory.encoder.embedder,
         language=settings.language,
         policy=Policy.of(settings),
     )
+
+
+def _said(log: OutcomeLog, agent_id: str) -> list[Logged]:
+    """Return what people corrected; nothing from a log that cannot be read, as a log never stops a correction."""
+    try:
+        return list(log.read(agent_id=agent_id, corrected=True))
+    except OutcomeLogError as error:
+        _log.error("agent_id=<%s> | an example is judged without the log", agent_id, exc_info=error)
+        return []
 
 
 async def taken_back(catalogue: RunningCatalogue) -> dict[str, Any]:

@@ -9,10 +9,22 @@ from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation import Case, Overlay, Query, Version, compared, indexed, learn, routes, taught
-from jazz_select.evaluation.corrections import is_kept_apart
+from jazz_select.evaluation import (
+    Case,
+    Labelled,
+    Overlay,
+    Query,
+    Version,
+    compared,
+    indexed,
+    learn,
+    routes,
+    suggest,
+    taught,
+)
+from jazz_select.evaluation.corrections import KEPT_APART, is_kept_apart
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.learner import KEPT_APART
+from jazz_select.evaluation.learner import rehearsed
 from jazz_select.evaluation.route import Outcome, Routed
 from jazz_select.evaluation.trial import gate_cases, verdict
 from jazz_select.outcomes import Logged
@@ -259,3 +271,30 @@ async def test_a_case_is_not_learned_in_other_words(small_shop: FlowRegistry, en
     )
     held = () if learned.version is None else learned.version.cases
     assert {each.text for each in learned.added} | {each.request for each in held} <= {"reimburse the lamp"}
+
+
+@pytest.mark.spec("007.9")
+@pytest.mark.parametrize(
+    ("others", "right", "passes"),
+    [
+        pytest.param((), "reimburse", False, id="nobody else says so"),
+        pytest.param(("they owe me for the lamp", "they owe me for the sofa"), "reimburse", True, id="others agree"),
+    ],
+)
+async def test_one_filter_of_doubt_for_learning_suggestions_and_teaching(
+    entry: Entry, others: tuple[str, ...], right: str, passes: bool
+) -> None:
+    registry = FlowRegistry(min_examples=0)
+    words = {"reimburse": ["reimburse my order", "i want to be reimbursed", "reimbursement please"]}
+    words |= {"lamp": ["my lamp is dark", "lamp for the desk", "the bulb of a lamp"]}
+    words |= {"desk": ["a desk of oak", "desk with drawers", "raise my desk"]}
+    for name, examples in words.items():
+        Flow(name=name, description=f"All of {name}.", examples=examples, registry=registry)
+    asked = "they owe me for the desk"
+    said_so = [entry(text, (right,)) for text in (*others, asked)]
+    learned = await learn(registry, said_so, embedder=HashEmbedder())
+    found = await rehearsed(registry, asked, right, entries=said_so, embedder=HashEmbedder())
+    labelled = [Labelled(request=each.request, flow=right) for each in said_so]
+    offered = await suggest(registry, labelled, flows=[right], embedder=HashEmbedder())
+    is_held = any(each.request == asked and "a person should look" in each.why for each in learned.refused)
+    assert [not found.doubt, not is_held, asked in {each.text for each in offered.suggested}] == [passes] * 3
