@@ -140,6 +140,15 @@ def _check_of(name: str, kind: Any) -> Callable[[object], object]:
     return check
 
 
+def takes(function: Callable[..., object], name: str) -> bool:
+    """Whether a function takes an argument of this name; False for built-ins, which do not tell."""
+    try:
+        parameter = inspect.signature(function).parameters.get(name)
+    except (TypeError, ValueError):
+        return False
+    return parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+
+
 def value_shown(value: object) -> str:
     """Return the beginning of any value as one line, for a message."""
     try:

@@ -1,12 +1,12 @@
 """The composition root: makes memories, registries and selectors from settings."""
 
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from jazz_select.arguments import takes
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, check_connected
 from jazz_select.text import counted, describe_error
@@ -44,14 +44,6 @@ def load_factory(named: str, *, named_by: str) -> AgentFactory:
     if not callable(found):
         raise ConfigError(f"{named_by} {named} is no function: it takes a selector, and returns an agent")
     return cast("AgentFactory", found)
-
-
-def takes(function: Callable[..., object], name: str) -> bool:
-    """Whether a function has a parameter of this name; False for built-ins without a signature."""
-    try:
-        return name in inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return False
 
 
 def made_by(factory: AgentFactory, selector: "FlowSelector", model: object, **more: object) -> Any:

@@ -295,7 +295,9 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
     """Compare, and report; the exit code is 1 where a gate is not passed."""
     gates = Gates.load(Path.cwd())
     requests = [*read_requests(given.requests or ()), *(() if given.log is None else _logged(given.log, settings))]
-    cases = given.cases or _usual_cases()
+    cases = given.cases or ([_CASES] if _CASES.is_file() else [])
+    if cases and not given.cases:
+        hint(f"the cases are those of {_CASES}; --cases names others")
     with waiting("comparing"):
         found = asyncio.run(
             diff(
@@ -319,14 +321,6 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
     tell(found.to_dict(), _difference(found, gates, most=None if given.all else _CHANGES), json=given.json)
     if not found.passed:
         raise typer.Exit(_NOT_GOOD_ENOUGH)
-
-
-def _usual_cases() -> tuple[Path, ...]:
-    """Return `examples/eval.yaml`, if it exists."""
-    if not _CASES.is_file():
-        return ()
-    hint(f"the cases are those of {_CASES}; --cases names others")
-    return (_CASES,)
 
 
 def _logged(log: Path, settings: "Settings") -> list[str]:

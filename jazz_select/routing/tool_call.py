@@ -5,7 +5,6 @@ The policy of approval has one name and the same three values at every door.
 """
 
 import asyncio
-import inspect
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,6 +17,7 @@ from hashlib import sha256
 from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
+from jazz_select.arguments import takes
 from jazz_select.errors import HungError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
@@ -424,13 +424,7 @@ async def _made(
 def _wants_id(tool: Tool, function: Callable[..., object]) -> bool:
     """Whether a function takes the id of the call, unless the tool has an input of this name."""
     properties: object = tool.input_schema.get("properties")
-    if isinstance(properties, Mapping) and CALL_ID in properties:
-        return False
-    try:
-        parameter = inspect.signature(function).parameters.get(CALL_ID)
-    except (TypeError, ValueError):  # a built-in one tells nothing of what it takes
-        return False
-    return parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    return not (isinstance(properties, Mapping) and CALL_ID in properties) and takes(function, CALL_ID)
 
 
 async def _within(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:

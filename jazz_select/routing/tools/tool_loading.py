@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from jazz_select.arguments import problem_in
+from jazz_select.arguments import problem_in, takes
 from jazz_select.data_files import Document, documents_of
 from jazz_select.errors import ConfigError, DataFileError, FlowLoadError, ToolError
 from jazz_select.flow.base import FlowRegistry
@@ -139,7 +139,7 @@ def _found(source: str | Path, state: Mapping[str, Any] | None) -> Iterator[Tool
 
 def _takes_state(module: str) -> bool:
     given: object = getattr(sys.modules[module], NAME, ())
-    return inspect.isfunction(given) and "state" in inspect.signature(given).parameters
+    return inspect.isfunction(given) and takes(given, "state")
 
 
 def _modules(source: str | Path) -> list[str]:
