@@ -45,6 +45,14 @@ export function refill(parent, ...children) {
   return parent;
 }
 
+/** Fill a place with the first of a long list; returns a button that shows all of it, or null where that is all. */
+export function firsts(place, items, draw, most = 50) {
+  fill(place, items.slice(0, most).map(draw));
+  if (items.length <= most) return null;
+  const all = h("button", { type: "button", class: "quiet", onclick: () => { fill(place, items.map(draw)); all.remove(); } }, `Show all ${items.length}`);
+  return all;
+}
+
 /** A part of something, from 0 to 1, as a width. */
 export function bar(share, strong = false) {
   const inner = h("div", { class: strong ? "fill strong" : "fill" });

@@ -28,7 +28,7 @@ export async function drawDrift(body, first, signal) {
     const flows = found.flows.filter((each) => each.now.requests).slice(0, 20);
     fill(place,
       h("div", { class: "card" }, h("h2", {}, found.alarms.length ? "What to look at" : found.before.requests ? "Nothing to look at" : "Nothing to compare with yet"),
-        found.alarms.length ? h("ul", { class: "notes" }, found.alarms.map((each) => h("li", {}, each.subject ? `${each.subject}: ` : "", each.message))) : found.before.requests ? h("p", { class: "note" }, "No change is larger than chance makes it.") : null,
+        found.alarms.length ? h("ul", { class: "notes" }, found.alarms.map((each) => h("li", {}, each.subject ? `${each.kind === "unserved" ? "Nearest to " : ""}${each.subject}: ` : "", each.message))) : found.before.requests ? h("p", { class: "note" }, "No change is larger than chance makes it.") : null,
         found.notes.map((note) => h("p", { class: "note" }, sentence(note)))),
       h("div", { class: "card flush" }, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Both windows" }, h("table", {},
         h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "All flows"), h("th", { scope: "col", class: "num" }, `${moment(found.now.since)} – ${moment(found.now.until)}`), h("th", { scope: "col", class: "num" }, "before"))),

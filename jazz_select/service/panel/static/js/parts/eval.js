@@ -1,5 +1,5 @@
 // An evaluation: measures, the worst flows, who is taken for whom, every miss.
-import { bar, h } from "../dom.js";
+import { bar, firsts, h } from "../dom.js";
 import { to } from "../url.js";
 import { counted, fixed, percent, time, whole } from "../words.js";
 
@@ -26,6 +26,8 @@ export function drawEval(run, other) {
   const before = new Map((other?.misses ?? []).map((each) => [each.request, each]));
   const broken = other ? [...misses.values()].filter((each) => !before.has(each.request)) : [];
   const mended = other ? [...before.values()].filter((each) => !misses.has(each.request)) : [];
+  const missed = h("tbody");
+  const rest = firsts(missed, run.misses, miss);
   return [
     h("div", { class: "card" }, h("dl", { class: "figures" },
       head.map((name) => { const each = run.measures[name]; return h("div", {}, h("dt", {}, NAMES[name] ?? name), h("dd", {}, show(name, each.value), h("small", {}, other ? change(each.value, other.measures[name]?.value, name) : each.low !== null && each.low !== undefined ? `${percent(each.low, 1)} to ${percent(each.high, 1)}` : `of ${whole(each.cases)}`))); }),
@@ -37,13 +39,14 @@ export function drawEval(run, other) {
         h("tbody", {}, measures.map((each) => h("tr", {}, h("th", { scope: "row" }, names[each.name] ?? each.name), h("td", { class: "num", "data-label": "Value" }, show(each.name, each.value)), h("td", { class: "num dim", "data-label": "95 % interval" }, each.low === null || each.low === undefined ? "–" : `${show(each.name, each.low)} – ${show(each.name, each.high)}`), h("td", { class: "num", "data-label": "Cases" }, whole(each.cases)), h("td", { class: "num", "data-label": other ? "Since" : null }, other ? change(each.value, other.measures[each.name]?.value, each.name) : null))))))),
     run.misses.length ? h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Misses"), h("p", {}, `${counted(run.misses.length, "case")} whose right flow is not first, the worst first.`)),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Misses" }, h("table", { class: "tight" },
-        h("thead", {}, h("tr", {}, ["Request", "Right", "First instead", "Rank"].map((name, at) => h("th", { scope: "col", class: at === 3 ? "num" : "" }, name)))),
-        h("tbody", {}, run.misses.slice(0, 100).map((each) => h("tr", {}, h("th", { scope: "row", class: "said" }, h("a", { href: to(["try"], { q: each.request }) }, each.request)), h("td", { "data-label": "Right" }, flows(each.expect)), h("td", { "data-label": "First" }, each.first ? flows([each.first]) : "nothing"), h("td", { class: "num", "data-label": "Rank" }, each.rank ?? "> 10"))))))) : h("div", { class: "card" }, h("h2", {}, "No misses"), h("p", { class: "note" }, "Every case has its flow first.")),
+        h("thead", {}, h("tr", {}, ["Request", "Right", "First instead", "Rank"].map((name, at) => h("th", { scope: "col", class: at === 3 ? "num" : "" }, name)))), missed)),
+      rest ? h("div", { class: "row foot" }, rest) : null) : h("div", { class: "card" }, h("h2", {}, "No misses"), h("p", { class: "note" }, "Every case has its flow first.")),
     worst(run),
     run.problems.length ? h("div", { class: "card" }, h("h2", {}, "Left out, or noted"), h("ul", { class: "notes" }, run.problems.slice(0, 30).map((each) => h("li", {}, `${each.file}${each.line ? `:${each.line}` : ""}: ${each.problem}`)))) : null,
   ];
 }
 
+const miss = (each) => h("tr", {}, h("th", { scope: "row", class: "said" }, h("a", { href: to(["try"], { q: each.request }) }, each.request)), h("td", { "data-label": "Right" }, flows(each.expect)), h("td", { "data-label": "First" }, each.first ? flows([each.first]) : "nothing"), h("td", { class: "num", "data-label": "Rank" }, each.rank ?? "> 10"));
 const flows = (names) => names.map((name, at) => [at ? ", " : null, h("a", { href: to(["flow", name]) }, name)]);
 const moved = (label, cases, kind) => h("div", { class: "card" }, h("h2", {}, label, " ", h("span", { class: `tag ${cases.length ? kind : ""}` }, cases.length)), cases.length ? h("ul", { class: "examples" }, cases.slice(0, 30).map((each) => h("li", {}, h("a", { href: to(["try"], { q: each.request }) }, each.request), h("span", { class: "dim small" }, ` ${each.expect.join(", ")}`)))) : h("p", { class: "note" }, "None."));
 

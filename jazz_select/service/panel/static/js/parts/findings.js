@@ -1,5 +1,5 @@
 // What a check finds, at the flow that it is about.
-import { fill, h } from "../dom.js";
+import { fill, firsts, h } from "../dom.js";
 import { to } from "../url.js";
 import { counted, fixed, time } from "../words.js";
 import { empty } from "./states.js";
@@ -18,24 +18,20 @@ export function finding(each, isAccepted = false) {
     each.flows.length ? h("div", { class: "meta small" }, each.flows.map((name) => h("a", { href: to(["flow", name]) }, name))) : null);
 }
 
-const SHOWN = 50;
-
 export function drawFindings(body, data) {
   const { findings: found, accepted } = data;
   const codes = new Map();
   found.forEach((each) => codes.set(each.code, (codes.get(each.code) ?? 0) + 1));
   const kind = h("select", { id: "kind", onchange: () => show() }, h("option", { value: "" }, `All kinds (${found.length})`), [...codes].map(([code, count]) => h("option", { value: code }, `${code} (${count})`)));
   const listed = h("div");
-  function show(most = SHOWN) {
-    const wanted = found.filter((each) => !kind.value || each.code === kind.value);
-    fill(listed, wanted.slice(0, most).map((each) => finding(each)), wanted.length > most ? h("button", { type: "button", class: "quiet", onclick: () => show(wanted.length) }, `Show all ${wanted.length}`) : null);
-  }
+  const rest = h("div");
+  const show = () => fill(rest, firsts(listed, found.filter((each) => !kind.value || each.code === kind.value), (each) => finding(each)));
   show();
   fill(body,
     h("div", { class: "card" },
       h("dl", { class: "figures" }, Object.entries(data.counts).map(([name, count]) => h("div", {}, h("dt", {}, `${name[0].toUpperCase()}${name.slice(1)}s`), h("dd", {}, count))), h("div", {}, h("dt", {}, "Looked at"), h("dd", {}, data.flows, h("small", {}, `${counted(data.flows, "flow").replace(/^\S+ /, "")} and ${counted(data.cases, "case")} in ${time(data.took_s)}`)))),
       data.notes.length ? h("ul", { class: "notes" }, data.notes.map((note) => h("li", {}, note))) : null),
-    found.length ? h("div", { class: "card" }, codes.size > 1 ? h("div", { class: "row" }, h("label", { for: "kind" }, "Kind"), h("div", {}, kind)) : null, listed) : h("div", { class: "card" }, empty("Nothing is wrong", "No flow is missing a part, no example lies with another flow, no two say the same.")),
+    found.length ? h("div", { class: "card" }, codes.size > 1 ? h("div", { class: "row" }, h("label", { for: "kind" }, "Kind"), h("div", {}, kind)) : null, listed, rest) : h("div", { class: "card" }, empty("Nothing is wrong", "No flow is missing a part, no example lies with another flow, no two say the same.")),
     accepted.length ? h("div", { class: "card" }, h("div", { class: "card-head" }, h("h2", {}, "Accepted"), h("p", {}, "Told to be so, in pyproject.toml.")), accepted.map((each) => finding(each, true))) : null);
   return null;
 }

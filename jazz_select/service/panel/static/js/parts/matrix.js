@@ -1,22 +1,20 @@
 // Who is taken for whom, as a matrix and as a list.
-import { fill, h } from "../dom.js";
+import { fill, firsts, h } from "../dom.js";
 import { to } from "../url.js";
 import { counted, percent, whole } from "../words.js";
 import { empty } from "./states.js";
 
 const MOST = 26;
-const LISTED = 50;
 
 /** The worst pairs with an example each; all of them where somebody asks for them. */
 function list(pairs) {
-  const first = pairs.slice(0, LISTED);
-  const rows = (some) => some.map((each) => h("tr", {},
+  const row = (each) => h("tr", {},
     h("th", { scope: "row" }, h("a", { href: to(["flow", each.expected]) }, each.expected)),
     h("td", { "data-label": "Taken for" }, h("a", { href: to(["flow", each.first]) }, each.first)),
     h("td", { class: "num", "data-label": "Examples" }, `${each.count} of ${each.of}`),
-    h("td", {}, h("a", { class: "plain", href: to(["try"], { q: each.examples[0] }) }, each.examples[0]))));
-  const body = h("tbody", {}, rows(first));
-  const more = pairs.length > first.length ? h("button", { type: "button", class: "quiet", onclick: () => { fill(body, rows(pairs)); more.remove(); } }, `Show all ${pairs.length} pairs`) : null;
+    h("td", {}, h("a", { class: "plain", href: to(["try"], { q: each.examples[0] }) }, each.examples[0])));
+  const body = h("tbody");
+  const more = firsts(body, pairs, row);
   return h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Pairs"), h("p", {}, "The worst first.")),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Pairs" }, h("table", { class: "tight" },
       h("thead", {}, h("tr", {}, ["Flow", "Taken for", "Examples", "Such as"].map((name, at) => h("th", { scope: "col", class: at === 2 ? "num" : "" }, name)))), body)),
