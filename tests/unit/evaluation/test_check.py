@@ -153,7 +153,7 @@ def test_all_that_is_broken_is_told_and_the_rest_is_judged(tmp_path: Path) -> No
 
             class Four(BaseFlow):
                 name = "four"
-                description = "d"
+                description = "d four"
                 condition = ""
                 desired_effects = ["e"]
                 examples = ["k l", "m n", "o p", "q r", "s t"]
