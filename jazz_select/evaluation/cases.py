@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
@@ -458,27 +458,34 @@ def _problem(error: ErrorDetails, wrong: Mapping[str, str]) -> str:
 
 def _without_conflicts(file: str, read: Sequence[tuple[Entry, Case]]) -> tuple[list[Case], list[CaseProblem]]:
     """Return the cases without contradictory labels, and the problems and notes about repeated ones."""
-    first: dict[tuple[object, ...], tuple[Entry, Case]] = {}
-    ids: dict[str, Entry] = {}
     contradictory: set[tuple[object, ...]] = set()
     problems: list[CaseProblem] = []
-    keys = [what_is_asked(case) for _, case in read]
+    for at, before, part in repeats([case for _, case in read]):
+        (entry, case), (earlier, other) = read[at], read[before]
+        match part:
+            case "expect":
+                contradictory.add(what_is_asked(case))
+                where = f"entry {earlier.number}{f' (line {earlier.line})' if earlier.line else ''}"
+                what = f"the same request expects {_label(other)} in {where}, and {_label(case)} here"
+                problem = f"{what}; neither is judged until one of them is taken out"
+            case "request":
+                problem = f"it is that of entry {earlier.number}, and counts twice"
+            case "id":
+                problem = f"{beginning(case.id, _LONGEST)!r} is that of entry {earlier.number}"
+        text, is_note = f"{part}: {problem}", part != "expect"
+        problems.append(CaseProblem(file=file, entry=entry.number, line=entry.line, problem=text, is_note=is_note))
+    return [case for _, case in read if what_is_asked(case) not in contradictory], problems
 
-    def add(entry: Entry, problem: str, *, is_note: bool) -> None:
-        problems.append(CaseProblem(file=file, entry=entry.number, line=entry.line, problem=problem, is_note=is_note))
 
-    for key, (entry, case) in zip(keys, read, strict=True):
-        earlier, other = first.setdefault(key, (entry, case))
-        if other is not case and set(other.expect) != set(case.expect):
-            contradictory.add(key)
-            where = f"entry {earlier.number}{f' (line {earlier.line})' if earlier.line else ''}"
-            what = f"the same request expects {_label(other)} in {where}, and {_label(case)} here"
-            add(entry, f"expect: {what}; neither is judged until one of them is taken out", is_note=False)
-        elif other is not case:
-            add(entry, f"request: it is that of entry {earlier.number}, and counts twice", is_note=True)
-        if case.id and ids.setdefault(case.id, entry) is not entry:
-            add(entry, f"id: {beginning(case.id, _LONGEST)!r} is that of entry {ids[case.id].number}", is_note=True)
-    return [case for key, (_, case) in zip(keys, read, strict=True) if key not in contradictory], problems
+def repeats(cases: Sequence[Case]) -> Iterator[tuple[int, int, Literal["expect", "request", "id"]]]:
+    """Yield the positions of a case and an earlier one, and what it repeats; "expect" where the labels differ."""
+    asked: dict[tuple[object, ...], int] = {}
+    ids: dict[str, int] = {}
+    for at, case in enumerate(cases):
+        if (before := asked.setdefault(what_is_asked(case), at)) != at:
+            yield at, before, "request" if set(cases[before].expect) == set(case.expect) else "expect"
+        if case.id and (before := ids.setdefault(case.id, at)) != at:
+            yield at, before, "id"
 
 
 def _label(case: Case) -> str:

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError
-from jazz_select.evaluation.cases import Case, each_case, entries_of, what_is_asked
+from jazz_select.evaluation.cases import Case, each_case, entries_of, repeats
 from jazz_select.evaluation.checks.findings import (
     KINDS,
     NOWHERE,
@@ -93,19 +93,16 @@ def _quoted(case: Case) -> str:
 
 def _repeated(cases: Sequence[Placed]) -> Iterator[Finding]:
     """Yield cases with the request of an earlier one and other labels, or with its id."""
-    requests: dict[tuple[object, ...], Placed] = {}
-    ids: dict[str, Placed] = {}
-    for case, at in cases:
-        earlier, there = requests.setdefault(what_is_asked(case), (case, at))
-        if set(earlier.expect) != set(case.expect):
-            here, before = (", ".join(each.expect) or "no flow" for each in (case, earlier))
-            place = f"in line {there.line} of {there.file}" if there.line else "earlier"
-            what = f"{_quoted(case)} expects {here} here, and {before} {place}."
+    for place, before, field in repeats([case for case, _ in cases]):
+        (case, at), (earlier, there) = cases[place], cases[before]
+        if field == "expect":
+            here, then = (", ".join(each.expect) or "no flow" for each in (case, earlier))
+            where = f"in line {there.line} of {there.file}" if there.line else "earlier"
+            what = f"{_quoted(case)} expects {here} here, and {then} {where}."
             remedy = "Decide which, or have the request say what decides."
             flows, evidence = tuple(sorted({*earlier.expect, *case.expect})), (Evidence(text=case.request),)
             yield Finding(code="contradicting-cases", flows=flows, at=at, what=what, remedy=remedy, evidence=evidence)
-        earlier, there = ids.setdefault(case.id, (case, at)) if case.id else (case, at)
-        if earlier is not case:
+        elif field == "id":
             what = f"Two cases have the id {beginning(case.id, _SHOWN)!r}: {_quoted(case)} and {_quoted(earlier)}"
             what += f" ({there})." if there.file else "."
             remedy = "Give each an id of its own: reports and tests are known by it."
