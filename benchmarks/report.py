@@ -211,6 +211,8 @@ TABLES: Mapping[str, tuple[str, Callable[[Sequence[rows.Row]], str]]] = {
     "serving-provenance": ("serving", provenance),
     "learning": ("learning", report_learning.learning_table),
     "learning-provenance": ("learning", provenance),
+    "learning-topics": ("learning_topics", report_learning.topics_table),
+    "learning-topics-provenance": ("learning_topics", provenance),
     "log": ("outcomes", report_learning.log_table),
     "log-provenance": ("outcomes", provenance),
     "wire": ("wire", report_offered.wire_table),

@@ -52,6 +52,24 @@ def learning_table(found: Sequence[rows.Row]) -> str:
     return markdown(header, body, words=(0, 2))
 
 
+def topics_table(found: Sequence[rows.Row]) -> str:
+    """R@1 before and after in each part, and what became an example of fifty right and ten wrong corrections."""
+    parts = {"held": "held out", "gate": "the gate's", "apart": "cases apart", "all": "all test requests"}
+    header = ("data set", "embedder", "seed", *parts.values(), "right learned", "wrong learned", "indexes", "s")
+    body = [
+        (
+            row["dataset"].removesuffix("-5"),
+            row["embedder"],
+            str(row["seed"]),
+            *(" → ".join(percent(row["numbers"][f"{part} {when}"]) for when in ("before", "after")) for part in parts),
+            *(str(row[name]) for name in ("right learned", "wrong learned", "refits")),
+            f"{row['took_s']:.0f}",
+        )
+        for row in found
+    ]
+    return markdown(header, body, words=(0, 1))
+
+
 def log_table(found: Sequence[rows.Row]) -> str:
     """What a log adds to a selection without a model."""
     header = ("selections", "µs without a log, p50", "added, p50", "added, p99", "lines lost", "µs to read an entry")
