@@ -55,15 +55,15 @@ class DestructionGate:
 
     def destroys(self, flow: BaseFlow | None) -> bool:
         """Whether a flow is destructive."""
-        try:
-            return flow is not None and any(tool.destructive for tool in self.chained(flow))
-        except FlowError:
-            return True
+        return self._may(flow, lambda tool: tool.destructive)
 
     def may_write(self, flow: BaseFlow | None) -> bool:
         """Whether a flow may change something: whether any of its tools is not read-only."""
+        return self._may(flow, lambda tool: not tool.reads)
+
+    def _may(self, flow: BaseFlow | None, does: Callable[[Tool], bool]) -> bool:
         try:
-            return flow is not None and not all(tool.reads for tool in self.chained(flow))
+            return flow is not None and any(map(does, self.chained(flow)))
         except FlowError:
             return True
 

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple, cast
 from uuid import uuid4
 
-from jazz_select.arguments import check_argument
+from jazz_select.arguments import checked
 from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.flow.base import BaseFlow, check_connected
 from jazz_select.json_values import plain, storable_text
@@ -116,6 +116,7 @@ class FlowDoor:
         tools: Everything that is connected, by its name for models, the same for each selection.
     """
 
+    @checked
     def __init__(  # noqa: PLR0913 - options with a name
         self,
         selector: FlowSelector,
@@ -123,9 +124,9 @@ class FlowDoor:
         *,
         approval: ApprovalPolicy = "destructive",
         approve: Approve | None = None,
-        claims: ClaimStore | None = None,
+        claims: Claims | None = None,
         open_tools: OpenTools = "read",
-        timeout_s: float | None = 30.0,
+        timeout_s: TimeLimit = 30.0,
     ) -> None:
         """Create a door; the options are those of `Agent`.
 
@@ -145,13 +146,6 @@ class FlowDoor:
             UnconnectedToolsError: A required tool of a flow is not connected.
             DuplicateToolError: Two tools have one name.
         """
-        if not isinstance(selector, FlowSelector):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-            raise ConfigError(f"selector is a FlowSelector, not {selector!r:.80}")
-        check_argument("timeout_s", timeout_s, TimeLimit)
-        check_argument("approval", approval, ApprovalPolicy)
-        check_argument("approve", approve, Approve | None)
-        check_argument("claims", claims, Claims | None)
-        check_argument("open_tools", open_tools, OpenTools)
         self._selector, self._connected = selector, toolbox_of(tools)
         check_connected(selector.flow_registry.values(), self._connected)
         self._policy: ApprovalPolicy = approval
