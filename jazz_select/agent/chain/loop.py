@@ -130,28 +130,24 @@ class SchemaInLoop:
 
 def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: str, tools: Toolbox) -> SchemaInLoop:
     """Return how the schema takes part in the loop with these tools."""
-    offered = tuple(tools.values())
-    if output is None or strategy == "deferred" or not offered:
-        return SchemaInLoop(offered=offered)
+    plain = SchemaInLoop(offered=tuple(tools.values()))
+    if output is None or strategy == "deferred" or not plain.offered:
+        return plain
     if strategy == "native" and not client.takes_schema:
-        return SchemaInLoop(offered=offered, notes=("the model takes no schema, so it is left to the end",))
+        return replace(plain, notes=("the model takes no schema, so it is left to the end",))
     if strategy == "tool" and not output.has_object:
-        return SchemaInLoop(
-            offered=offered, notes=("the schema is no object, so it cannot be a tool and is left to the end",)
-        )
+        return replace(plain, notes=("the schema is no object, so it cannot be a tool and is left to the end",))
     if strategy == "native" and client.takes_tools and output.has_object:
         instructions = _BESIDE_TOOLS.format(schema=output.text)
-        return SchemaInLoop(
-            offered=offered, output=output, wire=output.json, beside_tools=True, instructions=instructions
-        )
+        return replace(plain, output=output, wire=output.json, beside_tools=True, instructions=instructions)
     if strategy == "native":
         instructions = _NATIVE.format(schema=output.text)
-        return SchemaInLoop(offered=offered, output=output, wire=wire_schema(output.json), instructions=instructions)
+        return replace(plain, output=output, wire=wire_schema(output.json), instructions=instructions)
     if FINAL in tools:
         msg = f"strategy 'tool' offers a tool named {FINAL!r}, and there is one; rename it, or choose another strategy"
         raise ConfigError(msg)
     final = Tool(name=FINAL, description="Gives the final answer.", input_schema=output.json)
-    return SchemaInLoop(offered=(*offered, final), output=output, instructions=_AS_TOOL)
+    return SchemaInLoop(offered=(*plain.offered, final), output=output, instructions=_AS_TOOL)
 
 
 def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
