@@ -44,9 +44,7 @@ class Judged:
     @property
     def settled_right(self) -> bool:
         """Whether recall alone decides, and is exactly right."""
-        if self.route.outcome is Outcome.NONE:
-            return not self.expect
-        return self.route.outcome is Outcome.TAKEN and self.expect == frozenset({self.route.first})
+        return self.route.outcome is not Outcome.ASKED and self.route.is_right(self.route.outcome, self.expect)
 
     @property
     def recall_at_1(self) -> float:

@@ -5,7 +5,7 @@ A `FlowSelector` over the real memory makes them, so this module has no ranking 
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, fields
@@ -158,6 +158,10 @@ class Routed:
         if reason is None:
             return Outcome.ASKED
         return Outcome.TAKEN if reason is not Reason.NONE and self.runs else Outcome.NONE
+
+    def is_right(self, outcome: Outcome, expect: Collection[str]) -> bool:
+        """Whether exactly the expected flows are taken, if no model is asked."""
+        return not expect if outcome is Outcome.NONE else {*expect} == {self.first}
 
 
 async def routes(

@@ -175,7 +175,7 @@ def count_outcomes(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Polic
     """Return the result of a policy with its thresholds."""
     settling = policy.settling
     outcomes = [(route.outcome_under(settling), route, expect) for route, expect in cases]
-    settled = [_is_right(outcome, route, expect) for outcome, route, expect in outcomes if outcome is not Outcome.ASKED]
+    settled = [route.is_right(outcome, expect) for outcome, route, expect in outcomes if outcome is not Outcome.ASKED]
     return Setting(
         skip_llm_above=policy.skip_llm_above,
         abstain_below=policy.abstain_below,
@@ -183,10 +183,6 @@ def count_outcomes(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Polic
         unasked=len(settled),
         right=sum(settled),
     )
-
-
-def _is_right(outcome: Outcome, route: Routed, expect: frozenset[str]) -> bool:
-    return not expect if outcome is Outcome.NONE else expect == frozenset({route.first})
 
 
 def _best(settings: Sequence[Setting], at: float) -> Setting | None:
@@ -225,7 +221,9 @@ def _settings(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy) ->
     scopes = np.array([1.0 if route.in_scope is None else route.in_scope for route, _ in cases])
     skips = np.searchsorted(SKIPS, [bare.sureness(route.known) or 0.0 for route, _ in cases], side="right")
     unfit = np.array([not expect for _, expect in cases], bool)
-    right = np.array([_is_right(each, *case) for each, case in zip(outcomes, cases, strict=True)], bool)
+    right = np.array(
+        [route.is_right(each, expect) for each, (route, expect) in zip(outcomes, cases, strict=True)], bool
+    )
     for low in (None, *lows):
         gone = scopes < (low or 0.0)
         totals: list[list[int]] = []

@@ -164,8 +164,6 @@ async def reasons(found: Difference, before: Flows, after: Flows, ask: Ask) -> d
     exact = of(ask=partial(ask, refit=True), left=max(1, _MOST_WORK // max(1, len(after))))
     edits = await quick.edits(list(moved))
     edits |= await exact.edits([place for place in moved if place not in edits])
-    for whole in dict.fromkeys(edits.values()):
-        edits |= await exact.narrowed(whole, [place for place, each in edits.items() if each is whole])
     if len(parts) > 1:
         every = replace(reduce(add, parts), what="several of these changes together")
         edits |= dict.fromkeys(await exact.moved_back(every, [each for each in moved if each not in edits]), every)

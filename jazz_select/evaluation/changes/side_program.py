@@ -6,7 +6,6 @@ JSON: first a job, answered with a description of the flows, then requests, answ
 
 import asyncio
 import gc
-import hashlib
 import os
 import sys
 import sysconfig
@@ -18,7 +17,7 @@ from typing import Any
 
 from jazz_select.errors import FlowError, FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
-from jazz_select.evaluation.changes.sides import Side
+from jazz_select.evaluation.changes.sides import Side, files_digest
 from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, loads, prompt_tokens, snapshot_digest
 from jazz_select.evaluation.changes.undoing import undone
 from jazz_select.evaluation.index import AGENT, indexed
@@ -75,13 +74,10 @@ def sources_digest(root: Path, flows: str) -> str:
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and Path(file).resolve().is_relative_to(own):
             files.add(Path(file).resolve())
-    digest = hashlib.sha256()
-    seen = {each.resolve() for each in files}
-    for file in sorted(seen):
-        if file.is_relative_to(own) and file.is_file() and not _PASSED_OVER & set(file.relative_to(own).parts):
-            content = hashlib.sha256(file.read_bytes()).hexdigest()
-            digest.update(f"{file.relative_to(own).as_posix()} {content}\n".encode(errors="surrogateescape"))
-    return digest.hexdigest()
+    inside = (
+        each for each in sorted({each.resolve() for each in files}) if each.is_relative_to(own) and each.is_file()
+    )
+    return files_digest([each for each in inside if not _PASSED_OVER & {*each.relative_to(own).parts}], own)
 
 
 def answer_job() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,8 +158,14 @@ def _content(place: Path) -> str:
         return ""
     if any(each.suffix.lower() == ".py" for each in files) or sum(each.stat().st_size for each in files) > _MOST_READ:
         return ""
+    top = place if place.is_dir() else place.parent
+    return f"files {files_digest(files, top)}"
+
+
+def files_digest(files: Iterable[Path], top: Path) -> str:
+    """Return a digest of the names and contents of files below a folder."""
     digest = hashlib.sha256()
     for file in files:
-        name = file.relative_to(place).as_posix() if place.is_dir() else file.name
-        digest.update(f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode(errors="surrogateescape"))
-    return f"files {digest.hexdigest()}"
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"{file.relative_to(top).as_posix()} {content}\n".encode(errors="surrogateescape"))
+    return digest.hexdigest()
