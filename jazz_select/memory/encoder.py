@@ -4,7 +4,7 @@ import hashlib
 import re
 from base64 import b64decode, b64encode
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
@@ -40,8 +40,10 @@ _ENOUGH = 5
 _FEW = 4
 """Number of examples from which stop words count: of fewer, they only show the writer's style."""
 _WORD = re.compile(r"\w+")
-_K, _B, _AVERAGE = 1.2, 0.75, 64.0
-"""Qdrant's defaults: saturation of frequency, weight of length, and the average length."""
+_K, _B, _AVERAGE, _BARE_AVERAGE = 1.2, 0.75, 64.0, 40.0
+"""Qdrant's defaults: saturation of frequency, weight of length, and the average length; it is less without examples."""
+_BARE_PAIR = 0.3
+"""Worth of a pair of words beside that of a word in a flow without examples, where no request repeats it by habit."""
 _CACHED_WORDS, _LONGEST_CACHED = 1 << 14, 40
 """Number of cached words, and their maximum length: in scripts without spaces, a whole request is one word."""
 _MIX = 0x9E3779B1
@@ -240,8 +242,8 @@ class Lexical:
     """BM25 weights of texts, without the inverse document frequency (`TermCounts`).
 
     Unlike plain BM25, stop words of flows with examples count ("how do I" and "what is" may be the only difference),
-    and pairs of neighbouring words are terms, so that word order counts. The multilingual tokenizer also splits scripts
-    without spaces (Chinese, Japanese, Thai).
+    and pairs of neighbouring words are terms, so that word order counts; of bare tools, pairs count less. The
+    multilingual tokenizer also splits scripts without spaces (Chinese, Japanese, Thai).
     """
 
     def __init__(self, language: str = "english") -> None:
@@ -257,9 +259,8 @@ class Lexical:
         except ValueError as error:
             msg = f"no such language for the lexical arm: {language!r}. Use english, german, french … or none."
             raise ConfigError(msg) from error
-        self.identity = (
-            f"bm25(k={_K:g}, b={_B:g}, avg_len={_AVERAGE:g}, words and pairs, multilingual, {self.language})"
-        )
+        lengths, terms = f"{_AVERAGE:g} or {_BARE_AVERAGE:g}", f"words and pairs, bare ones at {_BARE_PAIR:g}"
+        self.identity = f"bm25(k={_K:g}, b={_B:g}, avg_len={lengths}, {terms}, multilingual, {self.language})"
         self._known = lru_cache(_CACHED_WORDS)(self._look_up)
 
     def counted(self, parts: Iterable[str], *, stop_words: bool) -> Counter[int]:
@@ -273,20 +274,22 @@ class Lexical:
         """Return the term frequencies of a flow."""
         return self.counted(lexical_parts(card), stop_words=reads_stop_words(card))
 
-    def document(self, card: FlowCard) -> SparseVector:
-        """Return the weighted terms of a flow."""
-        return self.weighed(self.counted_in(card))
-
-    @classmethod
-    def weighed(cls, counts: Counter[int]) -> SparseVector:
-        """Return BM25 weights of term frequencies: saturated by frequency, normalized by length."""
+    def document(self, card: FlowCard, counts: Counter[int] | None = None) -> SparseVector:
+        """Return the weighted terms of a flow; `counts` is its `counted_in` if that is known."""
+        counts = self.counted_in(card) if counts is None else counts
         length = counts.total()
-        return SparseVector(indices=tuple(counts), values=tuple(cls.weight(each, length) for each in counts.values()))
+        if card.examples:
+            weights = {term: self.weight(count, length) for term, count in counts.items()}
+        else:
+            pairs = Counter(pair for part in lexical_parts(card) for pair in _pairs(self._words(part)))
+            weights = {pair: _BARE_PAIR * self.weight(count, length, _BARE_AVERAGE) for pair, count in pairs.items()}
+            weights |= {term: self.weight(count, length, _BARE_AVERAGE) for term, count in counts.items()}
+        return SparseVector(indices=tuple(weights), values=tuple(weights.values()))
 
     @staticmethod
-    def weight(count: int, length: int) -> float:
+    def weight(count: int, length: int, average: float = _AVERAGE) -> float:
         """Return the BM25 weight of a term of this frequency in a document of this length."""
-        return count * (_K + 1) / (count + _K * (1 - _B + _B * length / _AVERAGE))
+        return count * (_K + 1) / (count + _K * (1 - _B + _B * length / average))
 
     def query(self, text: str) -> SparseVector | None:
         """Return each distinct term of a request with weight 1, or None without any."""
@@ -300,13 +303,7 @@ class Lexical:
     def _terms(self, text: str, *, stop_words: bool) -> list[int]:
         words = self._words(text)
         terms = [token for tokens, is_content in words if is_content or stop_words for token in tokens]
-        if stop_words:
-            terms += [
-                (left[0] * _MIX + right[0]) % _TOKENS
-                for (left, _), (right, _) in pairwise(words)
-                if len(left) == len(right) == 1
-            ]
-        return terms
+        return [*terms, *_pairs(words)] if stop_words else terms
 
     def _words(self, text: str) -> list[tuple[tuple[int, ...], bool]]:
         known, look_up = self._known, self._look_up
@@ -315,6 +312,13 @@ class Lexical:
     def _look_up(self, word: str) -> tuple[tuple[int, ...], bool]:
         """Return a word's tokens (several in scripts without spaces), and whether it is no stop word."""
         return tuple(self._all.embed_query(word).indices), bool(self._content.embed_query(word).indices)
+
+
+def _pairs(words: Sequence[tuple[tuple[int, ...], bool]]) -> Iterator[int]:
+    """Yield a term for each two neighbouring words."""
+    for (left, _), (right, _) in pairwise(words):
+        if len(left) == len(right) == 1:
+            yield (left[0] * _MIX + right[0]) % _TOKENS
 
 
 def bm25(language: str, *, stop_words: bool) -> "qe.Bm25":

@@ -259,8 +259,8 @@ class IndexWriter:
             return
         if not chosen and note is None:
             return
-        read = self._encoder.lexical.counted_in
-        terms = await in_thread(lambda: TermCounts.of(read(card) for card in cards.values()))
+        read = self._encoder.lexical.document
+        terms = await in_thread(lambda: TermCounts.of(read(card).indices for card in cards.values()))
         key = (str(self._encoder.layout), digest)
         model = _RECENT_FITS.get(key)
         if model is None:

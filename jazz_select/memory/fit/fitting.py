@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import exp, log
 from statistics import fmean
 from typing import Any, cast
 
@@ -40,12 +41,14 @@ _SHARPNESS, _STEPS, _MOMENTUM, _STRIDE = 20.0, 8, 0.9, 16.0
 _WEIGHTS = (0.1, 0.15, 0.2, 0.25, 0.33, 0.5, 0.7, 1.0, 1.5, 2.0)
 _AT_ONCE = 2
 """Transforms that are fitted in parallel."""
-_PRIOR = 60
-"""Weight of the default BM25 weight against the fitted one, in requests."""
+_USUAL_SHOWN, _APART = 0.4, 0.25
+"""Prior of the BM25 weight where flows have examples: its median, and the standard deviation of its logarithm."""
+_STEEP, _LOST = 200.0, -6.0
+"""Inverse temperature of the softmax of fused scores, and the log probability of a flow that was not found."""
 _USUAL_WORDS, _USUAL_WEIGHT = 4_000.0, 0.65
 """Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
-_FIT = "words told"
+_FIT = "weights averaged"
 """Part of the digest: a new value makes the next sync fit every catalogue again."""
 
 
@@ -218,28 +221,26 @@ def _untaught(cards: Sequence[FlowCard], lexical: Lexical, *, flows: int) -> Map
 
 
 def _weighted(scales: Mapping[str, ArmScale], legs: Sequence[Legs], asked: Sequence[HeldOut]) -> dict[str, ArmScale]:
-    """Return the scales with the BM25 weight of the best mean reciprocal rank, where the dense arm weighs 1.
+    """Return the scales with the expected BM25 weight, given the answers; the dense arm weighs 1.
 
-    The result is the geometric mean with the default weight, which counts as `_PRIOR` requests.
+    It is the posterior mean of the log weight. A weight is as likely as the right flows are under a softmax of the
+    fused scores. One best weight would follow a handful of requests, where a catalogue has a hundred.
     """
-
-    def with_weight(weight: float) -> dict[str, ArmScale]:
-        return {**scales, "bm25": replace(scales["bm25"], weight=weight)}
-
-    def quality(weight: float) -> float:
-        own = with_weight(weight)
-        return fmean(_reciprocal_rank(found, own, one.flow) for found, one in zip(legs, asked, strict=True))
-
-    best = max(_WEIGHTS, key=quality)
-    share = len(asked) / (len(asked) + _PRIOR)
-    return with_weight(best**share * DEFAULT_SCALES["bm25"].weight ** (1 - share))
+    weights, logs = [{**scales, "bm25": replace(scales["bm25"], weight=each)} for each in _WEIGHTS], np.log(_WEIGHTS)
+    told = [sum(_log_chance(found, own, one.flow) for found, one in zip(legs, asked, strict=True)) for own in weights]
+    belief: Matrix = np.array(told) - 0.5 * ((logs - log(_USUAL_SHOWN)) / _APART) ** 2
+    share = np.exp(belief - belief.max())
+    return {**scales, "bm25": replace(scales["bm25"], weight=exp(float(share @ logs / share.sum())))}
 
 
-def _reciprocal_rank(legs: Legs, scales: Mapping[str, ArmScale], flow: int) -> float:
-    """Return the reciprocal rank of a flow; 0 if it was not found."""
+def _log_chance(legs: Legs, scales: Mapping[str, ArmScale], flow: int) -> float:
+    """Return the log probability of a flow under a softmax of the fused scores; a low one if it was not found."""
     scores = soft_scores(legs, scales, REFERENCE_K)
-    own = scores.get(flow)
-    return 0.0 if own is None else 1.0 / (1 + sum(score > own for score in scores.values()))
+    if flow not in scores:
+        return _LOST
+    steep = _STEEP / (1 + scales["bm25"].weight)
+    best = max(scores.values())
+    return steep * (scores[flow] - best) - log(sum(exp(steep * (score - best)) for score in scores.values()))
 
 
 MOST_LOST = 0.002

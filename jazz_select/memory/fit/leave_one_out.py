@@ -93,7 +93,7 @@ class LeaveOneOut:
             [prototype(card, rows[card.id], worth=worth) for card, worth in zip(cards, self._worths, strict=True)]
         )
         self._counts = [lexical.counted_in(card) for card in cards]
-        self._words = Postings([lexical.weighed(counts) for counts in self._counts], terms)
+        self._words = Postings([*map(lexical.document, cards, self._counts)], terms)
         self._less: dict[tuple[int, int], Vectors] = {}
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
