@@ -13,6 +13,7 @@ import contextlib
 import difflib
 import gc
 import json
+import math
 import os
 import random
 import signal
@@ -275,8 +276,7 @@ class Forking:
             if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
                 live.setdefault((paths[each.__code__.co_filename], each.__code__.co_firstlineno), []).append(each)
         entered = self.entered(session, paths)
-        for module in self.modules:
-            self.results += self.tried(session, module, live, entered)
+        self.results = self.tried(session, live, entered)
         return True
 
     def entered(self, session: pytest.Session, paths: dict[str, str]) -> dict[tuple[str, int], list[int]]:
@@ -303,7 +303,8 @@ class Forking:
                         found.append((time.perf_counter() - begun, number, sorted(seen)))
                 Path(file.name).write_text(json.dumps(found), encoding="utf-8")
 
-            forked(watch, limit_s=1200)
+            with self.turn():
+                forked(watch, limit_s=1200)
             found = json.loads(file.read())
         entered: dict[tuple[str, int], list[int]] = {}
         spent: Counter[tuple[str, int]] = Counter()
@@ -317,22 +318,50 @@ class Forking:
     def tried(
         self,
         session: pytest.Session,
-        module: str,
         live: dict[tuple[str, int], list[FunctionType]],
         entered: dict[tuple[str, int], list[int]],
-    ) -> Iterator[dict[str, Any]]:
-        """What became of a sample of a module's mutants."""
-        made = [each for each in mutants(module) if functions_of(each, live)]
+    ) -> list[dict[str, Any]]:
+        """What became of a sample of each module's mutants, as far as the time goes."""
         listed = {(each["module"], each["function"], each["was"], each["becomes"]) for each in equivalents()}
-        sample = random.Random(f"{self.options.seed} {module}").sample(made, min(self.options.sample, len(made)))
-        for mutant in sorted(sample, key=lambda each: each.line):
-            numbers = entered.get((module, mutant.first), [])
-            if (module, mutant.function, mutant.was, mutant.becomes) in listed:
-                became, by = "equivalent", ""
-            else:
-                became, by = seen_by(session, functions_of(mutant, live), mutant.code, numbers)
-            shown = {name: value for name, value in vars(mutant).items() if name != "code"}
-            yield {**shown, "of": len(made), "tests": len(numbers), "became": became, "by": by, "says": str(mutant)}
+        drawn: list[tuple[Mutant, int]] = []
+        for module in self.modules:
+            made = [each for each in mutants(module) if functions_of(each, live)]
+            sample = random.Random(f"{self.options.seed} {module}").sample(made, min(self.options.sample, len(made)))
+            drawn += [(each, len(made)) for each in sample]
+        random.Random(self.options.seed).shuffle(drawn)
+
+        def part(mine: list[tuple[Mutant, int]], into: Path) -> None:
+            with into.open("w", encoding="utf-8") as file:
+                for mutant, of in mine:
+                    numbers = entered.get((mutant.module, mutant.first), [])
+                    if (mutant.module, mutant.function, mutant.was, mutant.becomes) in listed:
+                        became, by = "equivalent", ""
+                    else:
+                        with self.turn():
+                            if time.time() > self.options.until:
+                                break
+                            became, by = seen_by(session, functions_of(mutant, live), mutant.code, numbers)
+                    shown = {name: value for name, value in vars(mutant).items() if name != "code"}
+                    said = {"of": of, "tests": len(numbers), "became": became, "by": by, "says": str(mutant)}
+                    file.write(f"{json.dumps(shown | said)}\n")
+
+        with tempfile.TemporaryDirectory() as folder:
+            files = [Path(folder) / str(number) for number in range(self.options.workers)]
+            parts = [partial(part, drawn[number :: len(files)], file) for number, file in enumerate(files)]
+            if {ended(pid, limit_s=math.inf) for pid in [begun(each) for each in parts]} != {"survived"}:
+                sys.exit("a worker broke off")
+            results = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+        return sorted(results, key=lambda each: (self.modules.index(each["module"]), each["line"]))
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """As many processes work at once as there are bytes in the pipe, of however many rooms they are."""
+        take, give = self.options.turns
+        held = os.read(take, 1)
+        try:
+            yield
+        finally:
+            os.write(give, held)
 
 
 def seen_by(
@@ -381,22 +410,32 @@ def run(session: pytest.Session, item: pytest.Item, after: pytest.Item | None) -
 
 def forked(do: Callable[[], None], *, limit_s: float) -> str:
     """What became of a mutant: `survived` where it ended well, `killed`, or `timed out`."""
+    return ended(begun(do), limit_s=limit_s)
+
+
+def begun(do: Callable[[], None]) -> int:
+    """The number of a fork that does this, and ends."""
     pid = os.fork()
-    if not pid:
-        os.setsid()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        for number in (0, 1, 2):
-            os.dup2(nowhere, number)
-        try:
-            do()
-        except BaseException:  # noqa: BLE001 - the fork ends here, whatever it was
-            os._exit(1)
-        os._exit(0)
+    if pid:
+        return pid
+    os.setsid()
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):
+        os.dup2(nowhere, number)
+    try:
+        do()
+    except BaseException:  # noqa: BLE001 - the fork ends here, whatever it was
+        os._exit(1)
+    os._exit(0)
+
+
+def ended(pid: int, *, limit_s: float) -> str:
+    """How a fork ended, that was given so long."""
     end = time.monotonic() + limit_s
     became = ""
     while not became:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
             became = "survived" if status == 0 else "killed"
         elif time.monotonic() > end:
             os.kill(pid, signal.SIGKILL)
@@ -419,7 +458,9 @@ def served(modules: Sequence[str], options: argparse.Namespace) -> list[dict[str
     with tempfile.NamedTemporaryFile() as file:
         command = [sys.executable, "-m", "tests.mutants", "--into", file.name, "--sample", str(options.sample)]
         command += ["--seed", str(options.seed), *(f"--module={each}" for each in modules)]
-        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+        command += ["--workers", str(options.workers), "--until", str(options.until)]
+        command += ["--turns", *map(str, options.turns)]
+        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, pass_fds=options.turns)
         text = file.read()
     if not text:
         sys.exit(f"{', '.join(modules)}: the tests could not be run\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
@@ -441,7 +482,11 @@ def main() -> int:
     )
     parser.add_argument("--seed", type=int, default=15, help="which are drawn (default: %(default)s)")
     parser.add_argument("--workers", type=int, default=2, help="processes at once (default: %(default)s)")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no further mutant after (default: none)")
+    parser.add_argument("--json", type=Path, help="a file for what became of each mutant")
     parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--until", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--turns", type=int, nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     modules: list[str] = options.module or list(TESTS)
     wanted = {Path("jazz_select") / each for each in modules} | {Path(test) for each in modules for test in TESTS[each]}
@@ -456,8 +501,13 @@ def main() -> int:
     rooms = [
         [each for each in modules if TESTS[each] == tests] for tests in dict.fromkeys(TESTS[each] for each in modules)
     ]
+    options.until = time.time() + options.minutes * 60
+    options.turns = os.pipe()
+    os.write(options.turns[1], bytes(options.workers))
     with ThreadPoolExecutor(options.workers) as pool:
         results = [each for room in pool.map(partial(served, options=options), rooms) for each in room]
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1), encoding="utf-8")
     for each in results:
         if each["became"] == "survived":
             say(each["says"] + ("" if each["tests"] else "\n    no test enters it") + "\n")
