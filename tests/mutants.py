@@ -338,9 +338,10 @@ class Forking:
                         became, by = "equivalent", ""
                     else:
                         with self.turn():
-                            if time.time() > self.options.until:
-                                break
-                            became, by = seen_by(session, functions_of(mutant, live), mutant.code, numbers)
+                            limit_s = min(LONGEST_S * 3, self.options.until - time.time())
+                            became, by = seen_by(session, functions_of(mutant, live), mutant.code, numbers, limit_s)
+                        if time.time() > self.options.until:
+                            break
                     shown = {name: value for name, value in vars(mutant).items() if name != "code"}
                     said = {"of": of, "tests": len(numbers), "became": became, "by": by, "says": str(mutant)}
                     file.write(f"{json.dumps(shown | said)}\n")
@@ -365,15 +366,16 @@ class Forking:
 
 
 def seen_by(
-    session: pytest.Session, swapped: list[FunctionType], code: CodeType, numbers: list[int]
+    session: pytest.Session, swapped: list[FunctionType], code: CodeType, numbers: list[int], limit_s: float
 ) -> tuple[str, str]:
     """What became of a mutant, and which test it was.
 
     A test that fails once and passes when it is run again by itself saw a loaded machine, and no mutant.
     """
-    with mmap(-1, 4) as running:
+    with mmap(-1, 4) as running, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
 
         def attempt(numbers: list[int]) -> None:
+            session.config._tmp_path_factory._basetemp = Path(folder)  # pyright: ignore[reportAttributeAccessIssue] - of a fork that is killed, nothing is left
             for each in swapped:
                 each.__code__ = code
             for number, after in pairwise([*numbers, None]):
@@ -384,11 +386,11 @@ def seen_by(
                     os._exit(1)
 
         while numbers:
-            became = forked(partial(attempt, numbers), limit_s=LONGEST_S * 3)
+            became = forked(partial(attempt, numbers), limit_s=limit_s)
             if became == "survived":
                 break
             last = int.from_bytes(running[:4], "big")
-            if became == "timed out" or forked(partial(attempt, [last]), limit_s=LONGEST_S * 3) != "survived":
+            if became == "timed out" or forked(partial(attempt, [last]), limit_s=limit_s) != "survived":
                 return became, session.items[last].nodeid
             numbers = numbers[numbers.index(last) + 1 :]
     return "survived", ""
