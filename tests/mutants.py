@@ -9,6 +9,7 @@ its reason, and not counted.
 
 import argparse
 import ast
+import builtins
 import contextlib
 import difflib
 import gc
@@ -20,11 +21,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,7 @@ from importlib import import_module
 from itertools import pairwise
 from mmap import mmap
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -86,6 +86,8 @@ TESTS: dict[str, tuple[str, ...]] = {
 LONGEST_S = 60
 """Of tests, the quickest first, that one mutant is run against."""
 
+NOTE = "_is_entered"
+"""What a function calls where it is to be known which tests enter it."""
 OPPOSITE: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Eq: (ast.NotEq,),
     ast.NotEq: (ast.Eq,),
@@ -249,6 +251,20 @@ def mutants(module: str) -> Iterator[Mutant]:
                 )
 
 
+def noting(module: str) -> Iterator[tuple[tuple[str, int], CodeType]]:
+    """The code of each function of a module, that notes when it is entered, with the function's place."""
+    path = ROOT / "jazz_select" / module
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found = list(functions(tree))
+    for _, function in found:
+        note = ast.parse(f"{NOTE}({module!r}, {first_line(function)})").body[0]
+        function.body.insert(1 if ast.get_docstring(function) is not None else 0, note)
+    whole = compile(ast.fix_missing_locations(tree), path, "exec")
+    for name, function in found:
+        if (code := code_of(whole, name, first_line(function))) is not None:
+            yield (module, first_line(function)), code
+
+
 class Forking:
     """A plugin of pytest: what it collected is run in forks, once as it is, and once for each mutant."""
 
@@ -275,11 +291,13 @@ class Forking:
         for each in gc.get_objects():
             if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
                 live.setdefault((paths[each.__code__.co_filename], each.__code__.co_firstlineno), []).append(each)
-        entered = self.entered(session, paths)
+        entered = self.entered(session, live)
         self.results = self.tried(session, live, entered)
         return True
 
-    def entered(self, session: pytest.Session, paths: dict[str, str]) -> dict[tuple[str, int], list[int]]:
+    def entered(
+        self, session: pytest.Session, live: dict[tuple[str, int], list[FunctionType]]
+    ) -> dict[tuple[str, int], list[int]]:
         """Which tests pass as it is and enter a function, the quickest first."""
         with tempfile.NamedTemporaryFile() as file:
 
@@ -287,20 +305,18 @@ class Forking:
                 found: list[tuple[float, int, list[tuple[str, int]]]] = []
                 seen: set[tuple[str, int]] = set()
 
-                def note(frame: FrameType, event: str, _: object) -> None:
-                    if event == "call" and frame.f_code.co_filename in paths:
-                        seen.add((paths[frame.f_code.co_filename], frame.f_code.co_firstlineno))
+                def note(module: str, first: int) -> None:
+                    seen.add((module, first))
 
+                setattr(builtins, NOTE, note)
+                self.swap(live)
                 for number, item in enumerate(session.items):
                     after = next(iter(session.items[number + 1 : number + 2]), None)
                     seen.clear()
-                    before, begun = session.testsfailed, time.perf_counter()
-                    threading.setprofile(note)
-                    sys.setprofile(note)
+                    before, begun_s = session.testsfailed, time.perf_counter()
                     run(session, item, after)
-                    sys.setprofile(None)
                     if session.testsfailed == before:
-                        found.append((time.perf_counter() - begun, number, sorted(seen)))
+                        found.append((time.perf_counter() - begun_s, number, sorted(seen)))
                 Path(file.name).write_text(json.dumps(found), encoding="utf-8")
 
             with self.turn():
@@ -314,6 +330,13 @@ class Forking:
                     entered.setdefault(place, []).append(number)
                     spent[place] += took
         return entered
+
+    def swap(self, live: dict[tuple[str, int], list[FunctionType]]) -> None:
+        """From now on each function notes that it is entered."""
+        for place, code in (each for module in self.modules for each in noting(module)):
+            for function in live.get(place, []):
+                if function.__code__.co_freevars == code.co_freevars:
+                    function.__code__ = code
 
     def tried(
         self,
@@ -355,7 +378,7 @@ class Forking:
         return sorted(results, key=lambda each: (self.modules.index(each["module"]), each["line"]))
 
     @contextlib.contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> Generator[None]:
         """As many processes work at once as there are bytes in the pipe, of however many rooms they are."""
         take, give = self.options.turns
         held = os.read(take, 1)
@@ -375,7 +398,7 @@ def seen_by(
     with mmap(-1, 4) as running, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
 
         def attempt(numbers: list[int]) -> None:
-            session.config._tmp_path_factory._basetemp = Path(folder)  # pyright: ignore[reportAttributeAccessIssue] - of a fork that is killed, nothing is left
+            session.config._tmp_path_factory._basetemp = Path(folder)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - of a fork that is killed, nothing is left
             for each in swapped:
                 each.__code__ = code
             for number, after in pairwise([*numbers, None]):

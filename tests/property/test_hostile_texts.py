@@ -85,8 +85,9 @@ def test_a_thousand_texts(place: str) -> None:
     first = list(PLACES).index(place)
     for text in TEXTS[first :: len(PLACES)]:
         assert_unforged(place, f"{text} and more")
-    for start in range(0, len(TEXTS), PACK):
-        assert_unforged(place, " | ".join(TEXTS[start : start + PACK]))
+    packs = [" | ".join(TEXTS[start : start + PACK]) for start in range(0, len(TEXTS), PACK)]
+    for pack in packs[first % 4 :: 4 if examples(4) == 1 else 1]:  # all of them at every place in `make properties`
+        assert_unforged(place, pack)
 
 
 @pytest.mark.parametrize("place", PLACES)
