@@ -46,7 +46,7 @@ def _why(found: Difference) -> list[str]:
         for what, count in list(found.why.items())[:_REASONS]
     ]
     more = len(found.why) - len(lines)
-    rest = [f"- and {more} more reasons"] if more > 0 else []
+    rest = [f"- and {more} more reason{'s' if more > 1 else ''}"] if more > 0 else []
     return ["**Why requests move:**", "", *lines, *rest, ""] if lines else []
 
 
