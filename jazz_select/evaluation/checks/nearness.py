@@ -348,11 +348,11 @@ def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
 
 
 def _held(asked: Neighbours, example: int, first: int) -> bool:
-    """Whether an example's own flow is first, and the example is as near to it as half of the others."""
+    """Whether an example's own flow is first, and the example is as near to it as the flow's other examples."""
     own = int(asked.whose[example])
     others = np.flatnonzero(asked.whose == own)
-    half = np.median([float(asked.cosines[each, own]) for each in others if each != example] or [1.0])
-    return first == own and float(asked.cosines[example, own]) >= half
+    least = min((float(asked.cosines[each, own]) for each in others if each != example), default=1.0)
+    return first == own and float(asked.cosines[example, own]) >= least
 
 
 def _at_least(count: int, usual: float) -> float:
