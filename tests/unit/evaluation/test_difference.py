@@ -239,6 +239,7 @@ def test_what_counts_as_a_change(
 ) -> None:
     found = between(before, after, expect)
     assert [(" ".join(each.kinds), each.effect) for each in found.changes] == ([(kinds, effect)] if kinds else [])
+    assert bool(found.shuffled) is (kinds == "candidates" and effect is Effect.NONE)
 
 
 @pytest.mark.parametrize(
@@ -263,6 +264,7 @@ def test_a_flow_under_a_new_name_has_not_moved_anything() -> None:
     found = difference(catalogue(BASE), catalogue(head), cases)
     assert found.flows.renamed == {"track": "order_tracking"}
     assert (found.flows.added, found.flows.removed) == ((), ())
+    assert found.flows.told("order_tracking") == "order_tracking has a new name"
     assert "condition" in found.flows.changed["order_tracking"]
     assert found.moved == () or all("track" not in each.before.first for each in found.moved)
     assert found.before.labelled == found.after.labelled == 1, "the label of the old name is read as the new one"
@@ -370,6 +372,7 @@ def test_a_difference_as_plain_json_and_in_words() -> None:
     assert data["before"] == {**totals, "flows": 4, "right": 1.0, "recall_at_1": 1.0, "asked_share": 1.0}
     told_of = {"requests": "1", "would ask a model": "1 of 1 (100.0%)", "decided without": "0", "lead nowhere": "0"}
     assert found.before.figures == {"flows": "4", "R@1": "100.0% of 1", **told_of, "tokens of prompts": "–"}
+    assert replace(found.after, asked=1, taken=2, none=4).users == 7
     counted = replace(found.after, labelled=0, counted=2, prompt_tokens=1_500).figures
     assert counted == {"flows": "4", "R@1": "–", **told_of, "tokens of prompts": "1,500 in 2"}
     assert data["after"] == {**totals, "flows": 4, "right": 0.0, "recall_at_1": 0.0, "asked_share": 1.0}
