@@ -179,6 +179,7 @@ class Part:
         left: Names of the remaining steps.
         branch: Index of the branch that a conditional flow took.
         tool: The tool that was chosen and waits to be called; the choice is not repeated.
+        last: The last tool that succeeded.
         own: What its own tools returned, in this turn and before. Only later parts of a sequence see it.
         lost: Names of outputs that could not be stored: too large, too many, or not JSON.
         ran: The calls made, as a model sees them: stored are the last ten, and all destructive ones.

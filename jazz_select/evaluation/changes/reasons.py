@@ -25,11 +25,11 @@ _MOST_TRIED: Final = 60
 """Most parts that are tried without fitting recall anew."""
 
 
-class Ask(Protocol):
+class RouteAgain(Protocol):
     """Returns the first flow for each request, with parts of the change undone, and perhaps recall fitted anew."""
 
     def __call__(self, parts: Undone, asked: Sequence[Query], /, *, refit: bool) -> Awaitable[Sequence[str]]:
-        """Ask the later version."""
+        """Route the requests over the later version."""
         ...
 
 
@@ -150,7 +150,7 @@ def _of_fields(
             yield Edit(what=f"the {what.replace('_', ' ')} of {name}", undone={name: {what: before[what]}})
 
 
-async def reasons(found: Difference, before: Flows, after: Flows, ask: Ask) -> dict[int, str]:
+async def reasons(found: Difference, before: Flows, after: Flows, ask: RouteAgain) -> dict[int, str]:
     """Return the reasons why requests have another first flow, by position among the changes.
 
     They are searched for with recall as it is fitted to the later version: of what that leads back, recall fitted anew
