@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from itertools import takewhile
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
+
+from pydantic import ConfigDict
 
 from jazz_select.agent.conversation import FlowStatus, Part, Ran
 from jazz_select.errors import WrongValue
@@ -70,11 +72,14 @@ class FlowRun(Part):
         begun: False if it never started; then nothing of it is stored.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="ignore")  # a newer server may tell more of a run
+
     flow: str  # pyright: ignore[reportGeneralTypeIssues] - a run has a name, and parts stored earlier may lack it
     status: FlowStatus = "done"
     type: str = "flow"
     path: str = "0"
     records: tuple[StepRecord, ...] = ()
+    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     parts: tuple["FlowRun", ...] = ()
     asks: tuple[str, ...] = ()

@@ -284,6 +284,12 @@ def test_what_a_newer_version_tells_of_is_passed_over() -> None:
     assert event_of("tool_dreamt_of", {"x": 1}) is None
 
 
+async def test_of_a_run_what_only_a_newer_version_tells_is_passed_over() -> None:
+    run = {"flow": "refund_order", "status": "done", "facts": {"order": 7}}
+    (back,) = TurnResult.from_dict({**(await done()).to_dict(), "runs": [run | {"dreamt_of": 1}]}).runs
+    assert (back.flow, back.own, back.facts) == ("refund_order", {}, {"order": 7})
+
+
 @pytest.mark.parametrize(
     ("name", "data"), [("tool_called", {}), ("tool_called", 7), ("flow_chosen", {"flow": 1}), ("finished", {})]
 )
