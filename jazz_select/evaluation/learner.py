@@ -45,6 +45,7 @@ _HURTS: Final = "as an example it would take requests from other flows"
 _SHOWN, _MOST_NAMED = 80, 3
 """Most characters of a lost request in a message, and most requests in one."""
 _MOST_LOST: Final = 20
+_NO_GAIN: Final = "beside the others it wins less than they do alone"
 _NO_ROOM: Final = "the gate was asked as often as it may be (refits)"
 
 
@@ -360,7 +361,7 @@ class _Lesson:
 
         All are tried at once. A group that fails is parted into those that took more of the gate's requests than they
         won, and the rest; the rest is tried first. Where nobody is to blame it is parted by halves, between flows. Each
-        part is tried beside those that passed, until the rounds are used up.
+        part is tried beside those that passed, which it may not lower, until the rounds are used up.
         """
         landed = _Trial(kept=(), verdict=verdict(gate.judged, before, before))
         failed, whys = landed, dict[str, str]()
@@ -368,12 +369,12 @@ class _Lesson:
         while ahead and self._rounds < self._most_rounds:
             group = ahead.pop(0)
             trial = await self._tried_with(gate, before, (*landed.kept, *group))
-            if not trial.verdict.why:
+            if not trial.verdict.why and trial.verdict.gain.after >= landed.verdict.gain.after:
                 landed = trial
                 continue
             failed = trial
             new = [(gate.judged[place], first) for place, first in trial.lost.items() if place not in landed.lost]
-            why = f"{_HURTS}: {_lost_text(new)}" if new else trial.verdict.why
+            why = f"{_HURTS}: {_lost_text(new)}" if new else trial.verdict.why or _NO_GAIN
             guilty = await asyncio.to_thread(self._guilty, gate, trial, group)
             if len(group) == 1 or guilty:
                 whys |= {each.request: why for each in guilty or group}

@@ -122,6 +122,27 @@ async def test_what_would_lower_the_labelled_requests_does_not_land(small_shop: 
     assert any("from other flows" in each.why for each in learned.refused)
 
 
+@pytest.mark.spec("007.5")
+@pytest.mark.parametrize("seed", [3, 8, 9])
+async def test_what_takes_requests_does_not_use_up_what_others_won(
+    small_shop: FlowRegistry, entry: Entry, seed: int
+) -> None:
+    """Three flows' requests are said to be for another flow, beside corrections that win requests."""
+    rng = random.Random(seed)
+    right = [(text, name) for name, texts in NEW.items() for text in texts[:2]]
+    for name in rng.sample(list(WORDS), 3):
+        other = rng.choice([each for each in WORDS if each != name])
+        right += [
+            (f"{text} {more}", other) for text in WORDS[name] for more in rng.sample(("now", "please", "friend"), 2)
+        ]
+    cases = [Case(request=f"{text} thanks", expect=(name,)) for name, texts in NEW.items() for text in texts[2:]]
+    cases += [Case(request=f"{text} today", expect=(name,)) for name, texts in WORDS.items() for text in texts]
+    entries = [entry(text, (name,)) for text, name in right for _ in range(2)]
+    learned = await learn(small_shop, entries, gate_cases=cases, embedder=HashEmbedder(), refits=20)
+    assert learned.gain is not None
+    assert learned.gain.after > learned.gain.before
+
+
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(labels=st.lists(st.sampled_from(sorted(NEW)), min_size=16, max_size=16))
 async def test_whatever_is_said_the_gate_is_never_lowered(
