@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from jazz_select.evaluation.checks.safety import injection, seen
 from jazz_select.evaluation.checks.wording import is_broad
 from jazz_select.evaluation.overlay import Version, spelled, taught, yaml_text
 from jazz_select.evaluation.route import Policy, Query, Routed, led
@@ -18,6 +19,7 @@ from jazz_select.memory.encoder import indexable, spoken_name
 from jazz_select.memory.text_vectors import embedded
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors, stages_of
+from jazz_select.text import nfkc
 
 LONGEST: Final = 500
 """Most characters of a request that can become an example."""
@@ -107,7 +109,13 @@ def _why_not(entry: Logged, known: Collection[str]) -> str:
         return "its text was not kept"
     if not entry.alone:
         return "it needs what was said before"
-    return ""
+    return why_unfit(entry.request)
+
+
+def why_unfit(text: str) -> str:
+    """Why no flow may learn a text, whoever says that it is right; empty if nothing is against it."""
+    found = injection(nfkc(seen(text)))
+    return f"it tells a model what to do: “{found}”" if found else ""
 
 
 _NEAR_COPY: Final = 0.95

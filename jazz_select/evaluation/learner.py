@@ -25,6 +25,7 @@ from jazz_select.evaluation.corrections import (
     gathered,
     is_kept_apart,
     nearest_of,
+    why_unfit,
     with_examples,
 )
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
@@ -244,6 +245,8 @@ class _Lesson:
         return await self._tried(outcome, base.registry, usable, self._cases(held), cases)
 
     async def rehearsed(self, one: Correction, entries: Sequence[Logged], cases: Sequence[Case]) -> Rehearsal:
+        if why := why_unfit(one.request):
+            return Rehearsal(why=why)
         base = taught(self._authored, self._version).registry
         said = gathered(entries, {flow.name for flow in self._authored.values()}).corrections
         _, held, others = self._sorted(

@@ -15,6 +15,7 @@ from typing import Literal
 
 from rapidfuzz.distance import OSA
 
+from jazz_select.consent import is_courtesy
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
 from jazz_select.evaluation.checks.safety import seen, texts_of
 from jazz_select.flow.base import BaseFlow
@@ -174,9 +175,10 @@ def content(text: str) -> set[str]:
 
 
 def is_broad(text: str) -> bool:
-    """Whether a request asks for help without naming its subject."""
+    """Whether a request is a greeting or thanks alone, or asks for help without naming its subject."""
     words = set(words_of(text))
-    return bool(_OPEN.intersection(map(stem, words))) and not _THANKING & words and not content(text)
+    is_open = bool(_OPEN.intersection(map(stem, words))) and not _THANKING & words
+    return is_courtesy(text) or (is_open and not content(text))
 
 
 def _descriptions(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:

@@ -296,22 +296,25 @@ async def test_a_case_is_not_learned_in_other_words(small_shop: FlowRegistry, en
 
 @pytest.mark.spec("007.9")
 @pytest.mark.parametrize(
-    ("others", "right", "passes"),
+    ("asked", "others", "passes"),
     [
-        pytest.param((), "reimburse", False, id="nobody else says so"),
-        pytest.param(("they owe me for the lamp", "they owe me for the sofa"), "reimburse", True, id="others agree"),
+        pytest.param("they owe me for the desk", (), False, id="nobody else says so"),
+        pytest.param(
+            "they owe me for the desk", ("they owe me for the lamp", "they owe me for the sofa"), True, id="others agree"
+        ),
+        pytest.param("thank you very much", (), False, id="thanks are for no flow"),
     ],
 )
 async def test_one_filter_of_doubt_for_learning_suggestions_and_teaching(
-    entry: Entry, others: tuple[str, ...], right: str, passes: bool
+    entry: Entry, asked: str, others: tuple[str, ...], passes: bool
 ) -> None:
+    right = "reimburse"
     registry = FlowRegistry(min_examples=0)
     words = {"reimburse": ["reimburse my order", "i want to be reimbursed", "reimbursement please"]}
     words |= {"lamp": ["my lamp is dark", "lamp for the desk", "the bulb of a lamp"]}
     words |= {"desk": ["a desk of oak", "desk with drawers", "raise my desk"]}
     for name, examples in words.items():
         Flow(name=name, description=f"All of {name}.", examples=examples, registry=registry)
-    asked = "they owe me for the desk"
     said_so = [entry(text, (right,)) for text in (*others, asked)]
     learned = await learn(registry, said_so, embedder=HashEmbedder())
     found = await rehearsed(registry, asked, right, entries=said_so, embedder=HashEmbedder())

@@ -116,6 +116,8 @@ PLANTS: list[tuple[str, str, str, Callable[[Flows], str]]] = [
     ("airline", "broad", "broad-example", example("pet_on_board", "can you do something for me?")),
     ("library", "broad", "broad-example", example("renew_loan", "there is a problem, please fix it")),
     ("library", "broad", "broad-example", example("book_room", "I need your help with something urgently")),
+    ("library", "a greeting", "broad-example", example("renew_loan", "hello")),
+    ("airline", "thanks", "broad-example", example("cancel_booking", "thank you very much")),
     # a flow that takes the requests of others
     (
         "airline",
