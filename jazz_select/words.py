@@ -66,8 +66,13 @@ def skeleton(name: str) -> str:
 
     Names of one skeleton are different names: one may imitate the other.
     """
-    plain = "".join(_LOOKING_LIKE.get(char, char) for char in nfkc(name))
-    return folded_name("".join(char for char in normalize("NFD", plain) if not category(char).startswith("M")))
+    plain = normalize("NFD", as_latin(nfkc(name)))
+    return folded_name("".join(char for char in plain if not category(char).startswith("M")))
+
+
+def as_latin(text: str) -> str:
+    """Return a text with each letter that looks like a Latin one as that one."""
+    return "".join(_LOOKING_LIKE.get(char, char) for char in text)
 
 
 def stem(word: str) -> str:

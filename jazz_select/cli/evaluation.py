@@ -345,7 +345,8 @@ def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterato
     yield line(found.summary, style="bold")
     if found.changes:
         telling = found.changes if most is None else [each for each in found.changes if _tells(each)]
-        yield table(telling[:most], _OF_CHANGE)
+        if telling:
+            yield table(telling[:most], _OF_CHANGE)
         if more := len(found.changes) - len(telling[:most]):
             alone = len(found.changes) - len(telling)
             what = f", {alone:,} of them in nothing but the other candidates" if alone else ""

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import jazz_select
 from jazz_select.errors import IndexLockedError, IndexUnusableError
+from jazz_select.evaluation.whole_files import keep_untracked
 from jazz_select.flow.base import BaseFlow, flows_digest
 from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
 from jazz_select.ports import Embedder
@@ -111,6 +112,7 @@ def _keep(place: Path, folder: Path) -> None:
     """Copy an index into the cache atomically; a failure is ignored."""
     aside = folder.with_name(f".{folder.name}.{uuid4().hex[:8]}")
     try:
+        keep_untracked(folder.parent.parent)
         shutil.copytree(place, aside, copy_function=_copied)
         aside.rename(folder)
     except OSError as error:  # another process has kept the same by now, or there is no room

@@ -31,6 +31,15 @@ def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
         raise
 
 
+def keep_untracked(folder: Path) -> None:
+    """Write a `.gitignore`, in `.jazz` for a folder there and else in the folder, so that it is never committed."""
+    home = folder.parent if folder.parent.name == ".jazz" else folder
+    with suppress(OSError):  # where nothing can be kept, nothing is committed either
+        home.mkdir(parents=True, exist_ok=True)
+        with (home / ".gitignore").open("x", encoding="utf-8") as file:
+            file.write("# Made by jazz-select, for itself alone.\n*\n")
+
+
 @contextmanager
 def locked(file: Path) -> Generator[None]:
     """Hold an exclusive lock on the file against threads and processes; a hidden lock file stays beside it."""

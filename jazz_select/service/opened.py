@@ -15,7 +15,7 @@ from jazz_select.build import open_memory
 from jazz_select.chat.decisions import decision_client_for
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ConfigError, JazzSelectError
-from jazz_select.evaluation.whole_files import locked, write_whole
+from jazz_select.evaluation.whole_files import keep_untracked, locked, write_whole
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
@@ -206,6 +206,7 @@ def _secret(settings: Settings) -> bytes:
             kept = file.read_bytes() if file.exists() else b""
             if len(kept) < _SECRET_BYTES:  # also of a start that was cut short
                 kept = token_bytes(_SECRET_BYTES)
+                keep_untracked(file.parent)
                 write_whole(file, kept, private=True)
     except OSError as error:
         msg = f"{file} cannot be used: {describe_error(error)}; JAZZ_SERVE_STATE names another folder"

@@ -15,13 +15,14 @@ from jazz_select.evaluation.cases import Case, read_cases
 from jazz_select.evaluation.changes.difference import Difference, GateFailure, Gates
 from jazz_select.evaluation.changes.git_tree import is_tracked
 from jazz_select.evaluation.changes.reasons import reasons
-from jazz_select.evaluation.changes.route_book import RouteBook, keep_untracked
+from jazz_select.evaluation.changes.route_book import RouteBook
 from jazz_select.evaluation.changes.side_run import Job, SideRun
 from jazz_select.evaluation.changes.sides import side_of
 from jazz_select.evaluation.changes.snapshots import Probe, SideState, Source, dumps, questions
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.overlay import load_overlay
 from jazz_select.evaluation.route import Policy, Query
+from jazz_select.evaluation.whole_files import keep_untracked
 
 MOST_COUNTED = 200
 """Requests whose prompts are counted: each takes about a millisecond on either side."""

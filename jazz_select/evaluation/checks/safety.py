@@ -13,6 +13,7 @@ from unicodedata import category
 from jazz_select.evaluation.checks.findings import Finding, Places, Spot
 from jazz_select.flow.base import BaseFlow
 from jazz_select.text import beginning, nfkc
+from jazz_select.words import as_latin
 
 _SHOWN = 80
 _MOST_READ = 60_000
@@ -148,5 +149,6 @@ def injection(text: str) -> str:
 
     The patterns find common forms only and are no defence. The defences are approvals and the check of offered flows.
     """
-    found = _injections().search(text[:_MOST_READ])
+    plain = text[:_MOST_READ]
+    found = _injections().search(plain) or _injections().search(as_latin(plain))
     return found[0].strip() if found else ""

@@ -300,7 +300,10 @@ async def test_a_case_is_not_learned_in_other_words(small_shop: FlowRegistry, en
     [
         pytest.param("they owe me for the desk", (), False, id="nobody else says so"),
         pytest.param(
-            "they owe me for the desk", ("they owe me for the lamp", "they owe me for the sofa"), True, id="others agree"
+            "they owe me for the desk",
+            ("they owe me for the lamp", "they owe me for the sofa"),
+            True,
+            id="others agree",
         ),
         pytest.param("thank you very much", (), False, id="thanks are for no flow"),
     ],

@@ -96,6 +96,7 @@ async def test_an_index_is_kept_by_what_the_catalogue_says(registry: FlowRegistr
             async with indexed(registry, embedder=HashEmbedder(), cache=tmp_path) as beside:
                 assert len(await beside.list_flows(AGENT)) == 3
     assert len(list((tmp_path / "indexes").iterdir())) == 1
+    assert (tmp_path / ".gitignore").is_file(), "it is never committed by chance"
     registry.unregister(next(iter(registry)))
     async with indexed(registry, embedder=HashEmbedder(), cache=tmp_path):
         pass

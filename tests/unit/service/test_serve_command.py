@@ -452,3 +452,4 @@ def test_conversations_go_on_after_a_restart(folder: Path) -> None:
         again = up.post("/v1/turn", {"message": "hello", "history": first["conversation"]})
         assert again.status_code == 200
     assert stat.S_IMODE((folder / "serve" / "secret").stat().st_mode) == 0o600
+    assert (folder / "serve" / ".gitignore").is_file(), "no secret is committed by chance"
