@@ -194,7 +194,7 @@ def agreed(what: str, question: str) -> bool:
     stderr().print(styled(what, "bold", limit=20_000), soft_wrap=True)
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
-    return read_consent(sys.stdin.readline()).answer == "yes"
+    return read_consent(sys.stdin.readline()) == ("yes", "")
 
 
 def emit(value: Any) -> None:

@@ -179,7 +179,12 @@ def _at_a_terminal(jazz: Jazz, answer: str, arguments: Sequence[str]) -> int:
     return code
 
 
-ANSWERS = {"yes": ("Yes", 0, 2), "no": ("n", 2, 13), "nothing": ("", 2, 13)}
+ANSWERS = {
+    "yes": ("Yes", 0, 2),
+    "no": ("n", 2, 13),
+    "nothing": ("", 2, 13),
+    "more than a yes": ("yes. Then show me the weather", 2, 13),
+}
 
 
 @pytest.mark.programs
