@@ -447,7 +447,7 @@ async def leave(task: "asyncio.Task[Any]") -> None:
 @asynccontextmanager
 async def beside(*works: Coroutine[Any, Any, object]) -> AsyncGenerator[None]:
     """Run these beside a block, and cancel them at its end. One that fails is logged, and ends nothing else."""
-    tasks = [asyncio.create_task(each) for each in works]
+    tasks = [asyncio.create_task(each, name=getattr(each, "__qualname__", None)) for each in works]
     for task in tasks:
         task.add_done_callback(_log_failure)
     try:

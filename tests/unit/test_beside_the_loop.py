@@ -21,7 +21,7 @@ from jazz_select.agent.reading.grounding import Wanted, ground, numbers
 from jazz_select.routing import CHOOSE, ChainAnalyzer, FlowExecutor, Tool
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.text import in_one_line
-from jazz_select.threads import in_daemon_thread
+from jazz_select.threads import beside, in_daemon_thread
 from tests.unit.memory.cards import card
 from tests.unit.test_bounds import steps
 
@@ -254,3 +254,28 @@ async def test_a_thread_has_the_name_of_what_it_does() -> None:
 
     asked = [f"call-{number}" for number in range(20)]
     assert [await in_daemon_thread(name, name=each) for each in asked] == asked
+
+
+async def test_what_fails_beside_a_block_is_logged_by_its_name_and_ends_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ended: list[str] = []
+
+    async def fails() -> None:
+        raise OSError("gone")
+
+    async def goes_on() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    async with beside(fails(), goes_on()):
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert ended == []
+    assert ended == ["cancelled"]
+    (record,) = caplog.records
+    assert "fails>" in record.getMessage()
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "gone"
