@@ -118,6 +118,8 @@ LONGEST_HEARD: Final = 32_000
 LONGEST_MESSAGE: Final = 8_000
 LONGEST_STORED: Final = 2_000_000
 _MOST_ERRORS: Final = 100
+_OF_ANOTHER_VERSION: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+"""Pydantic's errors for a field that is unknown here."""
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 MOST_CALLS: Final = 20
@@ -392,7 +394,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             errors = error.errors(include_url=False, include_context=False, include_input=False)
             missing = tuple(".".join(map(str, each["loc"])) for each in errors)
             problem = f"{missing[0] or 'the text'}: {errors[0]['msg']}"
-            if errors[0]["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
+            if not _OF_ANOTHER_VERSION.isdisjoint(each["type"] for each in errors):
                 problem += "; another version of this library may have saved it: begin a new conversation"
             raise SnapshotError(problem, missing=missing) from error
         if found.expires and found.expires < time():

@@ -373,6 +373,7 @@ async def test_guards_are_asked_once_more_and_what_is_gone_is_not_begun() -> Non
 
 OPTION = {"flow_id": flow_id("refund_order"), "flow_name": "refund_order", "title": "", "says": ""}
 OPTIONS = [OPTION, OPTION]
+EARLIER = {"name": "refund_order", "title": "", "says": ""}
 LONG = OPTION | {"title": "y" * 9_000}
 
 
@@ -387,6 +388,7 @@ LONG = OPTION | {"title": "y" * 9_000}
         pytest.param({"options": OPTIONS, "request": "z" * 9_000}, "question", id="too long a request"),
         pytest.param({"options": OPTIONS, "odd": 1}, "question", id="what it does not have"),
         pytest.param("which?", "question", id="no object"),
+        pytest.param({"options": [EARLIER] * 2}, "another version", id="as an earlier version kept it"),
     ],
 )
 def test_what_is_no_question_is_refused(question: Any, problem: str) -> None:
