@@ -72,7 +72,7 @@ def skeleton(name: str) -> str:
 
 def as_latin(text: str) -> str:
     """Return a text with each letter that looks like a Latin one as that one."""
-    return "".join(_LOOKING_LIKE.get(char, char) for char in text)
+    return text if text.isascii() else "".join(_LOOKING_LIKE.get(char, char) for char in text)
 
 
 def stem(word: str) -> str:

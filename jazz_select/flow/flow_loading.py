@@ -202,8 +202,9 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
             registry.unregister(flow)
             with suppress(FlowError):  # the faults of its own source report it
                 _send_home([flow])
+    known = {id(flow) for flow in registry.values()}
     for flow in found:
-        if registry.get(flow.id) is not flow:
+        if id(flow) not in known:
             registry.register(flow)
     unlike = {(type(fault), str(fault)): fault for fault in registry.faults}
     return Survey(registry=registry, faults=tuple(unlike.values()))

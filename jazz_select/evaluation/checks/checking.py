@@ -209,8 +209,8 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     found += guards(whole, [case.context for case, _ in placed if case.context], places)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
     if encoder is not None:
-        field = Field(whole, encoder)
-        if field.neighbours is None:
+        field = Field(whole, encoder) if whole else None
+        if field is None or field.neighbours is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
         else:
             found += nearness(field, field.neighbours, places)

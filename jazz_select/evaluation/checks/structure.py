@@ -16,7 +16,7 @@ from jazz_select.routing.schemas.compatibility import Slot, outputs, ways
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, near, word_list
-from jazz_select.words import ACTING, LOOKING, NOUNS, stems
+from jazz_select.words import ACTING, LOOKING, NOUNS, as_latin, stems
 
 _LONGEST = 80
 _SHORTEST_TYPO = 6
@@ -204,14 +204,15 @@ def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
     standing: defaultdict[str, dict[str, tuple[BaseFlow, str, int | None]]] = defaultdict(dict)
     for flow in flows:
         for number, name in enumerate((flow.name, *flow.aliases)):
-            standing[folded_alias(name)].setdefault(flow.name, (flow, name, number - 1 if number else None))
+            standing[as_latin(folded_alias(name))].setdefault(flow.name, (flow, name, number - 1 if number else None))
     for folded, owners in standing.items():
         if folded and len(owners) > 1:
             flow, name, number = max(reversed(owners.values()), key=lambda each: each[2] is not None)
             others = ", ".join(each for each in owners if each != flow.name)
             kind, field = ("name", "name") if number is None else ("alias", "aliases")
             what = f"The {kind} {beginning(name, _LONGEST)!r} of {flow.name} stands for {others} as well, so that"
-            what += " neither is found by it."
+            is_one = len({folded_alias(each[1]) for each in owners.values()}) == 1
+            what += " neither is found by it." if is_one else " who reads it takes one for the other."
             spot = Spot(flow, field, number)
             yield places.finding("ambiguous-name", spot, what, "Leave it to one of them.", flows=tuple(owners))
 

@@ -22,7 +22,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.encoder import spoken_name
 from jazz_select.memory.languages import languages_with, little_words
 from jazz_select.text import nfkc, word_list
-from jazz_select.words import stem
+from jazz_select.words import as_latin, stem
 
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _FILLING = word_list("""
@@ -41,8 +41,8 @@ def words_of(text: str, *, numbers: bool = True) -> tuple[str, ...]:
 
 
 def request_key(text: str, *, numbers: bool = True) -> str:
-    """Return a key that spellings of one request share: its words without the polite ones."""
-    words = words_of(text, numbers=numbers)
+    """Return a key that spellings of one request share: its words without the polite ones, in Latin letters."""
+    words = tuple(map(as_latin, words_of(text, numbers=numbers)))
     kept = tuple(word for word in words if word not in _FILLING)
     return " ".join(kept or words) or " ".join(text.split())
 

@@ -66,6 +66,13 @@ FAULTS = [
     pytest.param("has the van left", "Where is it?", "copied-examples", 12, id="copied but for case and marks"),
     pytest.param("has the van left", "'please, my parcel is late'", "copied-examples", 12, id="copied politely"),
     pytest.param("has the van left", "This coat goes back!", "shared-example", 12, id="the example of another flow"),
+    pytest.param(
+        "has the van left",
+        "Thi\u0455 c\u043e\u0430t g\u043ees b\u0430ck",
+        "shared-example",
+        12,
+        id="the example of another flow in letters that look the same",
+    ),
     pytest.param("has the van left", "'...'", "placeholder", 12, id="three dots"),
     pytest.param("has the van left", "lorem ipsum dolor", "placeholder", 12, id="lorem ipsum"),
     pytest.param("Tell where a parcel is.", "TODO", "placeholder", 9, id="a description to do"),
@@ -108,6 +115,9 @@ FAULTS = [
     ),
     pytest.param("tools: [look_up_order]", "tools: [look_up_order]\n  chain: [send]", "invalid-flow", 14, id="a chain"),
     pytest.param("name: track_order", "name: refund-order", "ambiguous-name", 8, id="two spellings of a name"),
+    pytest.param(
+        "name: track_order", "name: r\u0435fund_order", "ambiguous-name", 8, id="a name in letters that look the same"
+    ),
     pytest.param(
         "tools: [look_up_order]",
         "tools: [look_up_order]\n  aliases: [where, Refund order]",
@@ -311,6 +321,18 @@ def test_a_code_that_is_none_is_refused(tmp_path: Path, ignore: list[str], only:
 def test_where_there_are_no_flows_there_is_nothing_to_judge(source: str) -> None:
     with pytest.raises(FlowLoadError):
         check(source, embedder=HashEmbedder())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"),
+    [
+        pytest.param("flows.yaml", "flows: [}", "unreadable-file", id="no YAML"),
+        pytest.param("flows.json", '{"name": "a\\ud800", "description": "x"}', "invalid-flow", id="half a character"),
+    ],
+)
+def test_where_no_flow_loads_it_is_told_why(tmp_path: Path, name: str, text: str, code: str) -> None:
+    found = checked(tmp_path, text, name=name)
+    assert ({each.code for each in found.found}, found.flows) == ({code}, 0)
 
 
 def test_findings_are_values_that_travel(tmp_path: Path) -> None:
