@@ -1,6 +1,5 @@
 """The gate for destructive work: which flows and calls wait for the user's yes."""
 
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
@@ -20,8 +19,6 @@ from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.tool_call import call_of, fingerprint, withdrawn
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.threads import self_bounded
-
-_log = logging.getLogger(__name__)
 
 
 class DestructionGate:

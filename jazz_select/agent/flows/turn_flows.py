@@ -107,7 +107,6 @@ def _offer(flow: BaseFlow, condition: str) -> dict[str, Any]:
 
 _ENDED: Final = frozenset({"failed", "blocked"})
 """Final statuses other than `done`."""
-_LONGEST_REQUEST: Final = 300
 _CLAIMS: Final = "give the agent a store of claims, such as SqliteClaims(path)"
 
 

@@ -264,7 +264,6 @@ _ABOUT: Mapping[Severity, Mapping[str, str]] = {
 KINDS = {code: Kind(severity=each, about=about) for each, kinds in _ABOUT.items() for code, about in kinds.items()}
 """Every kind by its code, in order of harm. Codes are never renamed without a major version."""
 _ORDER = {code: place for place, code in enumerate(KINDS)}
-_LONGEST = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
