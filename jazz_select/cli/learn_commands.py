@@ -131,8 +131,8 @@ def _lesson(learned: Learned, file: Path, *, dry_run: bool) -> Iterator[Renderab
             yield table(told[name], columns, most=_SHOWN)
     if version is not None:
         where = "nothing was written (dry run)" if dry_run else f"version {version.number} is on trial in {file}"
-        took = f"{learned.held} corrections are kept to judge by; {learned.refits} indexes, {learned.took_s:.1f} s"
-        yield line(f"{where}; {took}", style="dim")
+        judged = f"{learned.held} corrections are kept to judge by, over {learned.refits} indexes"
+        yield line(f"{where}; {judged}; {learned.took_s:.1f} s", style="dim")
 
 
 _OF_LESSON: Final[Mapping[str, Mapping[str, Column]]] = {

@@ -69,6 +69,7 @@ class Learned(Framed):
         refused: Corrections that were left out, with the reason.
         suggested: Signals of agents without a person's correction, for review.
         gain: The gate's measurement of the change; None if there was nothing to measure.
+        refits: Number of indexes that the gate made.
         nothing: Why nothing was learned; empty otherwise.
     """
 
@@ -150,7 +151,7 @@ async def learn(  # noqa: PLR0913 - options with a name
         language: As for `ProceduralMemory.open`.
         policy: How the deployment selects.
         most: Most learned texts of a flow, earlier ones included.
-        refits: Most rounds of the gate, of two indexes each; they take most of the time.
+        refits: Most rounds of the gate, of two indexes each; the question of doubt takes at most nine more.
 
     Raises:
         ConfigError: An option is invalid.
