@@ -24,6 +24,7 @@ MOST_VALUES: Final = 100_000
 """The most keys, texts, lists and mappings in one file, counting repetitions by aliases and merge keys."""
 _DEPTH: Final = 100
 _LONGEST_NUMBER: Final = 100
+_TOO_LONG: Final = f"it has a number of more than {_LONGEST_NUMBER} digits; put quotes around it if it is a text"
 _LONGEST_PROBLEM: Final = 500
 _NUMBER: Final = "+-0123456789_:."
 _SYNTAX_ERRORS: Final = (ValueError, RecursionError, yaml.YAMLError)
@@ -122,7 +123,13 @@ def json_value(text: str, most_values: int = MOST_VALUES) -> object:
     """
     if has_more_values(text.encode(errors="replace"), most_values):
         raise ValueError(f"it holds more than {most_values} values; split it")
-    return json.loads(text, object_pairs_hook=_unique)
+    return json.loads(text, object_pairs_hook=_unique, parse_int=_whole)
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _LONGEST_NUMBER:
+        raise ValueError(_TOO_LONG)
+    return int(digits)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -170,8 +177,7 @@ def _check_size(text: str) -> None:
             total += 1
             known |= {str(event.anchor): 1} if event.anchor else {}
             if len(event.value) > _LONGEST_NUMBER and not event.value.strip(_NUMBER):
-                msg = f"it has a number of more than {_LONGEST_NUMBER} digits; put quotes around it if it is a text"
-                raise ValueError(msg)
+                raise ValueError(_TOO_LONG)
         if len(nodes) > _DEPTH:
             raise ValueError(f"it nests lists or mappings more than {_DEPTH} deep, which no flow does")
         if total > MOST_VALUES:

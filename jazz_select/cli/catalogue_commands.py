@@ -15,9 +15,8 @@ from rich.text import Text
 
 from jazz_select.build import open_selector, sync_registry
 from jazz_select.cli.session import (
-    LEARNED,
     catalogue,
-    changes_note,
+    changes_notes,
     count_flows,
     index_place,
     is_there,
@@ -28,6 +27,7 @@ from jazz_select.cli.session import (
     require_flows,
     require_folder,
     sync_command,
+    unlearned,
 )
 from jazz_select.cli.shared_options import context_of, encodable
 from jazz_select.cli.terminal import (
@@ -103,25 +103,8 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
         "deleted": report.deleted,
         "unchanged": report.skipped,
         "took_s": perf_counter() - began,
-        "notes": (*report.notes, *_unlearned(settings)),
+        "notes": (*report.notes, *unlearned(settings)),
     }
-
-
-def _unlearned(settings: "Settings") -> tuple[str, ...]:
-    """Return a note if a file of learned examples exists that this sync leaves out."""
-    if settings.learned is not None or not LEARNED.is_file():
-        return ()
-    from jazz_select.evaluation.overlay import load_overlay
-
-    use = f"pass --learned {LEARNED}, or set JAZZ_LEARNED, to index what was learned"
-    try:
-        version = load_overlay(LEARNED).version("live")
-    except ConfigError as error:
-        return (f"{LEARNED} was not looked at, and cannot be: {error}",)
-    if version is None:
-        return ()
-    left_out = f"{version.count} learned examples live, and this sync indexes the flows without them"
-    return (f"{LEARNED} has {left_out}: {use}",)
 
 
 def _changes(synced: dict[str, Any]) -> Iterator[RenderableType]:
@@ -165,10 +148,10 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
         "context": context_of(given.context or []),
     }
     trace = Trace()
-    result, note = asyncio.run(_selected(settings, asked, trace if given.trace else None))
-    if note:
-        result = replace(result, decision=replace(result.decision, notes=(*result.decision.notes, note)))
-        if given.json or given.prompt:
+    result, notes = asyncio.run(_selected(settings, asked, trace if given.trace else None))
+    result = replace(result, decision=replace(result.decision, notes=(*result.decision.notes, *notes)))
+    if given.json or given.prompt:
+        for note in notes:
             hint(note)
     if given.json:
         told = result.to_dict()
@@ -187,7 +170,7 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
 
 async def _selected(
     settings: "Settings", asked: dict[str, Any], trace: Trace | None
-) -> tuple[FlowSelectionResult, str]:
+) -> tuple[FlowSelectionResult, tuple[str, ...]]:
     registry = catalogue(settings)
     async with opened_for_reading(settings) as memory, open_selector(settings, memory, registry) as selector:
         with waiting("selecting"), trace or nullcontext():
@@ -196,7 +179,7 @@ async def _selected(
             )
         if not result.decision.candidates:
             await require_flows(memory, settings)
-        return result, await changes_note(memory, registry, settings)
+        return result, await changes_notes(memory, registry, settings)
 
 
 def _found(result: FlowSelectionResult, asked: dict[str, Any], settings: "Settings") -> Iterator[RenderableType]:

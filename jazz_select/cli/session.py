@@ -101,12 +101,15 @@ async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> int
     return count
 
 
-async def changes_note(memory: "ProceduralMemory", registry: "FlowRegistry", settings: "Settings") -> str:
+async def changes_notes(memory: "ProceduralMemory", registry: "FlowRegistry", settings: "Settings") -> tuple[str, ...]:
     """What to say where the flows are no longer those of the index; empty where they are."""
     flows = registry if settings.learned is None else with_learned(registry, settings.learned)[0]
     planned = await memory.sync(settings.agent_id, flows.values(), dry_run=True)
     changed = len(planned.created) + len(planned.updated) + len(planned.deleted)
-    return f"{counted(changed, 'flow')} changed since the last sync: run {sync_command(settings)}" if changed else ""
+    if not changed:
+        return ()
+    what = f"{counted(changed, 'flow')} changed since the last sync: run {sync_command(settings)}"
+    return (what, *unlearned(settings))
 
 
 def logged_entries(file: Path, settings: "Settings", *, corrected: bool = False) -> "list[Logged]":
@@ -130,6 +133,23 @@ def nothing_synced(settings: "Settings") -> ConfigError:
     where = f"agent {settings.agent_id!r}{other} has no flows in the index {index_place(settings)}"
     msg = f"{where}: run {sync_command(settings)} first"
     return ConfigError(msg)
+
+
+def unlearned(settings: "Settings") -> tuple[str, ...]:
+    """A note where there is a file of learned examples that the settings leave out."""
+    if settings.learned is not None or not LEARNED.is_file():
+        return ()
+    from jazz_select.evaluation.overlay import load_overlay
+
+    use = f"pass --learned {LEARNED}, or set JAZZ_LEARNED, to index what was learned"
+    try:
+        version = load_overlay(LEARNED).version("live")
+    except ConfigError as error:
+        return (f"{LEARNED} was not looked at, and cannot be: {error}",)
+    if version is None:
+        return ()
+    left_out = f"{version.count} learned examples live, and a sync without it indexes the flows without them"
+    return (f"{LEARNED} has {left_out}: {use}",)
 
 
 def sync_command(settings: "Settings") -> str:

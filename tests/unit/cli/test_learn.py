@@ -87,6 +87,9 @@ def test_a_sync_that_leaves_out_what_was_learned_says_so(
         shown = jazz(*args)
         assert "learned.yaml has 1 learned examples live" in " ".join(shown.output.split())
     assert "without them" not in jazz("sync", "--learned", "learned.yaml").output
+    told = " ".join(jazz("select", "refund my order").output.split())
+    assert "changed since the last sync" in told
+    assert "indexes the flows without them" in told, "what it tells to run would unlearn"
     Path("learned.yaml").write_text("live: 4")
     assert "there is no version 4" in jazz("sync").output
 

@@ -49,7 +49,7 @@ LOAD: dict[str, tuple[tuple[str, bytes], str]] = {
     "a tag of four megabytes": (in_yaml("!" * 4_000_000), "could not determine a constructor"),
     "half a character in a key": (("flows.json", b'{"name": "x", "\\ud800": 1}'), "x"),
     "two marks of order": (("flows.json", b"\xef\xbb\xbf\xef\xbb\xbf{}"), "BOM"),
-    "a number of 5,000 digits": (("flows.json", b'{"name": ' + b"9" * 5_000 + b"}"), "limit"),
+    "a number of 5,000 digits": (("flows.json", b'{"name": ' + b"9" * 5_000 + b"}"), "put quotes around it"),
     "sixteen bits a character": (("flows.yaml", FLOW.encode("utf-16")), "not UTF-8"),
     "a nought byte": (in_yaml(f"{FLOW}steps: ['\0']"), "control characters are not allowed"),
 }
