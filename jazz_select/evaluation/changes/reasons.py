@@ -7,7 +7,7 @@ reported only if undoing it leads the request to its former flow.
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from operator import add
 from typing import Final, Protocol
@@ -165,9 +165,17 @@ async def reasons(found: Difference, before: Flows, after: Flows, ask: RouteAgai
     edits = await quick.edits(list(moved))
     edits |= await exact.edits([place for place in moved if place not in edits])
     if len(parts) > 1:
-        every = replace(reduce(add, parts), what="several of these changes together")
+        every = Edit(what="several of these changes together", undone=_whole(reduce(add, parts).undone, before))
         edits |= dict.fromkeys(await exact.moved_back(every, [each for each in moved if each not in edits]), every)
     return {place: each.what + ("" if each.touches(moved[place]) else ", indirectly") for place, each in edits.items()}
+
+
+def _whole(undone: Undone, before: Flows) -> Undone:
+    """Return what is undone with each field as it was: of a flow's examples, a part may undo some alone."""
+    return {
+        name: fields and {each: value if each == GUARD else before[name][each] for each, value in fields.items()}
+        for name, fields in undone.items()
+    }
 
 
 @dataclass(kw_only=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,12 @@ import orjson
 import pytest
 import yaml
 
-from jazz_select.evaluation import Case, Difference, comment, diff
+from jazz_select.evaluation import Case, Difference, Query, comment, diff
+from jazz_select.evaluation.changes.difference import ChangeKind, Effect, FlowChanges, RouteChange, Totals
+from jazz_select.evaluation.changes.reasons import reasons
+from jazz_select.evaluation.changes.snapshots import Probe, Source
+from jazz_select.evaluation.changes.undoing import Undone
+from jazz_select.evaluation.route import Routed
 from tests.unit.evaluation.repository import repository
 from tests.vectors import EMBEDDER, NEEDS_STATIC
 
@@ -24,6 +30,7 @@ ASKED = [
     *("the luggage is gone", "where can my bag be", "kilos", "vegan", "food without nuts please", "on board"),
 ]
 pytestmark = [NEEDS_STATIC, pytest.mark.programs]
+TOTALS = Totals(flows=2, requests=1, labelled=0, right=0.0, asked=0, taken=0, none=0, counted=0, prompt_tokens=0)
 
 
 def changed() -> Flows:
@@ -119,3 +126,25 @@ def test_cases_that_are_wrong_fail_a_comparison(tmp_path: Path) -> None:
     judged = between(tmp_path / "repo", CLEAN, CLEAN, cases=[cases, Case(request="my bag", expect=("lost_bag",))])
     assert not judged.passed
     assert [each.gate for each in judged.failures] == ["cases"]
+
+
+async def test_several_changes_together_are_all_of_each() -> None:
+    """An example went to another flow, and its former one gained one: only both as they were lead back."""
+    before = {"a": {"examples": ["x", "y"]}, "b": {"examples": ["p"]}}
+    after = {"a": {"examples": ["y", "w"]}, "b": {"examples": ["p", "x"]}}
+    was, now = (Routed(request="x", ranking=(name,), offered=1) for name in ("a", "b"))
+    moved = RouteChange(
+        probe=Probe(asked=Query(request="x"), source=Source.EXAMPLE),
+        before=was,
+        after=now,
+        kinds=(ChangeKind.FIRST,),
+        effect=Effect.NONE,
+    )
+    flows = FlowChanges(added=(), removed=(), renamed={}, changed={"a": ("examples",), "b": ("examples",)})
+    found = Difference(base="", head="", flows=flows, changes=(moved,), confusions=(), before=TOTALS, after=TOTALS)
+
+    async def ask(parts: Undone, asked: Sequence[Query], /, *, refit: bool) -> Sequence[str]:
+        there = {name: {**fields, **(parts.get(name) or {})} for name, fields in after.items()}
+        return ["a" if there == before else "b" for _ in asked]
+
+    assert await reasons(found, before, after, ask) == {0: "several of these changes together"}
