@@ -272,7 +272,8 @@ def _has_own_condition(flow: BaseFlow) -> bool:
     """Whether the condition says anything that the name and the description do not."""
     condition, description = " ".join(words_of(flow.condition)), " ".join(words_of(flow.description))
     said, named = _stems(content(condition)), _stems(set(words_of(f"{spoken_name(flow.name)} {description}")))
-    return bool(said - named) or (
+    denied, told = ({word.replace("'", "") for word in words_of(text)} for text in (flow.condition, flow.description))
+    return bool(said - named or _DENYING & (denied - told)) or (
         len(condition.split()) > _FEW_WORDS and not (description and description in condition)
     )
 
