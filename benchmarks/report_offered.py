@@ -53,6 +53,8 @@ def wire_table(found: Sequence[rows.Row]) -> str:
         "recall over REST, p50 / p99 ms",
         "bare embedding + batch query, p50 / p99 ms",
         "gRPC ÷ bare",
+        "answers a second, 32 at once: gRPC / REST / bare",
+        "bare ÷ gRPC",
     )
     body = [
         (
@@ -61,6 +63,8 @@ def wire_table(found: Sequence[rows.Row]) -> str:
             f"{row['requests']:,}",
             *(f"{row[way]['p50']:.2f} / {row[way]['p99']:.2f}" for way in ("grpc_ms", "rest_ms", "bare_ms")),
             f"{row['ratio']:.2f}",
+            " / ".join(f"{row['per_s_at_once'][way]:,}" for way in ("grpc", "rest", "bare")),
+            f"{row['ratio_at_once']:.2f}",
         )
         for row in sorted(found, key=lambda row: (row["server"], row["flows"]))
     ]
