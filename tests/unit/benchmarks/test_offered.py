@@ -30,10 +30,12 @@ def test_offered_table_has_a_row_for_each_way_and_averages_seeds() -> None:
 
 def test_wire_table_has_both_protocols_beside_the_bare_parts() -> None:
     times = {f"{way}_ms": {"p50": half, "p99": 4.0} for way, half in (("grpc", 1.5), ("rest", 2.25), ("bare", 1.0))}
-    runs = [{"server": "loopback", "flows": flows, "requests": 900, "ratio": 1.5, **times} for flows in (1_000, 100)]
+    at_once = {"per_s_at_once": {"grpc": 1_200, "rest": 400, "bare": 1_500}, "ratio_at_once": 1.25}
+    told = {"server": "loopback", "requests": 900, "ratio": 1.5, **times, **at_once}
+    runs = [{"flows": flows, **told} for flows in (1_000, 100)]
     assert wire_table(runs).splitlines()[2:] == [
-        "| loopback | 100 | 900 | 1.50 / 4.00 | 2.25 / 4.00 | 1.00 / 4.00 | 1.50 |",
-        "| loopback | 1,000 | 900 | 1.50 / 4.00 | 2.25 / 4.00 | 1.00 / 4.00 | 1.50 |",
+        "| loopback | 100 | 900 | 1.50 / 4.00 | 2.25 / 4.00 | 1.00 / 4.00 | 1.50 | 1,200 / 400 / 1,500 | 1.25 |",
+        "| loopback | 1,000 | 900 | 1.50 / 4.00 | 2.25 / 4.00 | 1.00 / 4.00 | 1.50 | 1,200 / 400 / 1,500 | 1.25 |",
     ]
 
 
