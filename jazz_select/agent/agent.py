@@ -21,7 +21,6 @@ from jazz_select.agent.graph.topology import NodeExit, Topology, mermaid, walk
 from jazz_select.agent.part_checks import (
     check_agent_parts,
     checked_facts,
-    note_flows,
     resolve_facts,
     unconnected,
     unusable_checks,
@@ -154,7 +153,6 @@ class Agent:
             check_connected(selector.flow_registry.values(), self._tools)
         if self._tools and (problem := unusable_checks(selector.flow_registry.values(), self._tools)):
             raise ConfigError(problem)
-        note_flows(selector.flow_registry.values(), self._tools)
         self._facts = checked_facts(facts)
         self._grows = prompt.narrowing == "growing"
         self._schema = OutputSchema(prompt.schema) if prompt.schema is not None else None

@@ -1,10 +1,8 @@
 """Checks: of an agent's parts when it is made, and, by its authors' checks, of the values that users give."""
 
 import asyncio
-import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
-from string import Formatter
 from typing import Any, Final, NamedTuple, cast
 
 from jazz_select.agent.agent_options import Facts
@@ -16,7 +14,7 @@ from jazz_select.flow.field_checks import Input
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error, did_you_mean, in_one_line, written
+from jazz_select.text import beginning, describe_error, in_one_line, written
 from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout
 from jazz_select.values import is_number
@@ -108,7 +106,6 @@ def unusable_checks(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> str
     return ""
 
 
-_log = logging.getLogger(__name__)
 _FACT_S: Final = 5.0
 """Timeout of a function that returns a fact, in seconds."""
 
@@ -160,37 +157,3 @@ def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[st
     """Return by flow the tools that it names, even optional ones, and that are not connected."""
     found = ((flow.name, tuple(name for name in flow.own_tools if name not in tools)) for flow in flows)
     return {flow: names for flow, names in found if names}
-
-
-def note_flows(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> None:
-    """Log facts in flows' replies that no connected tool provides; they may be misspelt."""
-    for flow in flows:
-        for name, asked in _unknown_facts(flow, tools):
-            _log.warning(
-                "flow=<%s>, name=<%s> | its reply has a fact that no tool of its chain takes or gives: "
-                "unless the context has it, the reply is not used%s",
-                flow.name,
-                name,
-                f"; {asked}" if asked else "",
-            )
-
-
-def _unknown_facts(flow: BaseFlow, tools: Mapping[str, Tool]) -> list[tuple[str, str]]:
-    """Return undeclared names in a flow's reply, each with a suggestion; none if some tool's outputs are unknown."""
-    chained = [tools.get(name) for name in flow.own_tools]
-    reply: object = getattr(flow, "reply", "")
-    if not isinstance(reply, str) or not reply or not chained:
-        return []
-    known: set[str] = set()
-    for tool in chained:
-        if tool is None or tool.output_schema is None or not fields(tool.output_schema):
-            return []
-        if tool.output_schema.get("additionalProperties", False) is not False:
-            return []
-        known |= {*fields(tool.output_schema), *fields(tool.input_schema)}
-    try:
-        named = [name for _, name, _, _ in Formatter().parse(reply) if name]
-    except ValueError:
-        return []
-    lacking = dict.fromkeys(name for name in named if name not in known)
-    return [(name, did_you_mean(name, known)) for name in lacking]

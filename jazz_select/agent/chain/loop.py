@@ -38,7 +38,7 @@ from jazz_select.agent.chain.transcript import (
     tell,
 )
 from jazz_select.chat.client import ChatClient, ChatReply
-from jazz_select.chat.json_reader import BROKEN, decoded, embedded
+from jazz_select.chat.json_reader import BROKEN, decoded
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.ports import ClaimStore
@@ -55,22 +55,10 @@ from jazz_select.text import as_text, cut, describe_error, in_one_line, json_lin
 from jazz_select.values import Message, OfferedTool
 
 FINAL: Final = "final_answer"
-"""Name of the tool, or of the JSON field, that holds the answer."""
+"""Name of the tool that takes the answer."""
 _LAST: Final = "No further call will be run: answer now, {}, with what there is."
 _AS_TOOL: Final = f" When you know the answer, call the tool {FINAL} with it, and nothing else."
-_NATIVE: Final = (
-    ' Answer every time with one JSON object: {{"tool_calls": [...]}}, or, when you know the answer, '
-    '{{"' + FINAL + '": ...}} where the answer has this JSON Schema: {schema}'
-)
 _BESIDE_TOOLS: Final = " When you know the answer, give it as JSON that is valid against this JSON Schema: {schema}"
-_CALLS: Final[Mapping[str, Any]] = {
-    "type": "array",
-    "items": {
-        "type": "object",
-        "properties": {"id": {"type": "string"}, "tool": {"type": "string"}, "arguments": {"type": "object"}},
-        "required": ["tool", "arguments"],
-    },
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +68,7 @@ class SchemaInLoop:
     Attributes:
         offered: Tools offered to the model.
         output: The schema, if the loop enforces it.
-        wire: JSON Schema sent with every model call.
-        beside_tools: Whether `wire` describes the answer alone, because tools are sent in the provider's native form.
+        wire: JSON Schema of the answer, sent with every model call beside the tools in the provider's native form.
         instructions: Text about the schema for the system message.
         notes: Degradations.
     """
@@ -89,32 +76,19 @@ class SchemaInLoop:
     offered: tuple[Tool, ...]
     output: OutputSchema | None = None
     wire: Mapping[str, Any] | None = None
-    beside_tools: bool = False
     instructions: str = ""
     notes: tuple[str, ...] = field(default=())
 
     @property
     def last(self) -> str:
         """Instruction for the last model call."""
-        how = "in plain text" if self.output is None else "in the schema" if self.beside_tools else f"by {FINAL}"
+        how = "in plain text" if self.output is None else "in the schema" if self.wire else f"by {FINAL}"
         return _LAST.format(how)
 
     def is_final(self, text: str) -> bool:
         """Whether a JSON reply without calls is a valid answer."""
         value = decoded(text.strip())
         return self.output is not None and value is not BROKEN and not self.output.check(value).problem
-
-    def final_of(self, text: str) -> str | None:
-        """Return the answer's JSON text from a reply to a call that carried the schema."""
-        if self.output is None or self.wire is None:
-            return None
-        if self.beside_tools:
-            return text.strip() if self.is_final(text) else None
-        for value in reversed(embedded(text)):
-            said = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
-            if FINAL in said and not said.get("tool_calls") and not self.output.check(said[FINAL]).problem:
-                return json_line(said[FINAL])
-        return None
 
     def end_of(self, calls: Sequence[PlanStep]) -> tuple[str | None, str]:
         """Return the answer's JSON text if one of these calls gives it, and what is wrong with that call."""
@@ -133,45 +107,18 @@ def schema_in_loop(client: ChatClient, output: OutputSchema | None, strategy: st
     plain = SchemaInLoop(offered=tuple(tools.values()))
     if output is None or strategy == "deferred" or not plain.offered:
         return plain
-    if strategy == "native" and not client.takes_schema:
-        return replace(plain, notes=("the model takes no schema, so it is left to the end",))
-    if strategy == "tool" and not output.has_object:
-        return replace(plain, notes=("the schema is no object, so it cannot be a tool and is left to the end",))
-    if strategy == "native" and client.takes_tools and output.has_object:
-        instructions = _BESIDE_TOOLS.format(schema=output.text)
-        return replace(plain, output=output, wire=output.json, beside_tools=True, instructions=instructions)
+    if not output.has_object:
+        return replace(plain, notes=("the schema is no object, so it is left to the end",))
+    if strategy == "native" and not (client.takes_schema and client.takes_tools):
+        return replace(plain, notes=("the model takes no schema beside tools, so it is left to the end",))
     if strategy == "native":
-        instructions = _NATIVE.format(schema=output.text)
-        return replace(plain, output=output, wire=wire_schema(output.json), instructions=instructions)
+        instructions = _BESIDE_TOOLS.format(schema=output.text)
+        return replace(plain, output=output, wire=output.json, instructions=instructions)
     if FINAL in tools:
         msg = f"strategy 'tool' offers a tool named {FINAL!r}, and there is one; rename it, or choose another strategy"
         raise ConfigError(msg)
     final = Tool(name=FINAL, description="Gives the final answer.", input_schema=output.json)
     return SchemaInLoop(offered=(*plain.offered, final), output=output, instructions=_AS_TOOL)
-
-
-def wire_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object schema that admits either calls or the answer; local references are rewritten to stay valid."""
-    definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
-    inner = {key: value for key, value in schema.items() if key not in {*definitions, "$schema", "$id"}}
-    return {
-        "type": "object",
-        "properties": {"tool_calls": _CALLS, FINAL: _rewrite_refs(inner)},
-        **{key: _rewrite_refs(value) for key, value in definitions.items()},
-    }
-
-
-def _rewrite_refs(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_rewrite_refs(each) for each in cast("list[Any]", value)]
-    if not isinstance(value, Mapping):
-        return value
-    fields = {key: _rewrite_refs(each) for key, each in cast("Mapping[str, Any]", value).items()}
-    reference = fields.get("$ref")
-    if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")):
-        stays = reference.startswith(("#/$defs/", "#/definitions/"))
-        fields["$ref"] = reference if stays else f"#/properties/{FINAL}{reference[1:]}"
-    return fields
 
 
 async def run_chain(  # noqa: PLR0913 - options with a name
@@ -321,7 +268,7 @@ class _Loop:
         """Return the messages so far, in the form in which this model calls tools now."""
         client = self.asker.client
         ending = self.ending = schema_in_loop(client, self.output, self.options.strategy, self.toolbox)
-        native = client.takes_tools and bool(ending.offered) and (ending.wire is None or ending.beside_tools)
+        native = client.takes_tools and bool(ending.offered)
         self.names = {name: tool.name for name, tool in shown_names(ending.offered).items()} if native else {}
         self.messages = tuple(self.given(native) if callable(self.given) else self.given)
         more = ending.instructions + (f" {ending.last}" if self.options.chain_limit == 1 else "")
@@ -406,9 +353,8 @@ class _Loop:
         text = reply.text or ""
         if not self.ending.offered:
             return await self._finish(text), []
-        final = None if reply.tool_calls else self.ending.final_of(text)
-        if final is not None:
-            return await self._finish(final, final=final), []
+        if self.ending.wire and not reply.tool_calls and self.ending.is_final(text):
+            return await self._finish(text.strip(), final=text.strip()), []
         read = self._read_native(reply) if reply.tool_calls and self.names else self._read(text)
         if read.kind == "unreadable":
             return await self._report_unreadable(text, read, number)

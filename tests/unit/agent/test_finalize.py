@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from jazz_select.agent.chain.finalizer import finalize
-from jazz_select.agent.chain.formatting import FormattingContext, FormattingPrompt, formatting_messages
-from jazz_select.agent.chain.loop import run_chain, wire_schema
+from jazz_select.agent.chain.formatting import formatting_messages
+from jazz_select.agent.chain.loop import run_chain
 from jazz_select.agent.chain.prompts import Strategy
 from jazz_select.agent.chain.responder import finalize_sync, respond, respond_sync
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
@@ -180,24 +180,18 @@ async def test_however_much_there_is_the_bound_holds(max_chars: int) -> None:
     chain = replace(
         full(200, 5_000, answer=long), messages=tuple(Message(role=role, content=long) for role in ("system", "user"))
     )
-    seen: list[FormattingContext] = []
-
-    def keep(context: FormattingContext) -> str:
-        seen.append(context)
-        return "x"
-
-    formatting_messages(chain, SCHEMA, prompt=keep, max_chars=max_chars)
-    assert len(seen[0].transcript) + len(seen[0].answer) <= max_chars
-    assert "elided" in seen[0].transcript
+    [message] = formatting_messages(chain, SCHEMA, prompt="{schema}|||{transcript}|||{answer}", max_chars=max_chars)
+    _, transcript, shown = message.content.split("|||")
+    assert len(transcript) + len(shown) <= max_chars
+    assert "elided" in transcript
 
 
 # --- prompts of one's own ----------------------------------------------------------
 
 
-PROMPTS: list[tuple[FormattingPrompt, list[str]]] = [
+PROMPTS: list[tuple[str, list[str]]] = [
     ("{schema}|{answer}|{transcript}|{other}", ["|", f'"{SAID}"', "[user] ", "{other}"]),
     ("Just do it.", ["Just do it.", "\n\nJSON SCHEMA:\n{", "\n\nTRANSCRIPT:\n[system] "]),
-    (lambda context: f"{context.answer} {context.incomplete}", [f'"{SAID}" False']),
 ]
 
 
@@ -205,7 +199,7 @@ PROMPTS: list[tuple[FormattingPrompt, list[str]]] = [
 @pytest.mark.parametrize(
     ("prompt", "expected"),
     PROMPTS,
-    ids=["template", "without fields", "function"],
+    ids=["template", "without fields"],
 )
 async def test_the_prompt_can_be_replaced(prompt: Any, expected: list[str]) -> None:
     model = ScriptedModel(VALID)
@@ -225,20 +219,6 @@ async def test_no_text_begins_a_line_of_its_own() -> None:
     lines = formatting_messages(chain, SCHEMA)[0].content.splitlines()
     assert not any(line.startswith("[tool result 9") for line in lines)
     assert lines.count("CLOSING ANSWER:") == 1
-
-
-def failing(_: object) -> str:
-    raise KeyError
-
-
-def numeric(_: object) -> int:
-    return 5
-
-
-@pytest.mark.parametrize("prompt", [failing, numeric])
-async def test_a_prompt_that_cannot_work_is_told(prompt: Any) -> None:
-    with pytest.raises(ConfigError, match="formatting prompt"):
-        await finalize(ScriptedModel(VALID), CHAIN, SCHEMA, prompt=prompt)
 
 
 # --- replies -----------------------------------------------------------------------
@@ -324,7 +304,14 @@ async def test_a_model_that_fails_while_formatting_is_no_chain_error() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"strategy": "odd"}, {"on_limit": "odd"}, {"max_reasks": -1}, {"max_chars": 10}, {"schema": {"type": 5}}],
+    [
+        {"strategy": "odd"},
+        {"on_limit": "odd"},
+        {"max_reasks": -1},
+        {"max_chars": 10},
+        {"prompt": 5},
+        {"schema": {"type": 5}},
+    ],
     ids=repr,
 )
 @pytest.mark.spec("001.16")
@@ -348,7 +335,6 @@ async def test_a_late_model_and_a_cancelled_caller() -> None:
 FINAL = json.dumps({"tool_call": {"tool": "final_answer", "arguments": VALUE}})
 BAD_FINAL = json.dumps({"tool_call": {"tool": "final_answer", "arguments": {"order": "A1"}}})
 BOTH = json.dumps({"tool_calls": [{"tool": "find_order"}, {"tool": "final_answer", "arguments": VALUE}]})
-NATIVE = json.dumps({"final_answer": VALUE})
 
 
 @pytest.mark.parametrize(
@@ -359,55 +345,42 @@ NATIVE = json.dumps({"final_answer": VALUE})
         pytest.param("tool", [BOTH, FINAL], "cc", id="tool, beside other calls"),
         pytest.param("tool", [FIND, SAID, VALID], "ccf", id="tool, but it answers in prose"),
         pytest.param("tool", [FIND, FIND, FIND, VALID], "cccf", id="tool, never called"),
-        pytest.param("native", [FIND, NATIVE], "cc", id="native"),
-        pytest.param("native", [FIND, f"```\n{NATIVE}```"], "cc", id="native, fenced"),
-        pytest.param("native", [FIND, VALID], "cc", id="native, without the field"),
+        pytest.param("native", [FIND, VALID], "cc", id="native"),
         pytest.param("tool", [FIND, FIND, FINAL], "ccc", id="tool, at the limit"),
         pytest.param("native", [FIND, SAID, VALID], "ccf", id="native, but it answers in prose"),
     ],
 )
 async def test_the_loop_itself_may_give_the_answer(strategy: Strategy, replies: list[str], purposes: str) -> None:
-    model = ScriptedModel(*replies, takes_schema=strategy == "native")
+    model = ScriptedModel(*replies, takes_schema=strategy == "native", takes_tools=strategy == "native")
     answer = await respond(model, ASK, tools(), SCHEMA, strategy=strategy, chain_limit=3)
     assert answer.value == VALUE
     assert "".join(record.purpose[0] for record in answer.records) == purposes
     assert Chain.from_json(json.loads(json.dumps(answer.chain.as_json()))) == answer.chain
 
 
-async def test_native_sends_a_schema_of_calls_or_the_answer_on_every_turn() -> None:
-    model = ScriptedModel(FIND, NATIVE, takes_schema=True)
-    await run_chain(model, ASK, tools(), schema=SCHEMA, strategy="native")
-    assert model.schemas == [wire_schema(SCHEMA)] * 2
-    assert wire_schema(SCHEMA)["type"] == "object"
-
-
-async def test_a_model_is_told_how_to_end() -> None:
-    model = ScriptedModel(FIND, NATIVE, takes_schema=True)
+async def test_native_sends_the_schema_on_every_turn_and_tells_how_to_end() -> None:
+    model = ScriptedModel(FIND, VALID, takes_schema=True, takes_tools=True)
     await run_chain(model, ASK, tools(), schema=SCHEMA, strategy="native", chain_limit=2)
-    assert '{"final_answer": ...} where the answer has this JSON Schema: {"type"' in model.calls[0][0].content
-    assert model.calls[1][-1].content.endswith("answer now, by final_answer, with what there is.")
+    assert model.schemas == [SCHEMA] * 2
+    assert "give it as JSON that is valid against this JSON Schema: {" in model.calls[0][0].content
+    assert model.calls[1][-1].content.endswith("answer now, in the schema, with what there is.")
 
 
-async def test_native_without_schemas_is_deferred_and_says_so() -> None:
-    model = ScriptedModel(FIND, SAID, VALID)
-    answer = await respond(model, ASK, tools(), SCHEMA, strategy="native")
-    assert answer.chain.notes == ("the model takes no schema, so it is left to the end",)
-    assert answer.value == VALUE
-
-
-def test_references_lead_where_they_led() -> None:
-    tree = {
-        "type": "object",
-        "properties": {"name": {"$ref": "#/$defs/name"}, "children": {"items": {"$ref": "#"}}},
-        "$defs": {"name": {"type": "string"}},
-    }
-    wire = wire_schema(tree)
-    assert wire["$defs"] == tree["$defs"]
-    properties = wire["properties"]["final_answer"]["properties"]
-    assert properties == {
-        "name": {"$ref": "#/$defs/name"},
-        "children": {"items": {"$ref": "#/properties/final_answer"}},
-    }
+@pytest.mark.parametrize(
+    ("takes", "schema", "note"),
+    [
+        pytest.param({}, SCHEMA, "the model takes no schema beside tools", id="plain model"),
+        pytest.param({"takes_schema": True}, SCHEMA, "the model takes no schema beside tools", id="tools as text"),
+        pytest.param(
+            {"takes_schema": True, "takes_tools": True}, {"type": "array"}, "the schema is no object", id="list"
+        ),
+    ],
+)
+async def test_native_that_cannot_be_is_deferred_and_says_so(takes: Any, schema: Any, note: str) -> None:
+    model = ScriptedModel(FIND, SAID, VALID if schema is SCHEMA else "[1]", **takes)
+    answer = await respond(model, ASK, tools(), schema, strategy="native")
+    assert answer.chain.notes == (f"{note}, so it is left to the end",)
+    assert answer.value == (VALUE if schema is SCHEMA else [1])
 
 
 async def test_a_tool_of_that_name_cannot_be() -> None:
