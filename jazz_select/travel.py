@@ -6,15 +6,18 @@ fields.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 import orjson
 
 from jazz_select import errors
 from jazz_select.arguments import adapter_of
-from jazz_select.errors import ConfigError, JazzSelectError, ToldError
+from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError, ToldError
 from jazz_select.json_values import plain
 from jazz_select.text import beginning, describe_error, wrong_fields
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 T = TypeVar("T")
 LONGEST_READ: Final = 64_000_000
@@ -91,6 +94,41 @@ def read_json(text: str | bytes, what: str) -> Any:
         return orjson.loads(text)
     except ValueError as error:
         raise unreadable(what, f"it is no JSON: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Versioned:
+    version: int
+
+
+def saved_value(kind: type[T], text: str | bytes, version: int) -> T:
+    """Read what another process saved as JSON; first its version, as all else may differ in another one.
+
+    Raises:
+        SnapshotError: It is of another version, or not valid.
+    """
+    from pydantic import ValidationError
+
+    try:
+        check_version(cast("_Versioned", adapter_of(_Versioned).validate_json(text)).version, version)
+        return adapter_of(kind).validate_json(text)
+    except ValidationError as error:
+        raise not_saved(error) from (error if error.error_count() <= _MOST_ERRORS else None)
+
+
+def check_version(found: int, version: int) -> None:
+    """Raise a SnapshotError unless a saved value is of this version."""
+    if found != version:
+        raise SnapshotError(f"it is of version {found}, and this is version {version}")
+
+
+def not_saved(error: "ValidationError") -> SnapshotError:
+    """Return the error for a saved value that is not valid, with the names of missing fields."""
+    if (count := error.error_count()) > _MOST_ERRORS:
+        return SnapshotError(f"{count} things in it are wrong")
+    lacks = [each["loc"] for each in error.errors(include_url=False) if each["type"] == "missing"]
+    missing = tuple(".".join(map(str, each)) for each in lacks)
+    return SnapshotError(wrong_fields(error, "the text")[0], missing=missing)
 
 
 class JsonData:

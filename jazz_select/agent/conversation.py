@@ -8,10 +8,10 @@ from hashlib import sha256
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from uuid import uuid4
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, Field, PrivateAttr, ValidationError, WrapValidator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator
 
 from jazz_select.consent import Asked
-from jazz_select.errors import ConfigError, SnapshotError
+from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, exactly, plain, plain_bytes, signed, storable, unsigned
 from jazz_select.routing.question import Before, described, question
@@ -21,6 +21,7 @@ from jazz_select.selector.prompt import MOST_SHOWN, FirstShown
 from jazz_select.stages import UserQuestion
 from jazz_select.text import as_text, cut, nfkc, one_line, titled
 from jazz_select.texts import say
+from jazz_select.travel import saved_value
 from jazz_select.values import Message, flow_id
 
 _LONGEST_REASON: Final = 1_000
@@ -35,7 +36,7 @@ class PendingCall(BaseModel):
         arguments: The arguments as JSON values, complete, as the user was shown them.
         destructive: Whether the tool is destructive.
         flow: The flow that wants the call; empty if a model does, without a flow.
-        path: The part of that flow: "0" is the flow itself.
+        path: The part of that flow (`part_paths`): "0" is the flow itself.
         door: Whether the flow's steps or a model's chain made the call.
         reason: Why it needs approval: for logs, not for users.
         before: Whether the same call was made before in this flow: `done`, or failed with an unknown outcome
@@ -109,15 +110,12 @@ class PendingCall(BaseModel):
         return bool(self.identity) and place == (other.flow, other.path, other.door, other.identity)
 
 
-VERSION: Final = 1
+VERSION: Final = 2
 MOST_MESSAGES: Final = 40
 LONGEST_HEARD: Final = 32_000
 """Characters of a message that an agent reads; it stores `LONGEST_MESSAGE` of them for later turns."""
 LONGEST_MESSAGE: Final = 8_000
 LONGEST_STORED: Final = 2_000_000
-_MOST_ERRORS: Final = 100
-_OF_ANOTHER_VERSION: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-"""Pydantic's errors for a field that is unknown here."""
 MOST_EPISODES: Final = 5
 MOST_FLOWS: Final = 8
 MOST_CALLS: Final = 20
@@ -162,22 +160,17 @@ class Ran(_Frozen):
     turn: int = Field(default=0, ge=0)
 
 
-_FACTS: Final = Field(validation_alias=AliasChoices("own", "facts"), serialization_alias="facts")
-"""Stored conversations call it so."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """The progress of a flow or a part of one, as it is stored.
 
     Attributes:
-        flow: Name of the flow, which identifies the part if the author reorders the parts.
         status: `done`; `active` if a model continues it in later turns; `open` if somebody else must; `waiting` for
             inputs or an approval; `failed` if a step failed; `blocked` if it cannot be done here, because an
             `optional` tool is not connected or the flow is manual.
         done: Names of the finished steps of its own chain; they never run again.
         left: Names of the remaining steps.
-        branch: Index of the branch that a conditional flow took.
+        branch: Path of the branch that a conditional flow took.
         tool: The tool that was chosen and waits to be called; the choice is not repeated.
         last: The last tool that succeeded.
         own: What its own tools returned, in this turn and before. Only later parts of a sequence see it.
@@ -188,14 +181,13 @@ class Part:
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    flow: str = ""
     status: FlowStatus
     done: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
-    branch: Annotated[int | None, Field(ge=0)] = None
+    branch: str = ""
     tool: str = ""
     last: str = ""
-    own: Annotated[Mapping[str, Any], _FACTS] = field(default_factory=dict[str, Any])
+    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
     lost: tuple[str, ...] = ()
     ran: tuple[Ran, ...] = ()
     final: bool = False
@@ -213,7 +205,7 @@ class OpenFlow(_Frozen):
         changed: The remaining steps as last shown to the user, if they changed since the flow began.
         taken: Changed remaining steps that the user has approved.
         answers: The user's answers by input.
-        parts: Progress by path: "0" is the flow itself, "0.1" its second part.
+        parts: Progress by path (`part_paths`): "0" is the flow itself. That of a removed part stays recorded.
         request: The message for which it was chosen.
         turn: The turn of that message.
         pending: The call that a parked flow needs a yes for; asked again when the flow resumes.
@@ -356,9 +348,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         """
         if secret is None and self._as_signed:
             return self._as_signed
-        # Empty fields are left out, so that earlier versions of this library can read it.
-        empty = {name for name in ("shown", "question", "look_ups", "called") if not getattr(self, name)}
-        return signed(self.model_dump_json(exclude=empty, by_alias=True), secret, "conversation")
+        return signed(self.model_dump_json(), secret, "conversation")
 
     @classmethod
     def from_json(cls, text: str | bytes, *, secret: Secret | None = None) -> "Conversation":
@@ -374,22 +364,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             SnapshotError: The text is not a conversation, has an unknown version or is not signed with this secret.
         """
         given, text = text, unsigned(text, secret, "conversation", longest=LONGEST_STORED)
-        if text.lstrip()[:1] in ("[", b"["):
-            raise SnapshotError("the text: it is a list, and a conversation is an object")
-        try:
-            found = cls.model_validate_json(text)
-        except ValidationError as error:
-            if error.error_count() > _MOST_ERRORS:
-                raise SnapshotError(f"{error.error_count()} things in it are wrong, so it is no conversation") from None
-            errors = error.errors(include_url=False, include_context=False, include_input=False)
-            missing = tuple(".".join(map(str, each["loc"])) for each in errors)
-            problem = f"{missing[0] or 'the text'}: {errors[0]['msg']}"
-            if not _OF_ANOTHER_VERSION.isdisjoint(each["type"] for each in errors):
-                problem += "; another version of this library may have saved it: begin a new conversation"
-            raise SnapshotError(problem, missing=missing) from error
-        if found.version != VERSION:
-            problem = f"the conversation is of version {found.version}, and this is version {VERSION}"
-            raise SnapshotError(problem, missing=("version",))
+        found = saved_value(cls, text, VERSION)
         if secret is None and text is not given:
             found._as_signed = given if isinstance(given, str) else bytes(given).decode()  # noqa: SLF001 - likewise
         return found
@@ -536,37 +511,10 @@ def after_selection(
     return (*rest, *reversed(fresh))
 
 
-def parts_in_flow(parts: Mapping[str, Part], flow: BaseFlow) -> dict[str, Part]:
-    """Move the progress of each part to its present path in the flow.
+def part_paths(flow: BaseFlow, path: str) -> list[str]:
+    """Return the path of each part of the flow at a path: the part's name, as a JSON pointer has it, behind its own.
 
-    A part is identified by its flow's name, even if its author inserted parts before it. A removed part moves behind
-    all others, where nothing runs: its calls stay recorded, and it may be added again.
+    So a part keeps its progress wherever its author moves it. A part that occurs again has "~~" behind its name.
     """
-    found: dict[str, Part] = {}
-    if "0" in parts:
-        _place(parts, "0", flow, "0", found)
-    return found
-
-
-def _place(parts: Mapping[str, Part], old: str, flow: BaseFlow | None, new: str, found: dict[str, Part]) -> None:
-    """Move the part at path `old`, with its nested parts, to path `new` in `found`."""
-    within = (path.rpartition(".") for path in parts)
-    names = [part.name for part in flow.subflows] if flow is not None else []
-    was = {int(place): parts[f"{own}.{place}"].flow for own, _, place in within if own == old and place.isdecimal()}
-    was = {place: name or "".join(names[place : place + 1]) for place, name in was.items()}
-    unplaced = dict(enumerate(names))
-    moved: dict[int, int] = {}
-    for place, name in sorted(was.items(), key=lambda each: (names[each[0] : each[0] + 1] != [each[1]], each[0])):
-        same = [each for each, other in unplaced.items() if other == name]
-        if same:
-            moved[place] = place if place in same else same[0]
-            del unplaced[moved[place]]
-    behind = max(len(names), *(each + 1 for each in was)) if was else 0
-    for place in was:
-        to = moved.get(place, behind + place)
-        part = flow.subflows[to] if flow is not None and place in moved else None
-        _place(parts, f"{old}.{place}", part, f"{new}.{to}", found)
-    own = parts[old]
-    if own.branch is not None and own.branch in was:
-        own = replace(own, branch=moved.get(own.branch))
-    found[new] = own
+    names = [part.name.replace("~", "~0").replace("/", "~1") for part in flow.subflows]
+    return [f"{path}/{name}{'~~' * names[:place].count(name)}" for place, name in enumerate(names)]

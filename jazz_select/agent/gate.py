@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any
 
 from jazz_select.agent.agent_options import Approval
-from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
+from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, part_paths
 from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left, whole
 from jazz_select.errors import FlowError
 from jazz_select.flow.base import BaseFlow
@@ -114,8 +114,8 @@ def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
         left = [name for name, _ in steps_left(chain_of(flow), part.done)]
         if left != list(part.left):
             yield from left or ("nothing more",)
-    for place, each in enumerate(flow.subflows):
-        yield from _changed(waiting, each, f"{path}.{place}")
+    for each, inner in zip(flow.subflows, part_paths(flow, path), strict=True):
+        yield from _changed(waiting, each, inner)
 
 
 class AgentApproval:

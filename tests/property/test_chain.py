@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select.agent.chain.finalizer import finalize
-from jazz_select.agent.chain.formatting import FormattingContext, formatting_messages
+from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.chain.loop import run_chain
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.errors import FormatError
@@ -125,12 +125,7 @@ chains = st.builds(
 @given(chain=chains, max_chars=st.integers(500, 900))
 @settings(max_examples=examples(100), deadline=None)
 def test_the_bound_holds_and_a_chain_survives_a_restart(chain: Chain, max_chars: int) -> None:
-    seen: list[FormattingContext] = []
-
-    def keep(context: FormattingContext) -> str:
-        seen.append(context)
-        return ""
-
-    formatting_messages(chain, SCHEMA, prompt=keep, max_chars=max_chars)
-    assert len(seen[0].transcript) + len(seen[0].answer) <= max_chars
+    [message] = formatting_messages(chain, SCHEMA, prompt="{schema}\0{transcript}\0{answer}", max_chars=max_chars)
+    _, transcript, shown = message.content.split("\0")
+    assert len(transcript) + (len(shown) if chain.answer else 0) <= max_chars
     assert Chain.from_json(json.loads(json.dumps(chain.as_json()))) == chain

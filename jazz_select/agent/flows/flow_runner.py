@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple, cast
 
 from pydantic import ConfigDict
 
-from jazz_select.agent.conversation import FlowStatus, Part, Ran
+from jazz_select.agent.conversation import FlowStatus, Part, Ran, part_paths
 from jazz_select.errors import WrongValue
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.composite import ConditionalFlow
@@ -60,7 +60,7 @@ class FlowRun(Part):
     """The outcome of one flow in a turn: its progress, and how it came about.
 
     Attributes:
-        path: "0" for the flow itself, "0.1" for its second part.
+        path: "0" for the flow itself, "0/NAME" for its part of that name (`part_paths`).
         records: The steps of its own chain in this turn.
         facts: All values known afterwards: those known before and those that its tools returned.
         asks: Inputs that it waits for.
@@ -74,12 +74,11 @@ class FlowRun(Part):
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="ignore")  # a newer server may tell more of a run
 
-    flow: str  # pyright: ignore[reportGeneralTypeIssues] - a run has a name, and parts stored earlier may lack it
+    flow: str
     status: FlowStatus = "done"
     type: str = "flow"
     path: str = "0"
     records: tuple[StepRecord, ...] = ()
-    own: Mapping[str, Any] = field(default_factory=dict[str, Any])
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     parts: tuple["FlowRun", ...] = ()
     asks: tuple[str, ...] = ()
@@ -220,7 +219,7 @@ class FlowRunner:
         begun = FlowRun(flow=flow.name, type=flow.type, path=path, facts=dict(facts), lost=_still(lost, facts))
         if before is not None:
             known = {**facts, **before.own, **self.fixed}
-            now = {"flow": flow.name, "status": "done", "lost": _still((*lost, *before.lost), known), "facts": known}
+            now = {"status": "done", "lost": _still((*lost, *before.lost), known), "facts": known}
             begun = replace(begun, **{**_progress(before), **now})
             has_run_parts = flow.composite and not _lacks_branch(flow, begun)
             if before.status == "done" and (not has_run_parts or self._is_whole(flow, path)):
@@ -259,7 +258,7 @@ class FlowRunner:
         The steps describe work before, between and after the parts, which the prompt of a single part does not show.
         The tools of a manual part are not the model's to call.
         """
-        begun = any(each.startswith(f"{path}.") for each in self.before)
+        begun = any(each.startswith(f"{path}/") for each in self.before)
         own = flow.composite and bool(flow.steps) and not any(map(chain_of, whole(flow))) and not _has_manual(flow)
         return self.go_on is not None and own and not begun
 
@@ -433,26 +432,27 @@ class FlowRunner:
         return replace(begun, status="waiting", asks=tuple(asks), problem=wanting)
 
     async def _composite(self, flow: BaseFlow, begun: FlowRun) -> FlowRun:
-        parts = flow.subflows
+        parts, paths = flow.subflows, part_paths(flow, begun.path)
         if isinstance(flow, ConditionalFlow):
-            before, branch = self.before.get(begun.path), begun.branch
-            if branch is None and (before is None or before.status not in {"open", "active"}):
-                branch = await self.choose(flow)
-            if branch is None or branch >= len(parts):
+            before = self.before.get(begun.path)
+            place = paths.index(begun.branch) if begun.branch in paths else None
+            if place is None and (before is None or before.status not in {"open", "active"}):
+                place = await self.choose(flow)
+            if place is None:
                 return replace(begun, status="open", problem="no branch fits")
-            run = await self.run(parts[branch], begun.facts, f"{begun.path}.{branch}", lost=begun.lost)
-            return joined(replace(begun, branch=branch), (run,))
+            run = await self.run(parts[place], begun.facts, paths[place], lost=begun.lost)
+            return joined(replace(begun, branch=paths[place]), (run,))
         if flow.type == "parallel":
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(self.run(part, begun.facts, f"{begun.path}.{place}", lost=begun.lost))
-                    for place, part in enumerate(parts)
+                    group.create_task(self.run(part, begun.facts, path, lost=begun.lost))
+                    for part, path in zip(parts, paths, strict=True)
                 ]
             return joined(begun, tuple(task.result() for task in tasks))
         runs: list[FlowRun] = []
         facts, lost = begun.facts, begun.lost
-        for place, part in enumerate(parts):
-            runs.append(await self.run(part, facts, f"{begun.path}.{place}", lost=lost))
+        for part, path in zip(parts, paths, strict=True):
+            runs.append(await self.run(part, facts, path, lost=lost))
             facts, lost = runs[-1].facts, runs[-1].lost
             if runs[-1].status != "done":
                 break
@@ -481,7 +481,7 @@ def _has_manual(flow: BaseFlow) -> bool:
 
 
 def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:
-    return isinstance(flow, ConditionalFlow) and run.branch is None
+    return isinstance(flow, ConditionalFlow) and run.branch not in part_paths(flow, run.path)
 
 
 def _is_cancelled() -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles, left_open
 from jazz_select.agent.chain.transcript import ChainText, FlowChosen, ToolRequest
-from jazz_select.agent.conversation import OpenFlow, Ran, parts_in_flow
+from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, tools_named, whole
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
@@ -472,7 +472,6 @@ class TurnFlows:
         if closed.ids:
             return replace(begun, problem="; ".join(closed.notes))
         _ = [chain_of(part) for part in whole(flow)]  # an invalid one raises before anything runs
-        top = attempt.open_flow = top.model_copy(update={"parts": parts_in_flow(top.parts, flow)})
         is_new = top.status == "queued" and not flow.manual
         if top.wrong:
             begun = replace(begun, wrong=top.wrong)

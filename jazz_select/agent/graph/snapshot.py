@@ -10,20 +10,11 @@ from pydantic_core import PydanticSerializationError
 from jazz_select.agent.graph.guards import NodeRecord, StateT, TurnState
 from jazz_select.errors import SnapshotError
 from jazz_select.json_values import Secret, signed, unsigned
-from jazz_select.text import describe_error, wrong_fields
+from jazz_select.text import describe_error
+from jazz_select.travel import check_version, not_saved, saved_value
 
 VERSION: Final = 1
 LONGEST_SNAPSHOT: Final = 20_000_000
-
-
-class _Versioned(BaseModel):
-    """The part of a snapshot that all versions share."""
-
-    version: int
-
-    def check(self) -> None:
-        if self.version != VERSION:
-            raise SnapshotError(f"it is of version {self.version}, and this is version {VERSION}")
 
 
 class Snapshot(BaseModel):
@@ -88,13 +79,7 @@ class Snapshot(BaseModel):
             ConfigError: A secret is empty or of the wrong type.
             SnapshotError: The text is no snapshot, of an unknown version, or not signed with this secret.
         """
-        text = unsigned(text, secret, "snapshot", longest=LONGEST_SNAPSHOT)
-        try:
-            # Check the version first, as every other field may differ in another version.
-            _Versioned.model_validate_json(text).check()
-            return cls.model_validate_json(text)
-        except ValidationError as error:
-            raise SnapshotError(wrong_fields(error, "the text")[0], missing=_missing(error)) from error
+        return saved_value(cls, unsigned(text, secret, "snapshot", longest=LONGEST_SNAPSHOT), VERSION)
 
     def node_of(self, nodes: Collection[str], aliases: Mapping[str, str]) -> str:
         """Return the next node by its current name.
@@ -102,7 +87,7 @@ class Snapshot(BaseModel):
         Raises:
             SnapshotError: There is no such node.
         """
-        _Versioned(version=self.version).check()
+        check_version(self.version, VERSION)
         name = aliases.get(self.node, self.node)
         if name not in nodes:
             problem = f"there is no node {name!r}; pass aliases={{{self.node!r}: …}} if it was renamed"
@@ -136,8 +121,8 @@ class Snapshot(BaseModel):
         try:
             return kind.model_validate(self.state)
         except ValidationError as error:
-            problem = f"its state is no {kind.__name__}: {wrong_fields(error, 'the text')[0]}"
-            raise SnapshotError(problem, missing=_missing(error)) from error
+            wrong = not_saved(error)
+            raise SnapshotError(f"its state is no {kind.__name__}: {wrong.problem}", missing=wrong.missing) from error
 
 
 def is_same(one: object, other: object) -> bool:
@@ -153,9 +138,3 @@ def is_same(one: object, other: object) -> bool:
         left, right = cast("list[Any]", one), cast("list[Any]", other)
         return len(left) == len(right) and all(map(is_same, left, right))
     return one == other
-
-
-def _missing(error: ValidationError) -> tuple[str, ...]:
-    return tuple(
-        ".".join(map(str, each["loc"])) for each in error.errors(include_url=False) if each["type"] == "missing"
-    )

@@ -237,8 +237,8 @@ async def test_a_branch_that_was_taken_is_known_by_its_name(order: tuple[str, st
     ConditionalFlow(name="both", description="d", condition="c", branches=branches, examples=[], registry=registry)
     tools = [destroyer("close_account", log, address="string"), destroyer("mail", log, address="string")]
     taken = {
-        "0": Part(status="waiting", branch=1, flow="both"),
-        "0.1": Part(status="waiting", left=("mail",), tool="mail", flow="writes"),
+        "0": Part(status="waiting", branch="0/writes"),
+        "0/writes": Part(status="waiting", left=("mail",), tool="mail"),
     }
     waits = OpenFlow(name="both", status="waiting", asks=("address",), parts=taken)
     saved = Conversation(id="c", flows=(waits,), turns=1)

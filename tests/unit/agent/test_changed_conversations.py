@@ -167,13 +167,13 @@ async def test_a_signed_conversation_is_that_of_its_id_and_runs_nothing_at_an_ag
         Conversation.from_json(signed, secret=hmac.digest(SECRET, b"ben", "sha256"))
 
 
-PART: dict[str, Any] = {"branch": None, "tool": "", "facts": {}, "ran": [], "final": False}
+PART: dict[str, Any] = {"branch": "", "tool": "", "own": {}, "ran": [], "final": False}
 FIRST: dict[str, Any] = PART | {
     "status": "done",
     "done": ["pay"],
     "left": [],
     "last": "pay",
-    "facts": {"pay_id": "pay-7"},
+    "own": {"pay_id": "pay-7"},
     "final": True,
 }
 FLOW: dict[str, Any] = {
@@ -188,31 +188,34 @@ SAID: dict[str, Any] = {
     "episodes": [],
     "done": [],
     "turns": 1,
-    "version": 1,
+    "version": 2,
 }
 EARLIER: list[Any] = [
     pytest.param(
-        FLOW | {"parts": {"0": PART | {"status": "waiting"}, "0.0": FIRST}}, "", id="parts without their flows"
+        {}, FLOW | {"parts": {"0": PART | {"status": "waiting"}, "0/pays": FIRST}}, "", id="progress of a part"
     ),
+    pytest.param({"version": 1}, FLOW, "it is of version 1, and this is version 2", id="an earlier version"),
     pytest.param(
+        {},
         FLOW | {"parts": {"0": PART | {"status": "waiting", "steps": 0}}},
         "flows.0.parts.0.steps: Unexpected",
         id="steps",
     ),
-    pytest.param({"name": "both", "facts": {"a": 1}, "done": ["pays"]}, "flows.0.facts: Extra", id="facts of a flow"),
+    pytest.param(
+        {}, {"name": "both", "facts": {"a": 1}, "done": ["pays"]}, "flows.0.facts: Extra", id="facts of a flow"
+    ),
 ]
 
 
 @pytest.mark.spec("005.4")
-@pytest.mark.parametrize(("flow", "message"), EARLIER)
+@pytest.mark.parametrize(("more", "flow", "message"), EARLIER)
 async def test_what_an_earlier_version_saved_goes_on_or_is_refused_and_nothing_is_done_twice(
-    flow: dict[str, Any], message: str
+    more: dict[str, Any], flow: dict[str, Any], message: str
 ) -> None:
-    text = json.dumps(SAID | {"flows": [flow]})
+    text = json.dumps(SAID | {"flows": [flow]} | more)
     if message:
-        with pytest.raises(SnapshotError, match=message) as raised:
+        with pytest.raises(SnapshotError, match=message):
             Conversation.from_json(text)
-        assert "another version of this library may have saved it" in raised.value.problem
         return
     log: Called = []
     agent, kept = bank(log, SequentialFlow), Conversation.from_json(text)

@@ -105,11 +105,12 @@ def test_a_flow_that_is_begun_knows_its_turn_and_one_that_comes_back_keeps_its_o
     ("text", "problem"),
     [
         ("{", "the text"),
-        ('{"version": 9}', "the conversation is of version 9, and this is version 1"),
-        ('{"version": 0}', "the conversation is of version 0, and this is version 1"),
-        ('{"flows": [{}]}', "flows.0.name"),
+        ('{"version": 9, "new": 1}', "it is of version 9, and this is version 2"),
+        ('{"version": 1}', "it is of version 1, and this is version 2"),
+        ("{}", "version: Field required"),
+        ('{"flows": [{}], "version": 2}', "flows.0.name"),
         ("[]", "the text"),
-        ('{"turns": -5}', "turns"),
+        ('{"turns": -5, "version": 2}', "turns"),
     ],
 )
 def test_what_is_no_conversation_is_said(text: str, problem: str) -> None:

@@ -82,8 +82,8 @@ def test_steps_that_changed_in_a_part_hold_the_whole() -> None:
     whole = SequentialFlow(
         name="whole", description="d", condition="c", flows=["looks", "pays"], examples=[], registry=registry
     )
-    part = Part(status="active", flow="pays", done=("look",), left=("pay",))
-    waiting = OpenFlow(name="whole", status="waiting", parts={"0": Part(status="active"), "0.1": part})
+    part = Part(status="active", done=("look",), left=("pay",))
+    waiting = OpenFlow(name="whole", status="waiting", parts={"0": Part(status="active"), "0/pays": part})
     assert GATE.held_by_change(waiting, whole) == ()
     vars(registry.by_name("pays")).update(chain=("look", "note", "pay"))
     assert GATE.held_by_change(waiting, whole) == ("note", "pay")

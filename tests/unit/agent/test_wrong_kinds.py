@@ -1,6 +1,5 @@
 """What is of the wrong kind is refused where it is given, in words; what may not be meant is told."""
 
-import logging
 import math
 from typing import Any
 
@@ -22,7 +21,7 @@ from jazz_select.routing import (
 )
 from jazz_select.testing import ScriptedModel
 from tests.agents import make_agent
-from tests.unit.agent.turns import agent_of, shop_of
+from tests.unit.agent.turns import shop_of
 from tests.unit.routing.shop import find_order, tools
 
 CALLS = [{"tool": "find_order", "arguments": {"order_id": "A1"}}]
@@ -168,26 +167,3 @@ async def test_a_plan_may_be_what_a_model_writes(plan: Any) -> None:
 async def test_what_is_no_plan_is_refused(plan: Any) -> None:
     with pytest.raises(ConfigError, match="plan is a Plan, or calls such as"):
         await run_plan(plan, tools())
-
-
-# --- what may not be meant ---------------------------------------------------------
-
-
-REPLIES: list[Any] = [
-    pytest.param("{cents} cents for {order}.", "", id="what tools take and give"),
-    pytest.param("{cent} for {order}.", "name=<cent>.*did you mean 'cents'", id="a slip"),
-    pytest.param("Dear {customer_name}.", "name=<customer_name>.*unless the context has it", id="nothing alike"),
-    pytest.param("{", "", id="no template"),
-]
-
-
-@pytest.mark.parametrize(("reply", "told"), REPLIES)
-def test_a_fact_of_a_reply_that_nothing_gives_is_told(reply: str, told: str, caplog: pytest.LogCaptureFixture) -> None:
-    registry = shop_of(("pay_back", ("pay",)))
-    found = registry.by_name("pay_back")
-    assert found is not None
-    vars(found)["reply"] = reply
-    with caplog.at_level(logging.WARNING, logger="jazz_select"):
-        agent_of(registry, [pay], "pay_back")
-        assert len(caplog.records) == bool(told)
-    assert all(each in caplog.text for each in told.split(".*"))
