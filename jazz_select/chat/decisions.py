@@ -17,7 +17,7 @@ from jazz_select.threads import Deadline
 from jazz_select.values import Usage
 
 LONGEST_STATE: Final = 100_000
-"""The default limit of the text to judge, in characters."""
+"""The limit of the text to judge, in characters."""
 _FEWEST: Final = 2
 _ROUNDING: Final = 0.005
 """The rounding error of one probability with two decimals."""
@@ -34,27 +34,6 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
     A reply is untrusted data. Only one with a probability for each option of each question is returned. Whether the
     model is right and calibrated cannot be seen in one reply.
     """
-
-    def __init__(
-        self,
-        model: DecisionModel,
-        *,
-        max_retries: int = 2,
-        max_concurrency: int = 64,
-        longest_state: int = LONGEST_STATE,
-        owned: bool = False,
-    ) -> None:
-        """Create a client with these limits.
-
-        Args:
-            model: The decision model.
-            max_retries: How often to repeat a call after a transient failure.
-            max_concurrency: The most calls in flight; more wait in order of arrival.
-            longest_state: The most characters of the text to judge.
-            owned: Whether the model was made for this client, so that `aclose` closes it.
-        """
-        super().__init__(model, max_retries=max_retries, max_concurrency=max_concurrency, owned=owned)
-        self._longest_state = longest_state
 
     @property
     def most_options(self) -> int | None:
@@ -106,11 +85,8 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
             return "there is no question"
         if not state.strip():
             return "there is no text to judge"
-        if len(state) > self._longest_state:
-            return (
-                f"the text to judge has {len(state)} characters, and may have {self._longest_state}: "
-                "shorten it, or allow more with longest_state="
-            )
+        if len(state) > LONGEST_STATE:
+            return f"the text to judge has {len(state)} characters, and may have {LONGEST_STATE}: shorten it"
         most = self.most_options
         for name, question in questions.items():
             count = len(labels_of(question))
@@ -133,12 +109,11 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         read: dict[str, dict[str, float]] = {}
         for name, question in questions.items():
             labels = labels_of(question)
-            if problem := why_no_distribution(given[name], labels, even=not isinstance(question, ChoiceQuestion)):
+            said = given[name]
+            plain = dict(cast("Mapping[Any, Any]", said)) if isinstance(said, Mapping) else said  # it may change later
+            if problem := why_no_distribution(plain, labels, even=not isinstance(question, ChoiceQuestion)):
                 raise DecisionReplyError(self.name, problem, question=name)
-            read[name] = {label: float(given[name][label]) for label in labels}
-            # A custom mapping may change between reads, so copy first and check the copy.
-            if problem := why_no_distribution(read[name], labels, even=True):
-                raise DecisionReplyError(self.name, problem, question=name)
+            read[name] = {label: float(plain[label]) for label in labels}
         usage = reply.usage if isinstance(reply.usage, Usage) and _is_counted(reply.usage) else None
         return DecisionReply(read, usage, as_text(reply.model) or self.name)
 
@@ -262,7 +237,7 @@ class Decider:
 
     async def decide(self, state: str, question: Question) -> Decided:
         """Return the model's answer about `state`; errors become notes."""
-        (decided,) = await self._asked(state, {_NAME: question}, Deadline.after(self._timeout_s))
+        (decided,) = await self.decide_each(state, [question])
         return decided
 
     async def decide_each(self, state: str, questions: Sequence[Question]) -> list[Decided]:
@@ -270,9 +245,8 @@ class Decider:
 
         If a call fails, or one of its answers cannot be used, none of its questions is answered.
         """
-        if len(questions) < 2:  # noqa: PLR2004 - one, or none
-            return [await self.decide(state, each) for each in questions]
-        named = {f"{_NAME}_{number}": each for number, each in enumerate(questions, start=1)}
+        several = len(questions) > 1
+        named = {f"{_NAME}_{number}" if several else _NAME: each for number, each in enumerate(questions, start=1)}
         names, most = list(named), self._client.most_questions or len(named)
         parts = [{name: named[name] for name in names[start : start + most]} for start in range(0, len(names), most)]
         deadline = Deadline.after(self._timeout_s)

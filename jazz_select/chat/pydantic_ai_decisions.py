@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from jazz_select.chat.pydantic_ai_errors import to_config_error, to_model_error
 from jazz_select.chat.pydantic_ai_model import (
     DECISION_PROVIDERS,
-    ModelHomes,
+    PydanticAIAdapter,
     decision_model_in,
     names_decision_model,
-    plain_settings,
 )
 from jazz_select.errors import ConfigError, DecisionAskError, DecisionReplyError, JazzSelectError, ModelTimeoutError
 from jazz_select.questions import NO, YES, ChoiceQuestion, DecisionReply, Question
@@ -21,54 +20,28 @@ from jazz_select.values import Usage
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.models.decision import DecisionModel, DecisionQuestion, DecisionResponse
-    from pydantic_ai.settings import ModelSettings
 
 _ASKED = "Which of these fits?"
 """The default question: some providers refuse a question without words."""
 
 
-class PydanticAIDecisions:
-    """A `DecisionModel` for a model string such as `"system-one:clm-latest"` or a pydantic-ai `DecisionModel`.
+class PydanticAIDecisions(PydanticAIAdapter):
+    """A `DecisionModel` for a model string such as `"system-one:clm-latest"` or a pydantic-ai `DecisionModel`."""
 
-    The constructor reports a missing package, an unknown provider, a missing key, or a chat model. Later failures are
-    `ModelError`s with the vendor's error as their cause.
-
-    One `decide` is one request, without retries of the vendor's client. A model string has connections per event loop,
-    so it may be used on several.
-    """
-
-    def __init__(
-        self, model: "str | Model", *, settings: "ModelSettings | None" = None, timeout_s: float | None = None
-    ) -> None:
-        """Find the provider and make its client; send nothing.
-
-        Args:
-            model: `"provider:model"`, as pydantic-ai names them, or a `DecisionModel`.
-            settings: Passed to pydantic-ai: `{"extra_headers": {…}}`.
-            timeout_s: The limit of a whole call.
-
-        Raises:
-            ConfigError: It is a chat model, its provider is unknown, or it lacks its key.
-            MissingExtraError: pydantic-ai is not installed.
-        """
-        self._homes = ModelHomes(model, refuse_chat_model)
-        built = self._homes.first
-        given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
-        self._settings: dict[str, Any] = {**plain_settings(built, given, 0), **given}
-        self._deadline_s = timeout_s
-        self.name = self._homes.name
+    def _refuse_other_kind(self, model: "str | Model") -> None:
+        refuse_chat_model(model, argument="model")
 
     @property
     def most_options(self) -> int | None:
         """The most options of a question, as pydantic-ai knows it of the model or its provider."""
-        model = self._theirs(self._homes.first)
+        model = self._theirs(self._first)
         most: object = model.profile.get("decision_max_choice_options", model.max_choice_options)
         return most if isinstance(most, int) else None
 
     @property
     def most_questions(self) -> int | None:
         """The most questions of a call, as pydantic-ai knows it of the provider."""
-        return self._theirs(self._homes.first).max_questions
+        return self._theirs(self._first).max_questions
 
     async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
         """Ask the model once.
@@ -83,7 +56,7 @@ class PydanticAIDecisions:
         from pydantic_ai.models import check_allow_model_requests
         from pydantic_ai.models.decision import DecisionRequest
 
-        model = self._theirs(self._homes.here())
+        model = self._theirs(self._here())
         most = model.max_questions
         if most is not None and len(questions) > most:
             problem = f"there are {len(questions)} questions, and its provider takes {most} at once: ask fewer"
@@ -94,7 +67,7 @@ class PydanticAIDecisions:
         try:
             check_allow_model_requests()
             async with limit:
-                response = await model.decide(request, cast("Any", self._settings))
+                response = await model.decide(request, self._settings)
             return to_decision_reply(response, model=self.name)
         except JazzSelectError:
             raise
@@ -106,10 +79,6 @@ class PydanticAIDecisions:
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise to_model_error(error, model=self.name) from error
-
-    async def aclose(self) -> None:
-        """Close this event loop's connections if the client is ours; a later call opens new ones."""
-        await self._homes.aclose()
 
     def _theirs(self, model: "Model") -> "DecisionModel[Any]":
         found = decision_model_in(model)

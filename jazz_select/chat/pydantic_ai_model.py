@@ -5,7 +5,7 @@ pydantic-ai takes about a second to import, so it is imported when a model is ma
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from itertools import groupby
@@ -32,57 +32,97 @@ _UNSTREAMED_TOKENS = 16_384
 """The limit that pydantic-ai sends if it does not know a model's; it lowers this to the known limits."""
 
 
-class PydanticAIModel:
-    """A `ChatModel` for a model string such as `"openai:gpt-5-mini"` or a pydantic-ai `Model`.
+class PydanticAIAdapter:
+    """A model string or a model of pydantic-ai, with connections per event loop, since they belong to a loop.
 
-    The constructor reports a missing package, an unknown provider or a missing key. Later failures are `ModelError`s
-    with the vendor's error as their cause; among them a refused key (401), which only the provider knows.
+    The constructor reports a missing package, an unknown provider, a missing key, or a model of the other kind. Later
+    failures are `ModelError`s with the vendor's error as their cause; among them a refused key (401), which only the
+    provider knows. One call is one request, without retries of the vendor's client, because its waits would count
+    against the caller's timeout.
 
-    One `complete` is one request. The vendor's client retries only with `max_retries`, because its waits would count
-    against the caller's timeout. This holds for providers whose client has such a switch (OpenAI and compatible ones,
-    Anthropic, Groq), for model strings and ready models alike.
+    A ready model is shared by all loops, is as good at that as its client, and is closed by its owner.
 
-    `takes_schema` is True if the provider can hold a reply to a JSON schema. If it refuses a schema, that call is a
-    retryable error, and later ones are sent without. If it refuses a tool's schema, the call is sent again at once with
-    simpler schemas, and so are later ones.
-
-    A model string has connections per event loop, so it may be used on several. A ready `Model` is as good at that as
-    its client.
+    Attributes:
+        name: The model string, or the name of a ready model.
     """
 
     def __init__(
-        self,
-        model: "str | Model",
-        *,
-        settings: "ModelSettings | None" = None,
-        max_retries: int = 0,
-        timeout_s: float | None = None,
+        self, model: "str | Model", *, settings: "ModelSettings | None" = None, timeout_s: float | None = None
     ) -> None:
         """Find the provider and make its client; send nothing.
-
-        An unknown provider, or one without its key or package, is a `ConfigError` that holds the fix.
 
         Args:
             model: `"provider:model"`, as pydantic-ai names them, or a `Model`.
             settings: Passed to pydantic-ai: `{"temperature": 0.0, "max_tokens": 500}`.
-            max_retries: How often the vendor's client may repeat a failed request.
             timeout_s: The limit of a whole call. (`settings["timeout"]` limits each read, which a provider that
                 trickles never exceeds.)
 
         Raises:
+            ConfigError: The provider is unknown, or lacks its key or package, or the model is of the other kind; the
+                message holds the fix.
             MissingExtraError: pydantic-ai is not installed.
         """
-        self._homes = ModelHomes(model, refuse_decision_model, max_retries)
+        self._refuse_other_kind(model)
+        if isinstance(model, str) and ":" not in model and model != "test":  # pydantic-ai's own double
+            raise ConfigError(f"the model {model!r} cannot be used: it names no provider ({FORM})")
+        if find_spec("pydantic_ai") is None:
+            raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {model!r}")
+        self._source = model
+        self._first = _build(model) if isinstance(model, str) else model
+        self._refuse_other_kind(self._first)
+        self.name = model if isinstance(model, str) else model.model_name
+        self._spare: Model | None = self._first
+        self._models: dict[asyncio.AbstractEventLoop, Model] = {}
         self._deadline_s = timeout_s
-        built = self._homes.first
-        given: dict[str, Any] = {**(built.settings or {}), **(settings or {})}
-        self._read_timeout_s = _timeout_s(given)
-        self._settings: ModelSettings = {**plain_settings(built, given, max_retries), **(settings or {})}
-        self._takes_schema = _supports(built, "supports_json_schema_output", otherwise=False)
-        self._takes_tools = _supports(built, "supports_tools", otherwise=True)
-        self._takes_both = _supports(built, "google_supports_tool_combination", otherwise=True)
+        given: dict[str, Any] = {**(self._first.settings or {}), **(settings or {})}
+        self._settings: Any = {**_plain_settings(self._first, given), **given}
+
+    def _refuse_other_kind(self, model: "str | Model") -> None:
+        raise NotImplementedError
+
+    def _here(self) -> "Model":
+        """Return the model for the running loop."""
+        if not isinstance(self._source, str):
+            return self._source
+        loop = asyncio.get_running_loop()
+        model = self._models.get(loop)
+        if model is None:
+            spare, self._spare = self._spare, None
+            model = spare or _build(self._source)
+            alive = {other: its for other, its in self._models.items() if not other.is_closed()}
+            self._models = {**alive, loop: model}
+        return model
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections if the client is ours; a later call opens new ones."""
+        if isinstance(self._source, str):
+            model = self._models.pop(asyncio.get_running_loop(), None)
+            if model is not None:
+                async with model:
+                    pass  # leaving the block closes pydantic-ai's client
+
+
+class PydanticAIModel(PydanticAIAdapter):
+    """A `ChatModel` for a model string such as `"openai:gpt-5-mini"` or a pydantic-ai `Model`.
+
+    `takes_schema` is True if the provider can hold a reply to a JSON schema. If it refuses a schema, that call is a
+    retryable error, and later ones are sent without. If it refuses a tool's schema, the call is sent again at once with
+    simpler schemas, and so are later ones.
+    """
+
+    def __init__(
+        self, model: "str | Model", *, settings: "ModelSettings | None" = None, timeout_s: float | None = None
+    ) -> None:
+        """Find the provider and make its client; send nothing. See `PydanticAIAdapter`."""
+        super().__init__(model, settings=settings, timeout_s=timeout_s)
+        self._read_timeout_s = _timeout_s(self._settings)
+        self._takes_schema = _supports(self._first, "supports_json_schema_output", otherwise=False)
+        self._takes_tools = _supports(self._first, "supports_tools", otherwise=True)
+        self._takes_both = _supports(self._first, "google_supports_tool_combination", otherwise=True)
         self._plain_tools = False
-        self.name = self._homes.name
+
+    def _refuse_other_kind(self, model: "str | Model") -> None:
+        refuse_decision_model(model, argument="model")
 
     @property
     def takes_schema(self) -> bool:
@@ -141,7 +181,7 @@ class PydanticAIModel:
         sent = self._sent(schema, tools)
         parameters = to_parameters(sent, tools, plain=self._plain_tools)
         written = model_request_stream(
-            self._homes.here(),
+            self._here(),
             to_model_messages(messages),
             model_settings=self._settings,
             model_request_parameters=parameters,
@@ -188,7 +228,7 @@ class PydanticAIModel:
 
         async def once(*, plain: bool) -> "ModelResponse":
             return await model_request(
-                self._homes.here(),
+                self._here(),
                 messages,
                 model_settings=self._settings,
                 model_request_parameters=to_parameters(schema, tools, plain=plain),
@@ -207,55 +247,6 @@ class PydanticAIModel:
                 raise
             self._plain_tools = True
             return response
-
-    async def aclose(self) -> None:
-        """Close this event loop's connections if the client is ours; a later call opens new ones."""
-        await self._homes.aclose()
-
-
-class ModelHomes:
-    """One model per event loop, since connections belong to a loop; a ready model is shared.
-
-    Attributes:
-        name: The model string, or the name of a ready model.
-        first: The first model made, to ask what it can do.
-    """
-
-    def __init__(self, source: "str | Model", refuse: Callable[..., None], max_retries: int = 0) -> None:
-        """Find the provider and make its client; send nothing. `refuse` raises for a model of the other kind."""
-        refuse(source, argument="model")
-        if isinstance(source, str) and ":" not in source and source != "test":  # pydantic-ai's own double
-            raise ConfigError(f"the model {source!r} cannot be used: it names no provider ({FORM})")
-        if find_spec("pydantic_ai") is None:
-            raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {source!r}")
-        self._source = source
-        self._max_retries = max_retries
-        self.first = _build(source, max_retries) if isinstance(source, str) else source
-        refuse(self.first, argument="model")
-        self.name = source if isinstance(source, str) else source.model_name
-        self._spare: Model | None = self.first
-        self._models: dict[asyncio.AbstractEventLoop, Model] = {}
-
-    def here(self) -> "Model":
-        """Return the model for the running loop."""
-        if not isinstance(self._source, str):
-            return self._source
-        loop = asyncio.get_running_loop()
-        model = self._models.get(loop)
-        if model is None:
-            spare, self._spare = self._spare, None
-            model = spare or _build(self._source, self._max_retries)
-            alive = {other: its for other, its in self._models.items() if not other.is_closed()}
-            self._models = {**alive, loop: model}
-        return model
-
-    async def aclose(self) -> None:
-        """Close this event loop's connections if the client is ours."""
-        if isinstance(self._source, str):
-            model = self._models.pop(asyncio.get_running_loop(), None)
-            if model is not None:
-                async with model:
-                    pass  # leaving the block closes pydantic-ai's client
 
 
 def is_pydantic_ai_model(value: object) -> "TypeGuard[Model]":
@@ -416,15 +407,12 @@ def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:
     return profile.get(what, otherwise)
 
 
-def plain_settings(model: "Model", given: Mapping[str, Any], max_retries: int) -> "ModelSettings":
+def _plain_settings(model: "Model", given: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings for one plain request without retries, unless `given` says otherwise."""
-    ours: ModelSettings = {}
+    ours: dict[str, Any] = {}
     # The owner's client of a ready model stays unchanged, so each call carries this.
-    if (
-        getattr(getattr(model, "client", None), "max_retries", max_retries) != max_retries
-        and "max_retries" not in given
-    ):
-        ours["max_retries"] = max_retries
+    if getattr(getattr(model, "client", None), "max_retries", 0):
+        ours["max_retries"] = 0
     # pydantic-ai streams a plain call to Anthropic if the maximum reply is long.
     if model.system == "anthropic" and not any(name == "max_tokens" or "thinking" in name for name in given):
         ours["max_tokens"] = _UNSTREAMED_TOKENS
@@ -436,7 +424,7 @@ def _timeout_s(settings: Mapping[str, Any]) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def _build(name: str, max_retries: int) -> "Model":
+def _build(name: str) -> "Model":
     from pydantic_ai.models import infer_model
 
     try:
@@ -445,5 +433,5 @@ def _build(name: str, max_retries: int) -> "Model":
         raise to_config_error(error, model=name) from error
     client: Any = getattr(model.provider, "client", None)
     if hasattr(client, "max_retries"):
-        client.max_retries = max_retries
+        client.max_retries = 0
     return model

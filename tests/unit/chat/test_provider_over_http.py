@@ -232,24 +232,12 @@ async def test_the_same_words_about_a_plain_request_teach_nothing(provider: Prov
 
 
 @each_protocol
-async def test_the_vendor_client_repeats_where_it_is_told_to(protocol: Protocol, provider: Provider) -> None:
-    provider.case = DOWN
-    async with aclosing(PydanticAIModel(protocol.model, max_retries=1)) as model:
-        with pytest.raises(ModelError):
-            await model.complete(ASK)
-    assert len(provider.requests) == 2
-
-
-@each_protocol
-@pytest.mark.parametrize("max_retries", [0, 1])
-async def test_a_ready_model_repeats_no_more_than_it_is_told_to(
-    protocol: Protocol, max_retries: int, provider: Provider
-) -> None:
+async def test_the_client_of_a_ready_model_repeats_nothing(protocol: Protocol, provider: Provider) -> None:
     provider.case = DOWN
     async with infer_model(protocol.model) as ready:
         with pytest.raises(ModelError):
-            await PydanticAIModel(ready, max_retries=max_retries).complete(ASK)
-    assert len(provider.requests) == max_retries + 1
+            await PydanticAIModel(ready).complete(ASK)
+    assert len(provider.requests) == 1
 
 
 @pytest.mark.parametrize("options", [{"settings": {"timeout": 0.2}}, {"timeout_s": 0.2}], ids=["a read", "in all"])
