@@ -37,11 +37,11 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases, read_entries
 from jazz_select.evaluation.conversations import TurnCase
 from jazz_select.evaluation.playing import Script
-from jazz_select.flow.base import FlowRegistry
+from jazz_select.flow.base import FlowRegistry, chain_of
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.memory.sync import SyncReport
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.executor import FlowExecutor, chain_of
+from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.records import RunResult, StepRecord
 from jazz_select.routing.tools.tool_loading import load_policy, load_tools
 from jazz_select.selector.result import FlowSelectionResult

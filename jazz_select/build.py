@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from jazz_select.arguments import takes
 from jazz_select.errors import ConfigError
-from jazz_select.flow.base import BaseFlow, FlowRegistry, check_connected
+from jazz_select.flow.base import BaseFlow, FlowRegistry, chain_of, check_connected
 from jazz_select.text import counted, describe_error
 from jazz_select.values import flow_id
 
@@ -156,8 +156,6 @@ def check_tools(flows: Iterable[BaseFlow], tools: "ToolsLike | None") -> tuple[s
     given = list(flows)
     for flow in given:
         if getattr(flow, "chain", ()):
-            from jazz_select.routing.executor import chain_of
-
             chain_of(flow)
     named = [flow for flow in given if getattr(flow, "tools", ())]
     if tools is None:

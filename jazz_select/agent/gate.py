@@ -9,11 +9,9 @@ from jazz_select.agent.agent_options import Approval
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran, part_paths
 from jazz_select.agent.flows.flow_runner import CallToCome, FlowRun, steps_left, whole
 from jazz_select.errors import FlowError
-from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.approval import Allow, ApprovalPolicy, Ask, Deny, Verdict, needs_yes, verdict_of
-from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
-from jazz_select.routing.executor import Step, chain_of
 from jazz_select.routing.question import LONGEST_TOGETHER, Before, described, unshowable
 from jazz_select.routing.records import Door, ToolCall
 from jazz_select.routing.tool_call import call_of, fingerprint, withdrawn

@@ -1,4 +1,4 @@
-"""`BaseFlow`, what an author writes, and `FlowRegistry`, which holds flows. Each refers to the other."""
+"""`BaseFlow`, what an author writes, its chain, and `FlowRegistry`, which holds flows. Each refers to the other."""
 
 import sys
 from collections.abc import (
@@ -14,7 +14,7 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from hashlib import sha256
 from inspect import cleandoc
 from itertools import count
@@ -24,11 +24,11 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack, cast
 from weakref import ref
 
 from jazz_select.arguments import Count, checked
-from jazz_select.errors import DuplicateFlowError, FlowValidationError, UnconnectedToolsError
+from jazz_select.errors import DuplicateFlowError, FlowValidationError, ToolError, UnconnectedToolsError
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
 from jazz_select.flow.field_checks import FIELDS, OPERATIONAL, Input, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.origin import Origin, is_ours, locate
-from jazz_select.text import did_you_mean, titled
+from jazz_select.text import beginning, did_you_mean, titled, unknown_field
 from jazz_select.threads import set_in
 from jazz_select.values import FlowCard, flow_id
 
@@ -166,6 +166,53 @@ def _same_definition(earlier: "BaseFlow", later: "BaseFlow") -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuidedDecisionPoint:
+    """A position in a flow where the next tool is a choice among a few.
+
+    Attributes:
+        after_step: The step or tool before the choice.
+        candidate_tools: Names of the candidates, best first.
+        decision_prompt: The prompt, used unchanged; None to generate one from metadata.
+        context_fields: The fields of the context that are shown; by default the last step's outputs.
+        fallback_tool: The tool that runs if the choice fails; it need not be a candidate.
+    """
+
+    after_step: str
+    candidate_tools: Sequence[str]
+    decision_prompt: str | None = None
+    context_fields: Sequence[str] = ()
+    fallback_tool: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what can be checked without the tools."""
+        for name in ("after_step", "decision_prompt", "fallback_tool"):
+            text: object = getattr(self, name)
+            if not isinstance(text, str) and (text is not None or name == "after_step"):
+                raise ToolError(str(self.after_step), f"{name} is a text, not {text!r:.80}")
+        if not self.after_step.strip():
+            raise ToolError(self.after_step, "a decision point names the step after which it stands: after_step")
+        for name in ("candidate_tools", "context_fields"):
+            given: object = getattr(self, name)
+            names = [*cast("Collection[object]", given)] if isinstance(given, Collection) else [None]
+            if isinstance(given, str) or not all(isinstance(each, str) and each for each in names):
+                raise ToolError(self.after_step, f"{name} is a list of names, not {given!r:.80}")
+            if len(set(names)) != len(names):
+                raise ToolError(self.after_step, f"{name} names something twice: {', '.join(map(str, names))}")
+            object.__setattr__(self, name, names)
+        if self.after_step in self.candidate_tools:
+            raise ToolError(self.after_step, "a tool never follows itself: take it out of candidate_tools")
+
+
+class Choose:
+    """A step that is left open on purpose: whatever fits what is there then."""
+
+
+CHOOSE = Choose()
+Step = str | GuidedDecisionPoint | Choose
+_LONGEST_NAME = 80
+
+
 class FlowFields(TypedDict, total=False):
     """The fields of a flow, as `Flow(…)` takes them; see `BaseFlow`."""
 
@@ -240,7 +287,7 @@ class BaseFlow:
     aliases: Sequence[str] = ()
     """Other names for it."""
     chain: Sequence[Any] = ()
-    """The order in which an executor runs its tools: see `jazz_select.routing.executor`."""
+    """The order in which an executor runs its tools: see `chain_of`."""
     reply: str = ""
     """The reply to the user when the chain is done, with facts in braces."""
     title: str = ""
@@ -416,11 +463,11 @@ class BaseFlow:
                 if registry is not None and (found := registry.by_name(part)) is not None:
                     return found
             problem = f"the part {part!r} is not in the same registry; define or load it first, or correct the name"
-            raise FlowValidationError(self.label, "flows", problem, place=self.place)
+            raise _wrong(self, "flows", problem)
         if part._declared is not None:  # noqa: SLF001 - a class of this very module
             return part._declared  # noqa: SLF001
         problem = f"the class {part.__qualname__} declares no flow by itself; pass an instance of it, or its name"
-        raise FlowValidationError(self.label, "flows", problem, place=self.place)
+        raise _wrong(self, "flows", problem)
 
     def definition(self) -> Definition:
         """Return the content of the flow and its parts.
@@ -479,13 +526,13 @@ class BaseFlow:
         if any(self is above for above in path):
             circle = " → ".join(flow.name for flow in (*path[path.index(self) :], self))
             problem = f"{circle} is a circle; take one of the parts out"
-            raise FlowValidationError(path[0].label, "flows", problem, place=path[0].place)
+            raise _wrong(path[0], "flows", problem)
         too_deep = len(path) > DEEPEST
         if too_deep or next(counted) > MOST_PARTS:
             top = path[0] if path else self
             limit = f" in more than {DEEPEST} levels" if too_deep else f", more than {MOST_PARTS} of them"
             problem = f"has parts of parts{limit}, each counted wherever it stands; make it flatter, or several flows"
-            raise FlowValidationError(top.label, "flows", problem, place=top.place)
+            raise _wrong(top, "flows", problem)
         inner = (*path, self)
         links = ((when, self.resolve(part)) for when, part in self.links())
         return self._with_parts(tuple(self._part(when, flow, inner, counted) for when, flow in links))
@@ -517,6 +564,65 @@ class Flow(BaseFlow):
     """A flow built from data: `Flow(name=…, description=…, condition=…, desired_effects=[…], examples=[…])`."""
 
 
+def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
+    """Return the steps of a flow: its attribute `chain`, or none.
+
+    ```python
+    class CancelOrder(BaseFlow):
+        tools = ["lookup_order", "cancel_order", "release_payment"]
+        chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
+    ```
+
+    A step is the name of a tool, a `GuidedDecisionPoint` or a mapping of its fields, `CHOOSE` or that word.
+
+    Raises:
+        FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
+    """
+    given = cast("object", flow.chain)
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise _wrong(flow, "chain", f"it is a list of steps, not {given!r:.80}")
+    several = enumerate(cast("Sequence[Any]", given))
+    return tuple(_step(flow, f"chain[{number}]", step) for number, step in several)
+
+
+def _step(flow: BaseFlow, field: str, step: Any) -> Step:
+    """Return a step as a value; a tool named CHOOSE takes precedence over the keyword."""
+    tools = flow.own_tools
+    if isinstance(step, Mapping):
+        step = _point(flow, field, cast("Mapping[str, Any]", step))
+    if isinstance(step, Choose) or (step == "CHOOSE" and step not in tools):
+        return CHOOSE
+    if isinstance(step, GuidedDecisionPoint):
+        names = [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
+    elif isinstance(step, str):
+        names = [step]
+    else:
+        raise _wrong(flow, field, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
+    for name in names:
+        if name not in tools:
+            advice = did_you_mean(name, tools) or "add it to the flow's `tools`, or take the step out"
+            raise _wrong(flow, field, f"{beginning(name, _LONGEST_NAME)!r} is not among the flow's tools; {advice}")
+    return step
+
+
+def _point(flow: BaseFlow, field: str, given: Mapping[str, Any]) -> GuidedDecisionPoint:
+    known = [each.name for each in fields(GuidedDecisionPoint)]
+    for name in map(str, given):
+        if name not in known:
+            raise _wrong(flow, f"{field}.{name:.80}", unknown_field(name, known, of="choice between tools"))
+    for name in ("after_step", "candidate_tools"):
+        if name not in given:
+            raise _wrong(flow, f"{field}.{name}", "is missing")
+    try:
+        return GuidedDecisionPoint(**given)
+    except ToolError as error:
+        raise _wrong(flow, field, error.problem) from error
+
+
+def _wrong(flow: BaseFlow, field: str, problem: str) -> FlowValidationError:
+    return FlowValidationError(flow.label, field, problem, place=flow.place)
+
+
 def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
     """Refuse a flow whose `calls` name an unknown flow or form a cycle."""
     if flow.name in path:
@@ -528,7 +634,7 @@ def check_calls(flow: BaseFlow, path: tuple[str, ...] = ()) -> None:
             called = flow.resolve(name)
         except FlowValidationError:
             problem = f"the flow {name!r} is not in the same registry; define or load it first, or correct the name"
-            raise FlowValidationError(flow.label, "calls", problem, place=flow.place) from None
+            raise _wrong(flow, "calls", problem) from None
         check_calls(called, (*path, flow.name))
 
 

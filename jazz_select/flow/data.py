@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from jazz_select.arguments import problem_in
 from jazz_select.data_files import documents_of
 from jazz_select.errors import ConfigError, DataFileError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.flow.base import BaseFlow, Flow
+from jazz_select.flow.base import BaseFlow, Flow, chain_of
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
 from jazz_select.flow.field_checks import Input, Subject, check_text, fault_in_reply
 from jazz_select.flow.origin import read_from, short_path
-from jazz_select.text import beginning, describe_value, did_you_mean
+from jazz_select.text import beginning, describe_value
 
 _LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED = 80, 500, 10
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -41,16 +41,6 @@ def _from_pair(value: Any) -> object:
             return value
 
 
-class PointData(_Strict):
-    """A step of a chain where the next tool is a choice; the fields of `GuidedDecisionPoint`."""
-
-    after_step: str
-    candidate_tools: list[str]
-    decision_prompt: str | None = None
-    context_fields: list[str] = []
-    fallback_tool: str | None = None
-
-
 class InputData(_Strict):
     """An input; the fields of `Input`, with the name of a tool for `check`."""
 
@@ -61,17 +51,6 @@ class InputData(_Strict):
     check: str | None = None
     problem: str = ""
     required: bool = True
-
-
-_NAME, _POINT = "<name>", "<point>"
-_CHOOSE = "CHOOSE"
-"""The step for an open choice, unless a tool has this name."""
-
-
-_Step = Annotated[
-    Annotated[str, Tag(_NAME)] | Annotated[PointData, Tag(_POINT)],
-    Discriminator(lambda step: _POINT if isinstance(step, dict | PointData) else _NAME),
-]
 
 
 class FlowData(_Strict):
@@ -90,7 +69,7 @@ class FlowData(_Strict):
     flows: list[str] = []
     branches: list[Annotated[BranchData, BeforeValidator(_from_pair)]] = []
     otherwise: str | None = None
-    chain: list[_Step] = []
+    chain: list[Any] = []
     reply: str = ""
     title: str = ""
     owner: str = ""
@@ -138,31 +117,15 @@ def _read(file: Path, number: int, entry: object) -> BaseFlow:
     with read_from(file, number):
         flow = _build(data, subject)
     if data.chain:
-        flow.chain = _chain(data, subject)
-    for field, said in data.model_dump(include={"reply", "chain"}).items():
-        check_text(subject, field, json.dumps(said, ensure_ascii=False))
+        flow.chain = tuple(data.chain)
+        _ = chain_of(flow)  # raises if it cannot run
+    for field in ("reply", "chain"):
+        check_text(subject, field, json.dumps(getattr(data, field), ensure_ascii=False))
     if fault := fault_in_reply(data.reply):
         raise subject.error("reply", fault)
     if data.reply:
         flow.reply = data.reply
     return flow
-
-
-def _chain(data: FlowData, subject: Subject) -> tuple[str | dict[str, Any], ...]:
-    tools = set(data.tools)
-    for number, step in enumerate(data.chain):
-        where = f"chain[{number}]"
-        if isinstance(step, str):
-            names = [] if step == _CHOOSE else [step]
-        else:
-            names = [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
-            if step.after_step in step.candidate_tools:
-                after = beginning(step.after_step, _LONGEST_FIELD)
-                raise subject.error(where, f"a tool never follows itself: take {after!r} out of candidate_tools")
-        for name in (each for each in names if each not in tools):
-            advice = did_you_mean(name, data.tools) or "add it to the flow's `tools:`, or take the step out"
-            raise subject.error(where, f"{beginning(name, _LONGEST_FIELD)!r} is not among the flow's tools; {advice}")
-    return tuple(step if isinstance(step, str) else step.model_dump() for step in data.chain)
 
 
 def _input(data: InputData, subject: Subject, number: int) -> Input:
@@ -250,8 +213,7 @@ def _place(file: Path, number: int) -> str:
 
 
 def _field(loc: tuple[int | str, ...]) -> str:
-    steps = (step for step in loc if step not in {_NAME, _POINT})
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in loc)
     return beginning(path.removeprefix("."), _LONGEST_FIELD) or ("''" if loc else "name")
 
 
@@ -269,7 +231,6 @@ def _problem(error: ErrorDetails) -> str:
 
 
 _KINDS: Final[Mapping[int | str, tuple[str, type[BaseModel]]]] = {
-    "chain": ("choice between tools", PointData),
     "branches": ("branch", BranchData),
     "inputs": ("flow's input", InputData),
 }

@@ -1,14 +1,14 @@
 # The public names, each with its home: they stand here and nowhere else.
+from jazz_select.flow.base import CHOOSE as CHOOSE
+from jazz_select.flow.base import GuidedDecisionPoint as GuidedDecisionPoint
 from jazz_select.routing.approval import Allow as Allow
 from jazz_select.routing.approval import Ask as Ask
 from jazz_select.routing.approval import Deny as Deny
 from jazz_select.routing.claims import SqliteClaims as SqliteClaims
 from jazz_select.routing.decisions.decision_points import ChainAnalyzer as ChainAnalyzer
 from jazz_select.routing.decisions.decision_points import DecisionCallback as DecisionCallback
-from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint as GuidedDecisionPoint
 from jazz_select.routing.decisions.decision_points import ToolCandidate as ToolCandidate
 from jazz_select.routing.decisions.model_decision import ModelDecision as ModelDecision
-from jazz_select.routing.executor import CHOOSE as CHOOSE
 from jazz_select.routing.executor import FlowExecutor as FlowExecutor
 from jazz_select.routing.names.resolution import resolve as resolve
 from jazz_select.routing.plans.plan import Plan as Plan

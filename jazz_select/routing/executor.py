@@ -10,8 +10,8 @@ from typing import Annotated, Any, ParamSpec, TypeAlias, TypeVar, cast
 from tenacity import AsyncRetrying
 
 from jazz_select.arguments import Methods, check_argument
-from jazz_select.errors import ConfigError, DecisionCallbackError, FlowValidationError, ToolError
-from jazz_select.flow.base import BaseFlow
+from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
+from jazz_select.flow.base import Choose, GuidedDecisionPoint, Step
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, answered_approver, engine_approver
@@ -20,7 +20,6 @@ from jazz_select.routing.decisions.decision_points import (
     ChainAnalyzer,
     Decide,
     DecisionCallback,
-    GuidedDecisionPoint,
     ToolCandidate,
     ToolChoice,
     as_callback,
@@ -39,13 +38,6 @@ from jazz_select.threads import in_daemon_thread, run_with_timeout
 from jazz_select.values import Tier
 from jazz_select.words import folded_name
 
-
-class Choose:
-    """A step that is left open on purpose: whatever fits what is there then."""
-
-
-CHOOSE = Choose()
-Step = str | GuidedDecisionPoint | Choose
 _STEPS = (str, Tool, GuidedDecisionPoint, Choose)
 
 
@@ -59,54 +51,6 @@ def check_run(steps: object, inputs: object) -> None:
         raise ConfigError(msg)
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ConfigError(f"inputs are a mapping of names to values, not {inputs!r:.80}")
-
-
-def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
-    """Return the steps of a flow: its attribute `chain`, or none.
-
-    ```python
-    class CancelOrder(BaseFlow):
-        tools = ["lookup_order", "cancel_order", "release_payment"]
-        chain = ("lookup_order", GuidedDecisionPoint(after_step="lookup_order", candidate_tools=[...]), ...)
-    ```
-
-    A step is the name of a tool, a `GuidedDecisionPoint` or a mapping of its fields, `CHOOSE` or that word.
-
-    Raises:
-        FlowValidationError: An entry is no step, or names a tool that is not among the flow's `tools`.
-    """
-    given = cast("object", flow.chain)
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise _wrong(flow, f"it is a list of steps, not {given!r:.80}")
-    steps = [_as_step(flow, step) for step in cast("Sequence[Any]", given)]
-    for step in steps:
-        names = [step] if isinstance(step, str) else _names(step)
-        if names is None:
-            raise _wrong(flow, f"a step is a tool's name, a GuidedDecisionPoint or CHOOSE, not {step!r:.80}")
-        strange = [misspelt(name, flow.own_tools) for name in dict.fromkeys(names) if name not in flow.own_tools]
-        if strange:
-            raise _wrong(flow, f"it names {', '.join(strange)}; add that to the flow's tools, or take it out")
-    return tuple(steps)
-
-
-def _as_step(flow: BaseFlow, step: Any) -> Any:
-    """Return a step from a file; a tool named CHOOSE takes precedence over the keyword."""
-    if isinstance(step, Mapping):
-        try:
-            return GuidedDecisionPoint(**cast("Mapping[str, Any]", step))
-        except (TypeError, AttributeError, ToolError) as error:
-            raise _wrong(flow, f"{describe_error(error)}, in {dict(cast('Mapping[str, Any]', step))!r:.200}") from error
-    return CHOOSE if step == "CHOOSE" and step not in flow.own_tools else step
-
-
-def _names(step: object) -> list[str] | None:
-    if isinstance(step, GuidedDecisionPoint):
-        return [step.after_step, *step.candidate_tools, *([step.fallback_tool] if step.fallback_tool else [])]
-    return [] if isinstance(step, Choose) else None
-
-
-def _wrong(flow: BaseFlow, problem: str) -> FlowValidationError:
-    return FlowValidationError(flow.label, "chain", problem, place=flow.place)
 
 
 NameCall = Callable[[str, Mapping[str, Any]], str]

@@ -16,12 +16,12 @@ from pydantic import ConfigDict
 
 from jazz_select.agent.conversation import FlowStatus, Part, Ran, part_paths
 from jazz_select.errors import WrongValue
-from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.base import BaseFlow, GuidedDecisionPoint, Step, chain_of
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import shorter_text, storable_fields, storable_text
 from jazz_select.routing.approval import Approve
-from jazz_select.routing.decisions.decision_points import DecisionCallback, GuidedDecisionPoint
-from jazz_select.routing.executor import Deciding, FlowExecutor, Step, arguments_of, chain_of
+from jazz_select.routing.decisions.decision_points import DecisionCallback
+from jazz_select.routing.executor import Deciding, FlowExecutor, arguments_of
 from jazz_select.routing.records import StepRecord
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields

@@ -17,13 +17,13 @@ from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told
 from jazz_select.agent.turn import ConversationView, FlowStack, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.chat.decisions import Decider
 from jazz_select.errors import FlowError
-from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
 from jazz_select.ports import has_capability
 from jazz_select.routing.decisions.decision_points import Chosen, DecisionCallback, ToolCandidate, as_callback
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.executor import FlowExecutor, chain_of
+from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool

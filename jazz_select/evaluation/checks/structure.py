@@ -8,9 +8,8 @@ from rapidfuzz.distance import OSA
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
 from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Places, Spot
-from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.memory.encoder import folded_alias
-from jazz_select.routing.executor import chain_of
 from jazz_select.routing.schemas.assignability import NEVER, assignable
 from jazz_select.routing.schemas.compatibility import Slot, outputs, ways
 from jazz_select.routing.schemas.fields import fields

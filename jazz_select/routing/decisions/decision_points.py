@@ -1,7 +1,7 @@
-"""Guided decision points: a choice between tools, who may be asked for it, and which points a chain has."""
+"""A choice between tools: the candidates, who may be asked for it, and which points a chain has."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
 from itertools import islice
@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from jazz_select.errors import ConfigError, ToolError
+from jazz_select.flow.base import GuidedDecisionPoint
 from jazz_select.json_values import json_bytes
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, outputs
 from jazz_select.routing.schemas.fields import MOST_PARTS, Cursor, Schema, fields, type_text
@@ -38,44 +39,6 @@ class ToolCandidate:
         """Check that the score is one."""
         if not 0 <= self.compatibility_score <= 1:
             raise ToolError(self.name, f"compatibility_score lies from 0 to 1, not at {self.compatibility_score!r}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuidedDecisionPoint:
-    """A position in a flow where the next tool is a choice among a few.
-
-    Attributes:
-        after_step: The step or tool before the choice.
-        candidate_tools: Names of the candidates, best first.
-        decision_prompt: The prompt, used unchanged; None to generate one from metadata.
-        context_fields: The fields of the context that are shown; by default the last step's outputs.
-        fallback_tool: The tool that runs if the choice fails; it need not be a candidate.
-    """
-
-    after_step: str
-    candidate_tools: Sequence[str]
-    decision_prompt: str | None = None
-    context_fields: Sequence[str] = ()
-    fallback_tool: str | None = None
-
-    def __post_init__(self) -> None:
-        """Check what can be checked without the tools."""
-        for name in ("after_step", "decision_prompt", "fallback_tool"):
-            text: object = getattr(self, name)
-            if not isinstance(text, str) and (text is not None or name == "after_step"):
-                raise ToolError(str(self.after_step), f"{name} is a text, not {text!r:.80}")
-        if not self.after_step.strip():
-            raise ToolError(self.after_step, "a decision point names the step after which it stands: after_step")
-        for name in ("candidate_tools", "context_fields"):
-            given: object = getattr(self, name)
-            names = [*cast("Collection[object]", given)] if isinstance(given, Collection) else [None]
-            if isinstance(given, str) or not all(isinstance(each, str) and each for each in names):
-                raise ToolError(self.after_step, f"{name} is a list of names, not {given!r:.80}")
-            if len(set(names)) != len(names):
-                raise ToolError(self.after_step, f"{name} names something twice: {', '.join(map(str, names))}")
-            object.__setattr__(self, name, names)
-        if self.after_step in self.candidate_tools:
-            raise ToolError(self.after_step, "a tool never follows itself: take it out of candidate_tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

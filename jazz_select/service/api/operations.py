@@ -11,11 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from jazz_select.errors import JazzSelectError
-from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.base import CHOOSE, BaseFlow, GuidedDecisionPoint, chain_of
 from jazz_select.flow.composite import flow_data
 from jazz_select.json_values import plain
-from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
-from jazz_select.routing.executor import CHOOSE, chain_of
 from jazz_select.selector.candidates_stage import Request as Query
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
 from jazz_select.service.api import answers, bodies

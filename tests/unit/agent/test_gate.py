@@ -9,8 +9,8 @@ from jazz_select import Flow, FlowRegistry, SequentialFlow
 from jazz_select.agent.conversation import OpenFlow, Part
 from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.gate import DestructionGate
+from jazz_select.flow.base import GuidedDecisionPoint
 from jazz_select.routing import CHOOSE, Tool
-from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
 from jazz_select.routing.records import StepRecord
 from jazz_select.values import Tier
 

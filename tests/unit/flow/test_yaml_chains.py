@@ -8,9 +8,8 @@ import pytest
 
 from jazz_select import FlowRegistry, load_flows
 from jazz_select.errors import FlowValidationError
-from jazz_select.flow.base import BaseFlow
+from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.routing import CHOOSE, GuidedDecisionPoint
-from jazz_select.routing.executor import chain_of
 
 FLOW = """
 name: return_order
@@ -126,7 +125,7 @@ WRONG: dict[str, tuple[str, str]] = {
         "chain: [{lookup_order: {email: a}}]",
         r"chain\[0\].lookup_order: is no field of a choice between tools; there are after_step, candidate_tools",
     ),
-    "a number": ("chain: [12]", r"chain\[0\]: has to be a text, not int 12"),
+    "a number": ("chain: [12]", r"chain\[0\]: a step is a tool's name, .*, not 12"),
     "a text for a chain": ("chain: lookup_order", r"chain: has to be a list"),
     "a list for a reply": ("reply: [a]", r"reply: has to be a text, not list \['a'\]$"),
     "a reply that YAML reads as a mapping": ("reply: {day}", r"reply: has to be a text, .*; if it is one, put quotes"),

@@ -9,9 +9,9 @@ import pytest
 from flows.shop import Shop, changes
 from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import BaseFlow, FlowRegistry
+from jazz_select.flow.base import chain_of
 from jazz_select.flow.flow_loading import load_flows
 from jazz_select.routing import FlowExecutor, Tool, Toolbox
-from jazz_select.routing.executor import chain_of
 from tests.unit.flows.walks import ADA, DINA, ORDERS, RETURNS, Walk
 from tests.unit.flows.walks_of_accounts import ACCOUNTS, CODE, DESK, MONEY, SUBSCRIPTIONS
 

@@ -12,9 +12,9 @@ from flows.shop import RefusedError, Shop
 from flows.tools import ReturnPolicy, shop_tools
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import FlowValidationError
+from jazz_select.flow.base import chain_of
 from jazz_select.flow.flow_loading import load_flows
 from jazz_select.routing import CHOOSE, FlowExecutor, GuidedDecisionPoint, Toolbox
-from jazz_select.routing.executor import chain_of
 from jazz_select.values import Tier
 
 PACK = Path(__file__).parents[3] / "flows"
@@ -54,12 +54,12 @@ def test_a_chain_is_what_the_author_wrote(chain: object, steps: tuple[object, ..
         ("ab", "a list of steps"),
         (3, "a list of steps"),
         ([3], "a step is a tool's name"),
-        (["a", "c"], "names c; add"),
-        (["freez"], r"names freez \(did you mean 'freeze'\?\); add"),
-        ([GuidedDecisionPoint(after_step="y", candidate_tools=["b"])], "names y"),
+        (["a", "c"], "'c' is not among .*; add"),
+        (["freez"], r"chain\[0\]: 'freez' is not among .*; did you mean 'freeze'"),
+        ([GuidedDecisionPoint(after_step="y", candidate_tools=["b"])], "'y' is not among"),
         ([GuidedDecisionPoint(after_step="Freeze", candidate_tools=["b"])], "did you mean 'freeze'"),
-        ([GuidedDecisionPoint(after_step="a", candidate_tools=["z"])], "names z"),
-        ([GuidedDecisionPoint(after_step="a", candidate_tools=["b"], fallback_tool="z")], "names z"),
+        ([GuidedDecisionPoint(after_step="a", candidate_tools=["z"])], "'z' is not among"),
+        ([GuidedDecisionPoint(after_step="a", candidate_tools=["b"], fallback_tool="z")], "'z' is not among"),
     ],
 )
 def test_a_chain_that_cannot_run_is_refused(chain: object, problem: str) -> None:

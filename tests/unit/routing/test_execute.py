@@ -8,9 +8,10 @@ import pytest
 from tenacity import AsyncRetrying, stop_after_attempt, wait_none
 
 from jazz_select.errors import DecisionCallbackError, ModelError, ToolError
+from jazz_select.flow.base import CHOOSE
 from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint, ToolCandidate
 from jazz_select.routing.decisions.model_decision import ModelDecision
-from jazz_select.routing.executor import CHOOSE, FlowExecutor
+from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.records import promotions
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool

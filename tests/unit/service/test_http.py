@@ -12,9 +12,9 @@ from starlette.routing import Route
 
 from jazz_select import FlowRegistry
 from jazz_select.errors import FlowLoadError
+from jazz_select.flow.base import CHOOSE
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
-from jazz_select.routing.executor import CHOOSE
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.service.agents import ServedAgents
