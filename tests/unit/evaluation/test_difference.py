@@ -230,6 +230,14 @@ def between(before: Routed, after: Routed, expect: tuple[str, ...] | None, sourc
         pytest.param(route("a", sure=0.801), route("a", sure=0.799), ("a",), "", Effect.NONE, id="drift over a border"),
         pytest.param(route("a", sure=0.81), route("a", sure=0.97), ("a",), "", Effect.NONE, id="surer in its class"),
         pytest.param(
+            route("b", "a", sure=0.81),
+            route("b", "a", sure=0.97, outcome=Outcome.TAKEN),
+            ("a",),
+            "outcome",
+            Effect.NONE,
+            id="wrong, and surer in its class",
+        ),
+        pytest.param(
             route("a", "b", "c"), route("a", "c", "b"), ("a",), "", Effect.NONE, id="other order further down"
         ),
     ],
@@ -428,6 +436,13 @@ def test_the_order_of_harm() -> None:
     older, newer = (SideState(label="x", flows=FLOWS, routes=routes) for routes in (before, after))
     found = Difference.between(older, newer, asked[::-1])
     assert [each.request for each in found.changes] == [request for request, *_ in made]
+    assert found.summary.split("; ") == [
+        "6 of 14 requests have another first candidate",
+        "6 more change in candidates, outcome or confidence",
+        "2 have other candidates behind the same first",
+        "3 examples lie with another flow now",
+        "2 cases are broken, 1 fixed.",
+    ]
 
 
 def test_a_request_that_is_no_case_counts_as_none_whatever_is_right() -> None:

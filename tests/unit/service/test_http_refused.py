@@ -333,6 +333,36 @@ async def test_a_body_whose_sender_left_is_nobodys() -> None:
     assert await through_the_door(dict(scope), begun, whole) == [("http", {"type": "http.request", "body": b"{}"})]
 
 
+@pytest.mark.parametrize("by", ["who asked", "the service"])
+async def test_a_stream_that_is_ended_is_over_and_only_its_caller_is_cancelled_with_it(by: str) -> None:
+    over: list[str] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            over.append(scope["path"])
+
+    life = Lifecycle()
+    scope = {"type": "http", "method": "GET", "path": "/mcp", "headers": [(b"host", b"localhost")]}
+    async with memory() as index:
+        served = ServedAgents({"shop": catalogue(index, Shop().sources)}, is_open=True)
+        door = Door(app, served=served, options=ServeOptions(), life=life)
+        held = asyncio.ensure_future(door(scope, nothing, nothing))
+        await streams(life, 1)
+        if by == "who asked":
+            held.cancel()
+        else:
+            life.stop()
+        await asyncio.wait([held])
+        await until(lambda: bool(over))
+    assert (held.cancelled(), over, life.streams) == (by == "who asked", ["/mcp"], set())
+
+
+async def nothing(*_: Any) -> Any:
+    """Neither asks nor hears anything."""
+
+
 async def test_one_key_is_one_caller_however_it_is_written() -> None:
     options = ServeOptions(rate=0.001, burst=2, stop_s=1)
     written = [f"Bearer {KEY}", f"bearer  {KEY}", f"BEARER {KEY}", f"beareR    {KEY}"]
