@@ -186,15 +186,12 @@ async def _mcp(
 
 
 def _mcp_part(served: "ServedAgents", gateways: "Mapping[str, Gateway]", given: "ServeCommand") -> "AppPart":
-    from jazz_select.service.app import AppPart
-    from jazz_select.service.http.limits import catalogue_of
     from jazz_select.service.mcp.agent_server import AgentServer, McpApp
 
     def server_of(running: "RunningCatalogue") -> AgentServer:
         return AgentServer(running, gateways.get(running.agent_id), listed=given.mcp_listed)
 
-    app = McpApp(served, catalogue_of, server_of, options=given.options)
-    return AppPart(routes=app.routes(), lifespan=app.lifespan)
+    return McpApp(served, server_of, options=given.options).part()
 
 
 async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given: "ServeCommand") -> None:

@@ -26,8 +26,8 @@ import yaml
 from jazz_select import Flow, FlowRegistry, ProceduralMemory
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.app import AppPart, make_app
-from jazz_select.service.http.limits import Lifecycle, catalogue_of
+from jazz_select.service.app import make_app
+from jazz_select.service.http.limits import Lifecycle
 from jazz_select.service.mcp.agent_server import AgentServer, McpApp
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.mcp.servers_file import servers_of
@@ -106,9 +106,9 @@ async def serving() -> AsyncGenerator[str]:
         running = RunningCatalogue(Settings(agent_id="support"), memory, lambda: found)
         await running.reload()
         served = ServedAgents({"support": running}, is_open=True)
-        mcp_app = McpApp(served, catalogue_of, lambda each: AgentServer(each, gateway, listed="all"))
+        mcp_app = McpApp(served, lambda each: AgentServer(each, gateway, listed="all"))
         options, life, ready = ServeOptions(stop_s=1, panel=False), Lifecycle(), asyncio.Event()
-        app = make_app(served, options, life=life, parts=[AppPart(mcp_app.routes(), mcp_app.lifespan)])
+        app = make_app(served, options, life=life, parts=[mcp_app.part()])
         listening = bound("127.0.0.1", 0)
         task = asyncio.create_task(serve(app, listening, options=options, life=life, ready=ready.set))
         try:

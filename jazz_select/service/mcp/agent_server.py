@@ -1,10 +1,10 @@
 """One agent as an MCP server: four tools, a prompt for each flow, a list that only grows; over HTTP or a pipe."""
 
 import asyncio
-import base64
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from mcp import MCPError, types
@@ -18,7 +18,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.types import INVALID_PARAMS
 from starlette.requests import HTTPConnection, Request
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from jazz_select import __version__
@@ -31,12 +31,14 @@ from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.agents import ServedAgents
+from jazz_select.service.app import AppPart
+from jazz_select.service.http.limits import catalogue_of
 from jazz_select.service.http.observation import ServiceMetrics
 from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.connected_tools import ConnectedTools
 from jazz_select.service.mcp.elicitation import Asking, input_required
 from jazz_select.service.mcp.gateway import Gateway
-from jazz_select.service.mcp.meta_tools import Listed, Listings
+from jazz_select.service.mcp.meta_tools import Listed, OwnList
 from jazz_select.service.mcp.results import Relay, failure, outcome_of, relayed, structured_answer, unknown_name
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.running import RunningCatalogue
@@ -47,6 +49,7 @@ _SESSION_ID: Final = "mcp-session-id"
 _STDIO: Final = "stdio"
 _MOST_SESSIONS: Final = 1_000
 """Sessions that are told of changes; those that were heard of last."""
+_MOST_LISTS: Final = 10_000
 _LOOKED_S: Final = 0.5
 Context = ServerRequestContext[Any, Any]
 
@@ -102,7 +105,7 @@ class AgentServer:
         # An agent that a team has put together decides about calls here as it does in its turns, guards and all.
         own = self._by_the_agent if approve is None and running.factory is not None else approve
         self._asking = Asking(policy=approval, hook=own)
-        self._listings = Listings(listed)
+        self._listed, self._list_of = listed, lru_cache(_MOST_LISTS)(OwnList)
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
@@ -150,12 +153,12 @@ class AgentServer:
 
     async def _list_tools(self, context: Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         self._seen(context)
-        if self._listings.listed == "all":
+        own = self._list_of(_session(context))
+        if self._listed == "all":
             await self.connected.ready()
-        tools = {name: tool for name, tool in self.connected.tools.items() if name not in meta_tools.NAMES}
-        foreign = [name for name, tool in tools.items() if self.connected.is_foreign(tool)]
-        more = self._listings.of(_session(context), tools, foreign)
-        return types.ListToolsResult(tools=[*meta_tools.META_TOOLS, *more])
+            tools = [tool for name, tool in self.connected.tools.items() if name not in meta_tools.NAMES]
+            own.add(tools, {tool.name for tool in tools if self.connected.is_foreign(tool)})
+        return types.ListToolsResult(tools=[*meta_tools.META_TOOLS, *own.values()])
 
     async def _call_tool(
         self, context: Context, params: types.CallToolRequestParams
@@ -200,7 +203,8 @@ class AgentServer:
     async def _searched(self, context: Context, request: str, limit: int) -> types.CallToolResult:
         tools, notes = await self.connected.search(request, limit)
         foreign = {tool.name for tool in tools if self.connected.is_foreign(tool)}
-        if self._listings.found(_session(context), tools, foreign):
+        session = _session(context)  # one without a session keeps nothing
+        if self._listed == "found" and session and self._list_of(session).add(tools, foreign, meta_tools.MOST_APPENDED):
             await self._bus.publish(ToolsListChanged())
             await context.session.send_tool_list_changed()
         told = [meta_tools.tool_entry(tool, is_foreign=tool.name in foreign) for tool in tools]
@@ -231,7 +235,9 @@ class AgentServer:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
         self._seen(context)
-        after = _after(params.cursor if params is not None else None)
+        after = (params and params.cursor) or ""
+        if after and self._running.live.registry.by_name(after) is None:
+            raise MCPError(INVALID_PARAMS, "Invalid cursor: it is of no page before, so begin without one")
         page = meta_tools.flows_after(self._running, after)
         prompts = [
             types.Prompt(
@@ -244,7 +250,7 @@ class AgentServer:
             )
             for flow in cast("list[dict[str, str]]", page["flows"])
         ]
-        return types.ListPromptsResult(prompts=prompts, next_cursor=_cursor(page["next"]))
+        return types.ListPromptsResult(prompts=prompts, next_cursor=page["next"])
 
     async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
         self._seen(context)
@@ -291,40 +297,16 @@ def _session(context: Context) -> str:
     return _STDIO
 
 
-def _after(cursor: str | None) -> str:
-    """Return the name after which a page begins."""
-    if cursor is None:
-        return ""
-    try:
-        return base64.urlsafe_b64decode(cursor.encode()).decode()
-    except ValueError as error:
-        raise MCPError(INVALID_PARAMS, "Invalid cursor: give nextCursor of the page before as it is") from error
-
-
-def _cursor(name: object) -> str | None:
-    return None if name is None else base64.urlsafe_b64encode(str(name).encode()).decode()
-
-
-CatalogueOf = Callable[[HTTPConnection], RunningCatalogue]
-"""The agent that a request is for; raises where it is for none."""
-Serving = Callable[[RunningCatalogue], AgentServer]
-"""Makes the server of an agent."""
-
-
 class McpApp:
-    """All agents over streamable HTTP, as an ASGI app to be mounted.
+    """All agents over streamable HTTP.
 
     Each agent has sessions of its own: the id of one says nothing to whoever has another agent's key.
-
-    Attributes:
-        servers: Agent id to what answers its clients.
     """
 
     def __init__(
         self,
         served: ServedAgents,
-        of: CatalogueOf,
-        make: Serving = AgentServer,
+        make: Callable[[RunningCatalogue], AgentServer] = AgentServer,
         *,
         options: ServeOptions | None = None,
     ) -> None:
@@ -332,13 +314,11 @@ class McpApp:
 
         Args:
             served: The agents.
-            of: Whom a request is for; whatever it raises passes to the app that this is mounted in.
             make: Makes the server of an agent, such as one with a gateway.
             options: How many sessions of each agent there may be, how long one may rest, and how large a request is.
         """
-        self._of = of
         limits = options or ServeOptions()
-        self.servers: Mapping[str, AgentServer] = {agent_id: make(running) for agent_id, running in served.items()}
+        self._servers = {agent_id: make(running) for agent_id, running in served.items()}
         self._managers = {
             agent_id: StreamableHTTPSessionManager(
                 each.server,
@@ -346,25 +326,24 @@ class McpApp:
                 session_idle_timeout=limits.session_idle_s,
                 max_request_body_size=limits.max_body,
             )
-            for agent_id, each in self.servers.items()
+            for agent_id, each in self._servers.items()
         }
 
-    def routes(self) -> list[BaseRoute]:
+    def part(self) -> AppPart:
         """Where it answers, with and without a slash at the end: clients follow no redirects."""
-        return [Route("/mcp", endpoint=self), Route("/mcp/", endpoint=self)]
+        return AppPart([Route("/mcp", endpoint=self), Route("/mcp/", endpoint=self)], self._lifespan)
 
     @asynccontextmanager
-    async def lifespan(self) -> AsyncGenerator[None]:
-        """Hold all sessions for as long as this lasts; it can be entered once."""
+    async def _lifespan(self) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
-            for agent_id, each in self.servers.items():
+            for agent_id, each in self._servers.items():
                 await stack.enter_async_context(self._managers[agent_id].run())
                 await stack.enter_async_context(each.running())
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request to its agent."""
-        running = self._of(HTTPConnection(scope))
+        running = catalogue_of(HTTPConnection(scope))
         # Blanks around a value are no part of it (RFC 9110, 5.5), and not every parser takes them off.
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
         await self._managers[running.agent_id].handle_request(scope, receive, send)

@@ -3,7 +3,7 @@
 import codecs
 import re
 from collections.abc import AsyncIterator
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import httpx2
@@ -51,13 +51,7 @@ def encoding_within(limits: MessageLimits) -> str:
     The SDK parses each line that its decoder gives: so it is the decoder that measures. A longer line is thrown away
     as it comes, and the call that it answers fails.
     """
-    _register()
     return f"{_ENCODING}_{limits.size}_{limits.values}"
-
-
-@lru_cache(1)
-def _register() -> None:
-    codecs.register(_found)
 
 
 def _found(encoding: str) -> codecs.CodecInfo | None:
@@ -67,6 +61,9 @@ def _found(encoding: str) -> codecs.CodecInfo | None:
     limits = MessageLimits(*map(int, said.split("_")))
     lines = partial(_Lines, limits)
     return codecs.CodecInfo(codecs.utf_8_encode, codecs.utf_8_decode, incrementaldecoder=lines, name=encoding)  # pyright: ignore[reportArgumentType] - it is called as a class is
+
+
+codecs.register(_found)
 
 
 class _Lines(codecs.IncrementalDecoder):

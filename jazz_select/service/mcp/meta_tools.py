@@ -1,7 +1,6 @@
 """The tools that clients see: four that find, list and call all others, and beside them a list that only grows."""
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Collection, Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -170,45 +169,24 @@ def bounded_notes(notes: tuple[str, ...]) -> list[str]:
 
 Listed = Literal["none", "found", "all"]
 """Which of the connected tools are listed beside the four: none, those that a search of this session found, or all."""
-_MOST_SESSIONS: Final = 10_000
 _MOST_LISTED: Final = 10_000
-_MOST_FOUND: Final = 128
+MOST_APPENDED: Final = 128
 """Tools that searches may add to one session's list."""
 
 
-class Listings:
-    """The lists of all sessions. A tool that was listed stays, word for word, though it may have gone meanwhile."""
+class OwnList(dict[str, types.Tool]):
+    """The tools that one session's list shows. One that was listed stays, word for word, though it may have gone."""
 
-    def __init__(self, listed: Listed) -> None:
-        self.listed = listed
-        self._session = lru_cache(_MOST_SESSIONS)(_nothing_listed)
+    def __init__(self, _session: str) -> None:
+        super().__init__()
 
-    def of(self, session: str, tools: Mapping[str, Tool], foreign: Iterable[str]) -> list[types.Tool]:
-        """The list of a session, grown by what it has to show by now."""
-        if self.listed == "none":
-            return []
-        own = self._session(session)
-        if self.listed == "all":
-            self._add(own, tools.values(), set(foreign))
-        return list(own.values())
-
-    def found(self, session: str, tools: Iterable[Tool], foreign: Iterable[str]) -> bool:
-        """Take what a search of a session found; whether its list has grown. One without a session keeps nothing."""
-        if self.listed != "found" or not session:
-            return False
-        own = self._session(session)
-        before = len(own)
-        self._add(own, list(tools)[: max(_MOST_FOUND - before, 0)], set(foreign))
-        return len(own) > before
-
-    def _add(self, own: dict[str, types.Tool], tools: Iterable[Tool], foreign: set[str]) -> None:
+    def add(self, tools: Iterable[Tool], foreign: Collection[str], most: int = _MOST_LISTED) -> bool:
+        """Append those that it has not; whether it has grown."""
+        before = len(self)
         for tool in tools:
-            if tool.name not in own and len(own) < _MOST_LISTED:
-                own[tool.name] = as_listed(tool, is_foreign=tool.name in foreign)
-
-
-def _nothing_listed(_: str) -> dict[str, types.Tool]:
-    return {}
+            if tool.name not in self and len(self) < most:
+                self[tool.name] = as_listed(tool, is_foreign=tool.name in foreign)
+        return len(self) > before
 
 
 def as_listed(tool: Tool, *, is_foreign: bool) -> types.Tool:

@@ -30,12 +30,7 @@ _AS_IT_IS = frozenset(("enum", "const", "default", "pattern", "required", "$ref"
 
 def plain_text(text: str) -> str:
     """A text in one line, without what a reader cannot see."""
-    seen = "".join(
-        " " if char in "\t\n\r\x0b\x0c\x85\u2028\u2029" else char
-        for char in text
-        if char in "\t\n\r\x0b\x0c\x85\u2028\u2029" or _is_seen(char)
-    )
-    return " ".join(seen.split())
+    return " ".join("".join(char for char in text if char.isspace() or _is_seen(char)).split())
 
 
 def _is_seen(char: str) -> bool:

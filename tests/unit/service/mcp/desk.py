@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,18 @@ from mcp import Client, types
 from mcp.client.context import ClientRequestContext
 from mcp.types import ElicitResult
 from starlette.applications import Starlette
-from starlette.routing import Mount
 
 from jazz_select import Flow, FlowRegistry, ProceduralMemory
 from jazz_select.routing import Tool
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.mcp.agent_server import AgentServer, CatalogueOf, McpApp
+from jazz_select.service.app import make_app
+from jazz_select.service.mcp.agent_server import AgentServer, McpApp
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.mcp.servers_file import servers_of
 from jazz_select.service.mcp.upstream import Backoff
 from jazz_select.service.running import RunningCatalogue, Sources
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from jazz_select.testing import HashEmbedder
 from tests.clock import until
@@ -149,17 +150,14 @@ async def served(servers: AgentServer, *, mode: str = "legacy", **options: Any) 
 
 
 @asynccontextmanager
-async def over_http(served_agents: ServedAgents, of: CatalogueOf, **options: Any) -> AsyncGenerator[str]:
-    """The address of an app on this machine in which MCP is mounted."""
-    mcp_app = McpApp(served_agents, of, **options)
-
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
-        async with mcp_app.lifespan():
-            yield
-
-    app = Starlette(routes=[Mount("/mcp", mcp_app)], lifespan=lifespan)
-    async with on_loopback(app) as root:
+async def over_http(
+    served_agents: ServedAgents,
+    options: ServeOptions | None = None,
+    make: Callable[[RunningCatalogue], AgentServer] = AgentServer,
+) -> AsyncGenerator[str]:
+    """The address of MCP in a service on this machine."""
+    mcp_app = McpApp(served_agents, make, options=options)
+    async with on_loopback(make_app(served_agents, options, parts=[mcp_app.part()])) as root:
         yield f"{root}/mcp/"
 
 

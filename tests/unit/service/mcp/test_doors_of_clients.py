@@ -14,29 +14,14 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection
 
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from tests.unit.service.mcp.desk import YES, Calls, Person, catalogue, data, flows, over_http, own_tools, said
 
 ROOT = Path(__file__).parents[4]
 KEYS = {"key-of-support": "support", "key-of-sales": "sales"}
 MODES = pytest.mark.parametrize("mode", ["legacy", "auto"])
-
-
-def opener(served: ServedAgents) -> Any:
-    """Whom a request is for, by its key."""
-
-    def of(connection: HTTPConnection) -> RunningCatalogue:
-        found = served.of_key(connection.headers.get("authorization", "").removeprefix("Bearer "))
-        if found is None:
-            raise HTTPException(401)
-        return found
-
-    return of
 
 
 @asynccontextmanager
@@ -48,7 +33,7 @@ async def two_agents(calls: Calls) -> AsyncGenerator[str]:
     ):
         digests = {sha256(key.encode()).hexdigest(): agent for key, agent in KEYS.items()}
         served = ServedAgents({"support": support, "sales": sales}, digests)
-        async with over_http(served, opener(served)) as url:
+        async with over_http(served) as url:
             yield url
 
 
@@ -195,7 +180,7 @@ async def test_there_are_only_so_many_sessions_and_one_that_rests_makes_room() -
     headers = {"accept": "application/json, text/event-stream"}
     async with catalogue() as running:
         agents = ServedAgents({running.agent_id: running}, is_open=True)
-        async with over_http(agents, lambda _: running, options=limits) as url, httpx.AsyncClient() as client:
+        async with over_http(agents, limits) as url, httpx.AsyncClient() as client:
             assert (await client.post(url, json=begin, headers=headers)).status_code == 200
             assert (await client.post(url, json=begin, headers=headers)).status_code == 503
             async with asyncio.timeout(20):

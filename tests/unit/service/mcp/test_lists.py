@@ -6,14 +6,16 @@ from typing import Any
 
 import orjson
 import pytest
-from mcp import types
+from mcp import Client, types
+from mcp.client.streamable_http import streamable_http_client
 
 from jazz_select.routing import Tool
+from jazz_select.service.agents import ServedAgents
 from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.agent_server import AgentServer
-from jazz_select.service.mcp.meta_tools import Listings
+from jazz_select.service.mcp.meta_tools import OwnList
 from tests.clock import until
-from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, served, server_file
+from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, over_http, own_tools, served, server_file
 
 FOUR = [tool.name for tool in meta_tools.META_TOOLS]
 HUNDREDS = """
@@ -93,31 +95,35 @@ def tool(name: str, about: str = "d") -> Tool:
     return Tool(name=name, description=about)
 
 
-def listed(listings: Listings, session: str, *tools: Tool) -> list[tuple[str, str | None]]:
-    found = listings.of(session, {each.name: each for each in tools}, ())
-    return [(each.name, each.description) for each in found]
+def listed(own: OwnList) -> list[tuple[str, str | None]]:
+    return [(each.name, each.description) for each in own.values()]
 
 
-def test_a_list_of_all_only_grows_at_its_end_and_never_changes() -> None:
-    listings = Listings("all")
-    first = listed(listings, "s", tool("b"), tool("a"))
-    assert first == [("b", "d"), ("a", "d")]
-    grown = listed(listings, "s", tool("new"), tool("a", "changed"))
-    assert grown == [*first, ("new", "d")]
-    assert listed(listings, "t", tool("a", "changed")) == [("a", "changed")]
-
-
-def test_sessions_find_for_themselves_and_no_more_than_they_may() -> None:
-    listings = Listings("found")
-    assert listings.found("s", [tool("a")], ())
-    assert not listings.found("s", [tool("a", "changed")], ())
-    assert listed(listings, "s") == [("a", "d")]
-    assert listed(listings, "t") == []
-    assert not listings.found("", [tool("a")], ())
+def test_a_list_only_grows_at_its_end_and_never_changes() -> None:
+    own = OwnList("s")
+    assert own.add([tool("b"), tool("a")], ())
+    assert own.add([tool("new"), tool("a", "changed")], ())
+    assert not own.add([tool("a", "changed")], ())
+    assert listed(own) == [("b", "d"), ("a", "d"), ("new", "d")]
     for number in range(500):
-        listings.found("s", [tool(f"x{number}")], ())
-    assert len(listed(listings, "s")) == 128
-    assert not Listings("none").found("s", [tool("a")], ())
+        own.add([tool(f"x{number}")], (), 128)
+    assert len(own) == 128
+
+
+@pytest.mark.parametrize(("mode", "more"), [("legacy", ["cancel_order"]), ("auto", [])])
+async def test_what_a_session_found_is_its_own_and_without_one_nothing_is_kept(mode: str, more: list[str]) -> None:
+    async def names(client: Client) -> list[str]:
+        return [each.name for each in (await client.list_tools(cache_mode="refresh")).tools]
+
+    async with catalogue(own_tools([])) as running:
+        agents = ServedAgents({running.agent_id: running}, is_open=True)
+        async with (
+            over_http(agents, make=lambda each: AgentServer(each, listed="found")) as url,
+            Client(streamable_http_client(url), mode=mode) as client,
+            Client(streamable_http_client(url), mode=mode) as other,
+        ):
+            await client.call_tool("search_tools", {"request": "cancel an order", "limit": 1})
+            assert (await names(client), await names(other)) == ([*FOUR, *more], FOUR)
 
 
 async def test_a_search_goes_on_by_words_where_the_index_fails() -> None:
