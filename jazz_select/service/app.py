@@ -29,7 +29,7 @@ from jazz_select.service.agents import ServedAgents
 from jazz_select.service.api.answers import ProblemAnswer, json_answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
 from jazz_select.service.http.limits import Door, Lifecycle
-from jazz_select.service.http.observation import ServiceMetrics, Watched
+from jazz_select.service.http.observation import AgentMetrics, Watched
 from jazz_select.service.problems import answer_problem
 from jazz_select.service.service_options import ServeOptions
 
@@ -208,8 +208,9 @@ def make_app(
         # Where a browser that was given the bare address is sent.
         Route("/", RedirectResponse("/panel/" if wanted.panel else "/docs", 307), methods=["GET"]),
     ]
+    metrics = {agent_id: AgentMetrics(each, life) for agent_id, each in served.items()}
     middleware = [
-        Middleware(Watched, metrics=ServiceMetrics(served, life), send_timeout_s=wanted.send_timeout_s),
+        Middleware(Watched, metrics=metrics, send_timeout_s=wanted.send_timeout_s),
         Middleware(Door, served=served, options=wanted, life=life),
     ]
     handled = dict.fromkeys((HTTPException, JazzSelectError, ValidationError), answer_problem)

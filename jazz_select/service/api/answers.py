@@ -6,12 +6,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import SkipJsonSchema
-from starlette.requests import Request
 from starlette.responses import Response
 
 from jazz_select.agent.turn import TurnStatus
 from jazz_select.json_values import json_bytes
-from jazz_select.service.http.observation import ServiceMetrics
 from jazz_select.values import Candidate, Decision
 
 
@@ -165,9 +163,3 @@ def answer_json(text: str | bytes, status: int = 200) -> Response:
     """What is JSON already."""
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     return Response(text, status, headers, "application/json")
-
-
-def metrics_of(request: Request) -> ServiceMetrics:
-    """Where what happens is counted."""
-    metrics: ServiceMetrics = request.scope["state"]["metrics"]
-    return metrics

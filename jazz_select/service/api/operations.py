@@ -17,11 +17,11 @@ from jazz_select.json_values import plain
 from jazz_select.selector.candidates_stage import Request as Query
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
 from jazz_select.service.api import answers, bodies
-from jazz_select.service.api.answers import answer_json, json_answer, metrics_of
+from jazz_select.service.api.answers import answer_json, json_answer
 from jazz_select.service.api.bodies import read_body
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.http.limits import catalogue_of
-from jazz_select.service.http.observation import CONTENT_TYPE
+from jazz_select.service.http.observation import CONTENT_TYPE, metrics_of
 from jazz_select.service.problems import refused
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.text import near
@@ -45,7 +45,7 @@ async def select(request: Request) -> Response:
         only=one.only,
         asked=one.asked,
     )
-    metrics_of(request).selected(catalogue.agent_id, (result,))
+    metrics_of(request).selected((result,))
     return answer_json(result.to_json())
 
 
@@ -59,7 +59,7 @@ async def select_many(request: Request) -> Response:
         asked = [each if isinstance(each, str) else each.as_request() for each in some]
         results += await selector.select_many(asked, context=body.context, ask=body.ask)
         await asyncio.sleep(0)  # others are answered in between
-    metrics_of(request).selected(catalogue.agent_id, results)
+    metrics_of(request).selected(results)
     return json_answer({"results": [each.to_dict() for each in results]})
 
 
@@ -91,7 +91,7 @@ async def turn(request: Request) -> Response:
     if MEDIA_TYPE in request.headers.get("accept", ""):
         return StreamingResponse(streamed(request, given), media_type=MEDIA_TYPE, headers=HEADERS)
     result = await catalogue.live.agent.turn(**given)
-    metrics_of(request).answered(catalogue.agent_id, result)
+    metrics_of(request).answered(result)
     return json_answer(result.to_dict(secret=catalogue.secret))
 
 
@@ -170,8 +170,7 @@ async def readyz(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """What there is to count, for Prometheus."""
-    text = metrics_of(request).text(catalogue_of(request).agent_id)
-    return Response(text, headers={"Content-Type": CONTENT_TYPE})
+    return Response(metrics_of(request).text(), headers={"Content-Type": CONTENT_TYPE})
 
 
 def state_of(catalogue: RunningCatalogue, live: Generation) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.conversation import Conversation
 from jazz_select.agent.turn import event_data, event_name
 from jazz_select.json_values import json_bytes
-from jazz_select.service.api.answers import metrics_of
 from jazz_select.service.api.bodies import TurnBody
 from jazz_select.service.http.limits import catalogue_of
+from jazz_select.service.http.observation import metrics_of
 from jazz_select.service.problems import problem_response, refused
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.values import Message
@@ -58,7 +58,7 @@ async def streamed(
                     yield b": still here\n\n"
                     continue
                 if isinstance(event, Finished):
-                    metrics_of(request).answered(catalogue.agent_id, event.answer)
+                    metrics_of(request).answered(event.answer)
                 yield _frame(event_name(event), told(event, secret=catalogue.secret))
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
         yield b"event: problem\ndata: " + bytes(problem_response(error, request.scope).body) + b"\n\n"

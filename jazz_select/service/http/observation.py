@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count
 from secrets import token_hex
@@ -12,131 +12,104 @@ from typing import Final
 
 import orjson
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.agent.turn import TurnResult
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.service.agents import ServedAgents
-from jazz_select.service.http.limits import CONNECTION, Lifecycle
+from jazz_select.service.http.limits import CONNECTION, Lifecycle, catalogue_of
 from jazz_select.service.problems import problem_response
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.stages import Usage
+from jazz_select.values import Decision
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class ServiceMetrics:
-    """Counters of one service, in a registry of their own: two services in one process count apart."""
+class AgentMetrics:
+    """Counters of one agent, in a registry of their own: no key shows what another agent did."""
 
-    def __init__(self, served: ServedAgents, life: Lifecycle) -> None:
+    def __init__(self, catalogue: RunningCatalogue, life: Lifecycle) -> None:
         """Begin at nothing."""
-        self._registry = registry = CollectorRegistry(auto_describe=False)
-        self._requests = Counter(
-            "jazz_select_requests",
-            "Requests, by what was asked and how it was answered.",
-            ("agent", "method", "route", "status"),
-            registry=registry,
-        )
+        self._catalogue, self._registry = catalogue, CollectorRegistry(auto_describe=False)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"jazz_select_{name}", text, ("agent", *labels), registry=self._registry)
+
+        def gauge(
+            name: str, text: str, value: Callable[[], float], agent: Sequence[str] = (catalogue.agent_id,)
+        ) -> None:
+            made = Gauge(f"jazz_select_{name}", text, ["agent"] if agent else [], registry=self._registry)
+            (made.labels(*agent) if agent else made).set_function(value)
+
+        asked = "Requests, by what was asked and how it was answered."
+        self._requests = counter("requests", asked, "method", "route", "status")
         self._took = Histogram(
             "jazz_select_request_seconds",
             "From the first byte of a request to the last of its answer.",
             ("agent", "route"),
             buckets=_SECONDS,
-            registry=registry,
+            registry=self._registry,
         )
-        self._selections = Counter(
-            "jazz_select_selections",
-            "Selections, by how they were made.",
-            ("agent", "tier", "reason"),
-            registry=registry,
+        self._selections = counter("selections", "Selections, by how they were made.", "tier", "reason")
+        self._turns = counter("turns", "Turns, by how they ended.", "status")
+        self._tokens = counter("tokens", "Tokens of models.", "kind")
+        self._failures = counter("reload_failures", "How often flows could not be read again.")
+        self._failures.labels(catalogue.agent_id)
+        self._failed = 0
+        gauge("in_flight", "Requests that are being answered.", lambda: life.in_flight, ())
+        gauge("streams", "Streams that are held open.", lambda: len(life.streams), ())
+        gauge("catalogue_generation", "Which reading of the flows answers, from 1.", lambda: catalogue.number)
+        gauge(
+            "catalogue_flows",
+            "How many flows there are.",
+            lambda: len(catalogue.live.registry) if catalogue.is_ready else 0,
         )
-        self._turns = Counter("jazz_select_turns", "Turns, by how they ended.", ("agent", "status"), registry=registry)
-        self._tokens = Counter("jazz_select_tokens", "Tokens of models.", ("agent", "kind"), registry=registry)
-        in_flight = Gauge("jazz_select_in_flight", "Requests that are being answered.", registry=registry)
-        in_flight.set_function(lambda: life.in_flight)
-        streams = Gauge("jazz_select_streams", "Streams that are held open.", registry=registry)
-        streams.set_function(lambda: len(life.streams))
-        registry.register(_Catalogues(served))
+        gauge(
+            "catalogue_loaded_timestamp_seconds",
+            "When it was read.",
+            lambda: catalogue.live.loaded_at if catalogue.is_ready else 0,
+        )
+        gauge("catalogue_stale", "1 where the newest files could not be used.", lambda: bool(catalogue.problem))
 
-    def requested(self, agent_id: str, method: str, route: str, status: int, seconds: float) -> None:
+    def requested(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered."""
-        self._requests.labels(agent_id, method, route, str(status)).inc()
-        self._took.labels(agent_id, route).observe(seconds)
+        self._requests.labels(self._catalogue.agent_id, method, route, str(status)).inc()
+        self._took.labels(self._catalogue.agent_id, route).observe(seconds)
 
-    def selected(self, agent_id: str, results: Iterable[FlowSelectionResult]) -> None:
+    def selected(self, results: Iterable[FlowSelectionResult]) -> None:
         """Flows were found, or not."""
         for result in results:
-            decision = result.decision
-            self._selections.labels(agent_id, decision.tier.value, decision.reason.value).inc()
-            if decision.usage is not None:
-                self._spent(agent_id, decision.usage.input_tokens, decision.usage.output_tokens)
+            self._decided(result.decision)
+            self._spent(result.decision.usage)
 
-    def answered(self, agent_id: str, result: TurnResult) -> None:
+    def answered(self, result: TurnResult) -> None:
         """A turn ended."""
-        self._turns.labels(agent_id, result.status).inc()
+        self._turns.labels(self._catalogue.agent_id, result.status).inc()
         if result.selection is not None:
-            decision = result.selection.decision
-            self._selections.labels(agent_id, decision.tier.value, decision.reason.value).inc()
-        usage = result.usage
-        self._spent(agent_id, usage.input_tokens, usage.output_tokens)
+            self._decided(result.selection.decision)
+        self._spent(result.usage)
 
-    def _spent(self, agent_id: str, read: int, written: int) -> None:
-        if read or written:
-            self._tokens.labels(agent_id, "input").inc(read)
-            self._tokens.labels(agent_id, "output").inc(written)
+    def _decided(self, decision: Decision) -> None:
+        self._selections.labels(self._catalogue.agent_id, decision.tier.value, decision.reason.value).inc()
 
-    def text(self, agent_id: str) -> bytes:
-        """All as Prometheus reads it: of one agent, and what is of none."""
-        return generate_latest(_OfOne(self._registry, agent_id))
+    def _spent(self, usage: Usage | None) -> None:
+        if usage is not None and (usage.input_tokens or usage.output_tokens):
+            self._tokens.labels(self._catalogue.agent_id, "input").inc(usage.input_tokens)
+            self._tokens.labels(self._catalogue.agent_id, "output").inc(usage.output_tokens)
 
-
-class _Catalogues(Collector):
-    """Metrics of the catalogues, read when they are scraped."""
-
-    def __init__(self, served: ServedAgents) -> None:
-        self._served = served
-
-    def collect(self) -> Iterator[Metric]:
-        """The generation of each catalogue, how large it is, and whether its newest files are live."""
-        for name, text, value in _OF_A_CATALOGUE:
-            family = GaugeMetricFamily(f"jazz_select_catalogue_{name}", text, labels=["agent"])
-            for agent_id, catalogue in self._served.items():
-                family.add_metric([agent_id], float(value(catalogue)))
-            yield family
-        failures = CounterMetricFamily(
-            "jazz_select_reload_failures", "How often flows could not be read again.", labels=["agent"]
-        )
-        for agent_id, catalogue in self._served.items():
-            failures.add_metric([agent_id], float(catalogue.failures))
-        yield failures
+    def text(self) -> bytes:
+        """All as Prometheus reads it."""
+        before, self._failed = self._failed, self._catalogue.failures
+        self._failures.labels(self._catalogue.agent_id).inc(self._failed - before)
+        return generate_latest(self._registry)
 
 
-_OF_A_CATALOGUE: Final[tuple[tuple[str, str, Callable[[RunningCatalogue], float]], ...]] = (
-    ("generation", "Which reading of the flows answers, from 1.", lambda each: each.number),
-    ("flows", "How many flows there are.", lambda each: len(each.live.registry) if each.is_ready else 0),
-    ("loaded_timestamp_seconds", "When it was read.", lambda each: each.live.loaded_at if each.is_ready else 0),
-    ("stale", "1 where the newest files could not be used.", lambda each: bool(each.problem)),
-)
-
-
-class _OfOne(CollectorRegistry):
-    """A view of the metrics registry for one agent."""
-
-    def __init__(self, registry: CollectorRegistry, agent_id: str) -> None:
-        super().__init__()
-        self._whole, self._agent_id = registry, agent_id
-
-    def collect(self) -> Iterator[Metric]:
-        """What is of this agent, or of none."""
-        for metric in self._whole.collect():
-            kept = Metric(metric.name, metric.documentation, metric.type, metric.unit)
-            own = (each for each in metric.samples if each.labels.get("agent", self._agent_id) == self._agent_id)
-            kept.samples = list(own)
-            yield kept
+def metrics_of(connection: HTTPConnection) -> AgentMetrics:
+    """Where it is counted what the agent of a request does."""
+    metrics: Mapping[str, AgentMetrics] = connection.scope["state"]["metrics"]
+    return metrics[catalogue_of(connection).agent_id]
 
 
 access_log: Final = logging.getLogger("jazz_select.access")
@@ -152,7 +125,7 @@ _LEFT: Final = 499
 class Watched:
     """Outermost: whatever happens behind it, the request is answered, logged and counted."""
 
-    def __init__(self, app: ASGIApp, metrics: ServiceMetrics, send_timeout_s: float) -> None:
+    def __init__(self, app: ASGIApp, metrics: Mapping[str, AgentMetrics], send_timeout_s: float) -> None:
         """Stand before an app; a client that reads no piece of a stream for so many seconds is cut off."""
         self._app, self._metrics, self._send_timeout_s = app, metrics, send_timeout_s
         # To ask the system for each anew takes longer than all else here.
@@ -218,7 +191,8 @@ class Watched:
         agent_id = "" if caller is None else caller.agent_id
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         route: str = getattr(scope.get("route"), "path", "") or _UNKNOWN
-        self._metrics.requested(agent_id, method, route, status, seconds)
+        if caller is not None:
+            self._metrics[agent_id].requested(method, route, status, seconds)
         if access_log.isEnabledFor(logging.INFO):
             told = {  # never its body, its key, or a path that somebody made up
                 "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
