@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from jazz_select import __version__
@@ -235,17 +235,18 @@ def deferred(paths: Sequence[str], modules: Sequence[str], make: Callable[[], Ap
         modules: What it needs that takes long to import; imported in a thread.
         make: Makes it, then; in the event loop.
     """
-    place = _Place(tuple(paths), tuple(modules), make)
+    place = _Place(tuple(paths), modules, make)
     return AppPart([place], place.lifespan)
 
 
 class _Place(BaseRoute):
     """A placeholder for the routes of a part, which is loaded on its first request."""
 
-    def __init__(self, paths: tuple[str, ...], modules: tuple[str, ...], make: Callable[[], AppPart]) -> None:
+    def __init__(self, paths: tuple[str, ...], modules: Sequence[str], make: Callable[[], AppPart]) -> None:
         self._paths, self._modules, self._make = paths, modules, make
-        self._wanted, self._over = asyncio.Event(), asyncio.Event()
-        self._routes: asyncio.Future[Sequence[BaseRoute]]
+        self._wanted, self._over, self._tried = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._router = Router()
+        self._error: Exception | None = None
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Whether this is for the part."""
@@ -254,19 +255,16 @@ class _Place(BaseRoute):
         return (Match.FULL if below else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait for the part, have its routes in place of this one, and the request answered by them."""
+        """Wait for the part, and have the request answered by its routes."""
         self._wanted.set()
-        routes = await asyncio.shield(self._routes)
-        router = scope["app"].router
-        if self in router.routes:
-            at = router.routes.index(self)
-            router.routes[at : at + 1] = routes
-        await router(scope, receive, send)
+        await self._tried.wait()
+        if self._error is not None:
+            raise self._error
+        await self._router(scope, receive, send)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
         """Have it open until the service stops."""
-        self._routes = asyncio.get_running_loop().create_future()
         holding = asyncio.create_task(self._hold(), name="part")
         try:
             yield
@@ -286,14 +284,13 @@ class _Place(BaseRoute):
                 await asyncio.to_thread(import_module, module)
             part = self._make()
             async with part.lifespan():
-                self._routes.set_result(part.routes)
+                self._router = Router(part.routes, redirect_slashes=False)
+                self._tried.set()
                 await self._over.wait()
         except Exception as error:
-            if self._routes.done():
+            if self._tried.is_set():
                 raise
-            self._routes.set_exception(error)
-            self._routes.exception()  # looked at: it is logged here
+            self._error = error
             _log.exception("paths=<%s> | this part of the service could not be loaded", ", ".join(self._paths))
         finally:
-            if not self._routes.done():
-                self._routes.set_result(())
+            self._tried.set()

@@ -5,7 +5,6 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import count
 from secrets import token_hex
 from time import perf_counter
 from typing import Final
@@ -128,8 +127,6 @@ class Watched:
     def __init__(self, app: ASGIApp, metrics: Mapping[str, AgentMetrics], send_timeout_s: float) -> None:
         """Stand before an app; a client that reads no piece of a stream for so many seconds is cut off."""
         self._app, self._metrics, self._send_timeout_s = app, metrics, send_timeout_s
-        # To ask the system for each anew takes longer than all else here.
-        self._own, self._numbers = token_hex(8), count()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, and watch what becomes of it."""
@@ -138,7 +135,7 @@ class Watched:
             return
         began = perf_counter()
         given = next((value for name, value in scope["headers"] if name == _HEADER), b"")
-        request_id = given if _ID.fullmatch(given) else self._new_id()
+        request_id = given if _ID.fullmatch(given) else token_hex(16).encode()
         state = scope.setdefault("state", {})
         state["request_id"], state["metrics"] = request_id.decode(), self._metrics
         status = size = 0
@@ -170,10 +167,6 @@ class Watched:
                 await response(scope, receive, told)
         finally:
             self._note(scope, status or _LEFT, size, perf_counter() - began)
-
-    def _new_id(self) -> bytes:
-        """Return an id that is unique across processes."""
-        return f"{self._own}{next(self._numbers):016x}".encode()
 
     async def _sent(self, scope: Scope, send: Send, message: Message) -> None:
         try:
