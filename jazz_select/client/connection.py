@@ -15,7 +15,6 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from http import HTTPStatus
 from itertools import count
-from math import isfinite
 from random import random
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, cast
@@ -24,7 +23,7 @@ from weakref import WeakKeyDictionary
 import orjson
 
 from jazz_select.arguments import Constraint, checked
-from jazz_select.chat.pydantic_ai_errors import seconds_until
+from jazz_select.chat.pydantic_ai_errors import seconds_to_wait
 from jazz_select.errors import (
     ConfigError,
     JazzSelectError,
@@ -101,7 +100,6 @@ class ServiceLink:
             "Accept-Encoding": "identity",
             **({"Authorization": f"Bearer {key}"} if key else {}),
         }
-        self._urls: dict[str, httpx.URL] = {}
         self._transports: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncHTTPTransport] = WeakKeyDictionary()
         self._lock = Lock()
         self._is_agreed = not agent_id
@@ -218,11 +216,8 @@ class ServiceLink:
         content = None
         if body is not None:
             headers["Content-Type"], content = _JSON, _as_bytes(body)
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = httpx.URL(self.url + path)
         # No client of httpx: cookies, redirects and logins, which there are none of here, cost as much as the rest.
-        request = httpx.Request(method, url, headers=headers, content=content, extensions=_LIMITS)
+        request = httpx.Request(method, self.url + path, headers=headers, content=content, extensions=_LIMITS)
         try:
             answered = await self._transport().handle_async_request(request)
             try:
@@ -281,7 +276,8 @@ class ServiceLink:
         """Return the error that an answer means, with its problem details (RFC 9457)."""
         if status in _KEY_WANTED:
             return ServiceKeyError(self.url, given=self._has_key)
-        wait_s = retry_after(headers.get("retry-after", ""))
+        wait_s = seconds_to_wait(headers)
+        wait_s = None if wait_s is None else min(wait_s, _LONGEST_WAIT_S)
         if not (isinstance(said.get("detail"), str) and isinstance(said.get("code"), str)):
             said = {}
         if status == HTTPStatus.TOO_MANY_REQUESTS or said.get("code") == NO_ROOM:
@@ -378,12 +374,3 @@ _PASSING: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILA
 def one_line_of(value: object) -> str:
     """Foreign text in one line, and not all of it; empty where it is none."""
     return beginning(" ".join(value.split()), _LONGEST) if isinstance(value, str) else ""
-
-
-def retry_after(value: str) -> float | None:
-    """Seconds of a Retry-After header, which may be a date; None where it says nothing that can be obeyed."""
-    try:
-        wait_s = float(value)
-    except ValueError:
-        wait_s = seconds_until(value)
-    return min(max(wait_s, 0.0), _LONGEST_WAIT_S) if wait_s is not None and isfinite(wait_s) else None

@@ -3,12 +3,12 @@
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 
 from jazz_select.build import load_registry
 from jazz_select.data_files import read_text
@@ -21,6 +21,8 @@ from jazz_select.settings import Settings, setting_problem
 LEAST_KEY: Final = 16
 """Characters of a key."""
 _LARGEST: Final = 1 << 20
+_OWN: Final = {"tools", "factory", "log", "mcp_servers", "cases"}
+"""What an entry and a source call alike."""
 _AS_SET: Final = {"llm", "skip_llm_above", "abstain_below", "decider", "max_error", "ask_user"}
 """What an entry may say otherwise than the settings."""
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
@@ -127,24 +129,37 @@ def _several(given: object) -> object:
     return cast("object", given) if isinstance(given, list) else [given]
 
 
-_Several: TypeAlias = Annotated[list[_T], BeforeValidator(_several)]
+def _beside(path: Path, info: ValidationInfo) -> Path:
+    """Return a path as seen from the folder of the file."""
+    return cast("Path", info.context) / path
+
+
+def _place(source: str, info: ValidationInfo) -> str:
+    """Return a path as seen from the file, or the name of a package if there is no such path."""
+    path = _beside(Path(source), info)
+    return str(path) if path.exists() or "/" in source else source
+
+
+_Several: TypeAlias = Annotated[tuple[_T, ...], BeforeValidator(_several)]
+_Path: TypeAlias = Annotated[Path, AfterValidator(_beside)]
+_Place: TypeAlias = Annotated[str, AfterValidator(_place)]
 
 
 class _Agent(BaseModel):
-    """An entry of the file; its paths are relative to the file."""
+    """An entry of the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    flows: str
-    tools: str | None = None
+    flows: _Place
+    tools: _Place | None = None
     factory: str | None = None
-    learned: Path | None = None
-    log: Path | None = None
+    learned: _Path | None = None
+    log: _Path | None = None
     llm: str | None = None
-    key_file: _Several[Path] = []
-    key_sha256: _Several[str] = []
-    mcp_servers: Path | None = None
-    cases: _Several[Path] = []
+    key_file: _Several[_Path] = ()
+    key_sha256: _Several[str] = ()
+    mcp_servers: _Path | None = None
+    cases: _Several[_Path] = ()
     skip_llm_above: float | None = Field(default=None, ge=0, le=1)
     abstain_below: float | None = Field(default=None, ge=0, le=1)
     decider: str | None = None
@@ -160,9 +175,7 @@ class _File(BaseModel):
 
 def load_agents(file: Path, base: Settings) -> list[AgentSource]:
     """The agents of a file; what an entry does not say is as in `base`."""
-    told = _read(file)
-    here = file.absolute().parent
-    return [replace(_source(agent_id, each, base, here), agents_file=file) for agent_id, each in told.agents.items()]
+    return [_source(agent_id, each, base, file) for agent_id, each in _read(file).agents.items()]
 
 
 def key_digest(key: str, where: str) -> str:
@@ -185,7 +198,7 @@ def key_of_file(file: Path) -> str:
 def _read(file: Path) -> _File:
     value = read_entries(file, "agents")
     try:
-        return _File.model_validate(value)
+        return _File.model_validate(value, context=file.absolute().parent)
     except ValidationError as error:
         first, *more = error.errors(include_url=False, include_context=False)
         where = ".".join(map(str, first["loc"])) or "the file"
@@ -198,11 +211,11 @@ def _read(file: Path) -> _File:
         raise ConfigError(f"{file}: {what}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`") from error
 
 
-def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSource:
+def _source(agent_id: str, told: _Agent, base: Settings, file: Path) -> AgentSource:
     given: dict[str, Any] = {
         "agent_id": agent_id,
-        "flows": _seen_from(here, told.flows),
-        "learned": None if told.learned is None else here / told.learned,
+        "flows": told.flows,
+        "learned": told.learned,
         **told.model_dump(include=_AS_SET, exclude_none=True),
     }
     given |= {name: None for name in ("llm", "decider") if given.get(name) in {"", "none"}}
@@ -210,18 +223,6 @@ def _source(agent_id: str, told: _Agent, base: Settings, here: Path) -> AgentSou
         if not _SHA256.fullmatch(each):
             msg = f"agent {agent_id!r}: key_sha256 is 64 hexadecimal digits: tr -d '\\n' < FILE_OF_THE_KEY | sha256sum"
             raise ConfigError(msg)
-    return AgentSource(
-        settings=base.model_copy(update=given),
-        tools=None if told.tools is None else _seen_from(here, told.tools),
-        log=None if told.log is None else here / told.log,
-        keys=(*told.key_sha256, *(key_of_file(here / each) for each in told.key_file)),
-        mcp_servers=None if told.mcp_servers is None else here / told.mcp_servers,
-        cases=tuple(here / each for each in told.cases),
-        factory=told.factory,
-    )
-
-
-def _seen_from(here: Path, source: str) -> str:
-    """Return a path relative to the file, or the name of a package if there is no such path."""
-    path = here / source
-    return str(path) if path.exists() or "/" in source else source
+    keys = (*told.key_sha256, *map(key_of_file, told.key_file))
+    own = told.model_dump(include=_OWN)
+    return AgentSource(settings=base.model_copy(update=given), keys=keys, agents_file=file, **own)

@@ -1,7 +1,6 @@
 """One agent as it is served: its flows, tools, selector and agent, changed all at once or not at all."""
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.service.batched_recall import BatchedRecall
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
-from jazz_select.threads import in_daemon_thread
+from jazz_select.threads import in_daemon_thread, run_with_timeout
 
 if TYPE_CHECKING:
     from jazz_select.memory.sync import SyncReport
@@ -238,14 +237,14 @@ class RunningCatalogue:
                 decider=self._decider,
             )
         factory = await in_daemon_thread(partial(load_factory, self.factory, named_by="factory"), name=_READS)
-        limit = asyncio.timeout(self._patience_s)
+        patience_s = self._patience_s
         try:
-            async with limit:
-                made = await in_daemon_thread(partial(made_by, factory, selector, self._model), name=_READS)
-                made = await made if inspect.isawaitable(made) else made
+            made = await run_with_timeout(
+                made_by, factory, selector, self._model, limit_s=patience_s, name=_READS, of=factory
+            )
+        except TimeoutError as error:
+            raise ConfigError(f"factory {self.factory} gave no agent within {patience_s:g} s") from error
         except Exception as error:
-            if limit.expired():
-                raise ConfigError(f"factory {self.factory} gave no agent within {self._patience_s:g} s") from error
             raise ConfigError(f"factory {self.factory} failed: {describe_error(error)}") from error
         if not isinstance(made, Agent):
             raise ConfigError(f"factory {self.factory} gives an Agent, not {made!r:.80}")

@@ -3,12 +3,13 @@
 import asyncio
 import ipaddress
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import lru_cache
 from time import monotonic
 from typing import Any, Final
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -65,7 +66,7 @@ async def refuse(error: HTTPException, scope: Scope, receive: Receive, send: Sen
     """Answer what is refused before its body was read."""
     response = problem_response(error, scope)
     rest: Rest = getattr(error, "rest", "skip") if has_body(scope) else "none"
-    if rest == "skip" and any(name == b"expect" for name, _ in scope["headers"]):
+    if rest == "skip" and "expect" in Headers(scope=scope):
         rest = "close"  # it waits to be told to go on
     most = _PASSED_OVER if _WHOSE in scope.get("state", {}) else _PASSED_OVER_OF_STRANGERS
     if rest == "close" or (rest == "skip" and not await _passed_over(receive, most)):
@@ -88,10 +89,8 @@ async def _passed_over(receive: Receive, most: int) -> bool:
 
 def has_body(scope: Scope) -> bool:
     """Whether a body was announced."""
-    return any(
-        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
-        for name, value in scope["headers"]
-    )
+    headers = Headers(scope=scope)
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 _MOST_BUCKETS: Final = 10_000
@@ -139,15 +138,16 @@ class Door:
         rate = options.rate or 0.0
         burst = options.burst or max(1.0, 2 * rate)
 
-        @lru_cache(_MOST_BUCKETS)
-        def bucket_of(_: str) -> TokenBucket:
-            return TokenBucket(rate, burst)
+        def buckets(rate: float, burst: float, clock: Callable[[], float]) -> Callable[[str], TokenBucket]:
+            def made(_: str) -> TokenBucket:
+                return TokenBucket(rate, burst, clock)
 
-        @lru_cache(_MOST_BUCKETS)
-        def bucket_of_strangers(_: str) -> TokenBucket:
-            return TokenBucket(_STRANGERS_A_SECOND, _STRANGERS_AT_ONCE, asyncio.get_running_loop().time)
+            return lru_cache(_MOST_BUCKETS)(made)
 
-        self._bucket_of, self._bucket_of_strangers = bucket_of, bucket_of_strangers
+        self._bucket_of = buckets(rate, burst, monotonic)
+        self._bucket_of_strangers = buckets(
+            _STRANGERS_A_SECOND, _STRANGERS_AT_ONCE, lambda: asyncio.get_running_loop().time()
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its body, or refuse it."""
@@ -215,7 +215,7 @@ class Door:
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         """Return the whole body; None if the client has left."""
         most, timeout_s = self._options.max_body, self._options.body_timeout_s
-        declared = dict(scope["headers"]).get(b"content-length", b"")
+        declared = Headers(scope=scope).get("content-length", "")
         if declared.isdigit() and int(declared[:20]) > most:
             raise _too_large(most)
         body = bytearray()
@@ -261,7 +261,7 @@ class Door:
 
 def _is_large(scope: Scope) -> bool:
     """Whether the announced body takes long to read."""
-    size = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+    size = Headers(scope=scope).get("content-length", "")
     return has_body(scope) and not (size.isdigit() and int(size[:20]) <= _QUICKLY_READ)
 
 
@@ -326,8 +326,8 @@ def is_public(path: str) -> bool:
 
 def enter(scope: Scope, served: ServedAgents) -> None:
     """See who it is: let in who has a key, and to what that opens; without a key, whoever is on this machine."""
-    headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+    headers = Headers(scope=scope)
+    if len(headers.getlist("authorization")) > 1:
         detail = "there are several Authorization headers, and no telling which of them counts: send one"
         raise refused(400, detail, code="several_keys")
     path: str = scope["path"]
@@ -335,11 +335,11 @@ def enter(scope: Scope, served: ServedAgents) -> None:
         _check_neighbour(scope, headers, public=is_public(path))
     elif is_public(path):
         return
-    kind, _, key = headers.get(b"authorization", "").partition(" ")
+    kind, _, key = headers.get("authorization", "").partition(" ")
     given = key.strip() if f"{kind.lower()} " == _BEARER else ""
     found = served.of_key(given)
     if found is None:
-        raise _no_key(given=b"authorization" in headers)
+        raise _no_key(given="authorization" in headers)
     # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
     whose = "" if served.is_open else hash_key(given)
     state = scope.setdefault("state", {})
@@ -354,18 +354,18 @@ def _no_key(*, given: bool) -> HTTPException:
     return refused(401, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
-def _check_neighbour(scope: Scope, headers: Mapping[bytes, str], *, public: bool) -> None:
+def _check_neighbour(scope: Scope, headers: Headers, *, public: bool) -> None:
     """Without a key, a page from elsewhere must not get in by the browser of whoever is on this machine.
 
     Such a page can send requests here, and by a name of its own that leads here (DNS rebinding) read the answers too.
     """
-    host = headers.get(b"host", "")
+    host = headers.get("host", "")
     has_port = (scope.get("server") or ("", None))[1] is not None  # else a socket's file, which no page reaches
     if has_port and not _is_loopback(host):
         detail = "without a key this service answers to localhost alone, and this request is for another host"
         raise refused(421, detail, code="wrong_host")
-    origin = headers.get(b"origin")
-    is_elsewhere = not public and headers.get(b"sec-fetch-site", "") in {"cross-site", "same-site"}
+    origin = headers.get("origin")
+    is_elsewhere = not public and headers.get("sec-fetch-site", "") in {"cross-site", "same-site"}
     if is_elsewhere or (origin is not None and origin.partition("://")[2] != host):
         raise refused(403, "requests of pages from elsewhere are not answered without a key", code="wrong_origin")
 

@@ -67,15 +67,11 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
 
     What goes wrong once it is written is told in `problems`: what is kept and not live, a log that could not be told.
     """
-    registry = catalogue.live.registry
-    right = tuple(dict.fromkeys(body.right))
-    for name in right:
-        if flow_id(name) not in registry:
-            raise ConfigError(f"right: there is no flow {name!r:.80}; none at all says that nothing fits")
+    right = _right(catalogue, body)
     if not body.request.strip():
         raise ConfigError("request: it is blank; write what a user would say")
     if body.make == "case":
-        told = await asyncio.to_thread(add_case, registry, files, body, right)
+        told = await asyncio.to_thread(add_case, catalogue.live.registry, files, body, right)
         entry = await _selected(catalogue, body)
     else:
         rehearsal = await rehearsed_here(catalogue, files, body)
@@ -92,12 +88,20 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
             _log.error("agent_id=<%s> | what was taught is not live", catalogue.agent_id, exc_info=error)
             problems.append(f"kept, not live: {catalogue.problem or describe_error(error)}")
     try:
-        logged = await _told_the_log(catalogue, entry, body, right)
+        if catalogue.log is not None:
+            await catalogue.live.selector.feedback(entry, right=right, note=body.note)
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
-        logged = ""
+        entry = ""
         problems.append(f"kept, and the log could not be told: {describe_error(error)}")
-    return {**told, "logged": logged, "problems": problems}
+    return {**told, "logged": entry, "problems": problems}
+
+
+def _right(catalogue: RunningCatalogue, body: CorrectionBody) -> tuple[str, ...]:
+    for name in body.right:
+        if flow_id(name) not in catalogue.live.registry:
+            raise ConfigError(f"right: there is no flow {name!r:.80}; none at all says that nothing fits")
+    return tuple(dict.fromkeys(body.right))
 
 
 def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
@@ -219,9 +223,6 @@ def _fit_to_teach(
         raise ConfigError(msg)
     registry = catalogue.live.registry
     (name,) = right
-    if flow_id(name) not in registry:
-        msg = f"right: there is no flow {name!r:.80}"
-        raise ConfigError(msg)
     if (owner := _example_of(registry, text)) and owner != name:
         msg = f"it is an example of {owner} already, and one request leads to one flow: take it out there first"
         raise ConfigError(msg)
@@ -259,26 +260,17 @@ def _as_example(
 
 def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
     """Return the overlay with a live version that has one more example; a version on trial stays."""
-    version = overlay.version("live")
-    known: Mapping[str, Mapping[str, str]] = {} if version is None else version.examples
-    examples = {flow: dict(texts) for flow, texts in known.items()}
-    for flow, texts in examples.items():
+    before = overlay.version("live") or Version(number=1, at=now())
+    for flow, texts in before.examples.items():
         if any(spelled(each) == spelled(text) for each in texts):
             if flow == name:
                 return overlay
             raise ConfigError(f"{flow} has learned it already: take it out there first")
-    examples.setdefault(name, {})[text] = ids
-    made = Version(
-        number=1,
-        at=now(),
-        after=overlay.live,
-        examples=examples,
-        cases=version.cases if version is not None else (),
-    )
-    shadow = overlay.shadow
+    examples = {**before.examples, name: {**before.examples.get(name, {}), text: ids}}
+    made = Version(number=1, at=now(), after=overlay.live, examples=examples, cases=before.cases)
     taught = overlay.tried(made).promoted()
-    kept_on_trial = shadow if any(each.number == shadow for each in taught.versions) else 0
-    return taught.model_copy(update={"shadow": kept_on_trial})
+    on_trial = overlay.shadow if taught.version(overlay.shadow) else 0
+    return taught.model_copy(update={"shadow": on_trial})
 
 
 def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
@@ -294,25 +286,15 @@ async def _selected(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
     """Return the log entry that a correction is about, or ""."""
     if catalogue.log is None or body.logged:
         return body.logged
+    live, top_k = catalogue.live, catalogue.settings.top_k
+    selector = FlowSelector(
+        None, live.registry, catalogue.memory, catalogue.agent_id, top_k, log=catalogue.log, on_empty="none"
+    )
     try:
-        return (await _selector(catalogue).select(body.request, episode_summaries=body.episodes or None)).logged
+        return (await selector.select(body.request, episode_summaries=body.episodes or None)).logged
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | what a correction is about is not logged", catalogue.agent_id, exc_info=error)
         return ""
-
-
-async def _told_the_log(catalogue: RunningCatalogue, entry: str, body: CorrectionBody, right: Sequence[str]) -> str:
-    """Log a correction; return the entry, or "" without a log."""
-    if catalogue.log is not None:
-        await _selector(catalogue).feedback(entry, right=right, note=body.note)
-    return entry
-
-
-def _selector(catalogue: RunningCatalogue) -> FlowSelector:
-    live, settings = catalogue.live, catalogue.settings
-    return FlowSelector(
-        None, live.registry, catalogue.memory, catalogue.agent_id, settings.top_k, log=catalogue.log, on_empty="none"
-    )
 
 
 # --- the gate ----------------------------------------------------------------------------
@@ -325,7 +307,7 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         ConfigError: It can be no example, or a file of cases cannot be read.
         EmbeddingError: The embedder failed.
     """
-    right = tuple(dict.fromkeys(body.right))
+    right = _right(catalogue, body)
     found = await asyncio.to_thread(_fit_to_teach, catalogue, files, body, right)
     if found is None:  # the flow has it already
         return Rehearsal()
