@@ -82,19 +82,6 @@ class FlowData(_Strict):
     handover: bool = False
 
 
-def read_flows(file: Path) -> Iterator[BaseFlow]:
-    """Build the flows of a data file, one at a time; each registers itself in the current scope.
-
-    Raises:
-        FlowLoadError: The file cannot be read, or holds something other than flows.
-        FlowValidationError: A field of one of its flows is missing or wrong.
-    """
-    for flow in read_each(file):
-        if isinstance(flow, FlowError):
-            raise flow
-        yield flow
-
-
 def read_each(file: Path) -> Iterator[BaseFlow | FlowError]:
     """Yield each flow of a data file, or its error; an error does not stop the rest.
 

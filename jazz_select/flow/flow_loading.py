@@ -1,22 +1,20 @@
 """Load flows of a package, a folder or a file: all or nothing, or all that can be read with the errors."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
 
 from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, check_calls, current_scope, defined_in
-from jazz_select.flow.data import SUFFIXES, read_each, read_flows
+from jazz_select.flow.data import SUFFIXES, read_each
 from jazz_select.flow.field_checks import Subject, check_bars
-from jazz_select.flow.imports import import_file, import_folder, import_name, is_package
+from jazz_select.flow.imports import import_file, import_name, is_package
 from jazz_select.flow.origin import short_path
 from jazz_select.text import beginning
 
-R = TypeVar("R")
 _MOST_FOLDERS = 1_000
 """The most folders to scan; a folder may link to anywhere, the root of the file system included."""
 _LONGEST = 200
@@ -48,7 +46,10 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
     found: list[BaseFlow] = []
     try:
         with staging.scope():
-            found.extend(_found(source))
+            for each in _found(source):
+                if isinstance(each, FlowError):
+                    raise each
+                found.append(each)
     finally:
         ours = {id(flow) for flow in found}
         _send_home(flow for flow in staging.values() if id(flow) not in ours)
@@ -57,15 +58,10 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
     return _settle(found, registry)
 
 
-def _found(source: str | Path) -> Iterator[BaseFlow]:
+def _found(source: str | Path) -> Iterator[BaseFlow | FlowError]:
+    """Yield each flow of a source, file by file, or the error that it or its file has."""
     place = _place(source)
-    if isinstance(place, str):
-        yield from _in_modules(import_name(place))
-        return
-    for each in _files(place, whole=True):
-        if isinstance(each, FlowLoadError):
-            raise each
-        yield from _in_modules(import_folder(each)) if each.is_dir() else _in_file(each, read_flows)
+    yield from _in_package(place) if isinstance(place, str) else _each(_files(place))
 
 
 def _place(source: str | Path) -> Path | str:
@@ -86,15 +82,12 @@ def _place(source: str | Path) -> Path | str:
     raise FlowLoadError(str(source), f"there is no such file or folder, seen from {Path.cwd()}")
 
 
-def _files(top: Path, *, whole: bool = False) -> Iterator[Path | FlowLoadError]:
-    """Yield the files with flows, by folder and name, and errors of folders.
-
-    Of a package yield the files that its import skips, and with `whole` the package itself.
-    """
+def _files(top: Path) -> Iterator[Path | FlowLoadError]:
+    """Yield the files with flows, by folder and name, and errors of folders; in a package, modules come before data."""
     waiting, seen = [top], set[Path]()
     while waiting:
         place = waiting.pop()
-        if not place.is_dir() or (whole and is_package(place)):
+        if not place.is_dir():
             yield place
             continue
         if place.resolve() in seen:  # links may form cycles or duplicates
@@ -106,40 +99,36 @@ def _files(top: Path, *, whole: bool = False) -> Iterator[Path | FlowLoadError]:
             )
             yield FlowLoadError(short_path(str(top)), problem)
             return
+        packaged = is_package(place)
         try:
-            entries = sorted(place.iterdir(), reverse=True)
+            entries = sorted(place.iterdir(), key=lambda each: (packaged and _is_data(each), each), reverse=True)
         except OSError as error:
             yield FlowLoadError(short_path(str(place)), error.strerror or str(error))
             continue
         # In a package, a folder without `__init__.py` has only data, and `__main__` is a program.
-        runs = is_package(place) or not is_package(place.parent) or place == top
-        suffixes = {".py", *SUFFIXES} if runs else {*SUFFIXES}
-        passed = {"__pycache__", "__main__.py"} if is_package(place) else {"__pycache__"}
+        runs = packaged or not any(is_package(each) for each in place.parents if each.is_relative_to(top))
+        passed = {"__pycache__", "__main__.py"} if packaged else {"__pycache__"}
         shown = (each for each in entries if not each.name.startswith(".") and each.name not in passed)
-        waiting += [each for each in shown if each.is_dir() or each.suffix.lower() in suffixes]
+        waiting += [
+            each for each in shown if each.is_dir() or _is_data(each) or (runs and each.suffix.lower() == ".py")
+        ]
 
 
-def _in_file(file: Path, read: Callable[[Path], Iterable[R]]) -> Iterator[BaseFlow | R]:
+def _is_data(file: Path) -> bool:
+    return file.suffix.lower() in SUFFIXES
+
+
+def _in_file(file: Path) -> Iterator[BaseFlow | FlowError]:
     suffix = file.suffix.lower()
     if file.exists() and not file.is_file():
         raise FlowLoadError(short_path(str(file)), "it is no plain file, so reading it might never end")
     if suffix == ".py":
         yield from defined_in(sys.modules[import_file(file)])
-    elif suffix in SUFFIXES:
-        yield from read(file)
+    elif _is_data(file):
+        yield from read_each(file)
     else:
         problem = f"flows are read from .py, {', '.join(SUFFIXES)} files, and this is {suffix or 'without a suffix'}"
         raise FlowLoadError(short_path(str(file)), problem)
-
-
-def _in_modules(names: list[str]) -> Iterator[BaseFlow]:
-    for name in names:
-        yield from defined_in(sys.modules[name])
-    for folder in map(Path, getattr(sys.modules[names[0]], "__path__", ())):  # of a package alone
-        for file in sorted(folder.rglob("*")):
-            hidden = any(part.startswith((".", "__")) for part in file.relative_to(folder).parts)
-            if not hidden and file.is_file() and file.suffix.lower() in SUFFIXES:
-                yield from read_flows(file)
 
 
 def _send_home(others: Iterable[BaseFlow]) -> None:
@@ -190,8 +179,7 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
     registry = _Lenient(min_examples)
     found: list[BaseFlow] = []
     with registry.scope():
-        place = _place(source)
-        for each in _in_package(place) if isinstance(place, str) else _each(_files(place)):
+        for each in _found(source):
             if isinstance(each, FlowError):
                 registry.faults.append(each)
             else:
@@ -233,17 +221,20 @@ def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:
         spec = find_spec(name)
     except (ImportError, ValueError):
         spec = None
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    if len(folders) == 1 and is_package(Path(folders[0])):
-        yield from _each(_files(Path(folders[0]).resolve()))
+    places = spec.submodule_search_locations if spec is not None else None
+    folders = [Path(each).resolve() for each in places or ()]
+    if len(folders) == 1 and is_package(folders[0]):
+        yield from _each(_files(folders[0]))
         return
-    import_name(name)
-    yield from defined_in(sys.modules[name])
+    for module in import_name(name):
+        yield from defined_in(sys.modules[module])
+    files = (file for folder in folders for file in _files(folder))
+    yield from _each(file for file in files if isinstance(file, FlowLoadError) or _is_data(file))
 
 
 def _each(files: Iterable[Path | FlowLoadError]) -> Iterator[BaseFlow | FlowError]:
     for file in files:
         try:
-            yield from [file] if isinstance(file, FlowLoadError) else list(_in_file(file, read_each))
+            yield from [file] if isinstance(file, FlowLoadError) else list(_in_file(file))
         except (FlowLoadError, FlowValidationError) as error:
             yield error

@@ -11,7 +11,7 @@ import pytest
 
 from jazz_select import BaseFlow, ConditionalFlow, Flow, FlowRegistry, load_flows
 from jazz_select.errors import DuplicateFlowError, FlowLoadError, FlowValidationError
-from jazz_select.flow.data import read_flows
+from jazz_select.flow.data import read_each
 
 _numbers = count()
 
@@ -418,7 +418,7 @@ def test_files_that_cannot_be_loaded(
 
 def test_a_file_that_vanishes_is_an_error_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(FlowLoadError, match="No such file"):
-        list(read_flows(tmp_path / "gone.yaml"))
+        list(read_each(tmp_path / "gone.yaml"))
 
 
 def test_the_cause_of_a_failed_import_is_kept(tmp_path: Path) -> None:
