@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jazz_select.arguments import problem_in, takes
-from jazz_select.data_files import Document, documents_of
+from jazz_select.data_files import documents_of, place_of
 from jazz_select.errors import ConfigError, DataFileError, FlowLoadError, ToolError
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.flow.data import SUFFIXES
@@ -24,7 +24,7 @@ from jazz_select.flow.origin import short_path
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
-from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
+from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai, tools_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.text import describe_error
 
@@ -128,7 +128,7 @@ def _found(source: str | Path, state: Mapping[str, Any] | None) -> Iterator[Tool
         problem = "a source is one name or path; load each of several, and put their values into one list"
         raise ToolError(given, problem) from error
     if _is_data(path):
-        yield from (_listed(path) if path.suffix.lower() == ".json" else _told(path))
+        yield from _in_file(path)
         return
     names = _modules(source)
     if state is not None and not any(_takes_state(name) for name in names):
@@ -182,23 +182,10 @@ def _in_module(name: str, state: Mapping[str, Any] | None) -> Iterator[Tool]:
     if inspect.isfunction(given):
         own: dict[str, Any] = {"state": state or {}} if _takes_state(name) else {}
         given = given(**own) if given.__module__ == name else ()  # one that was imported is its own module's
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise ToolError(name, f"its {NAME} is a list of tools, not {given!r:.60}")
-    for entry in cast("Sequence[object]", given):
-        if isinstance(entry, Tool):
-            yield entry
-        elif callable(entry):
-            yield tool_from_function(entry)
-        else:
-            raise ToolError(name, f"an entry of its {NAME} is a Tool or a function, not {entry!r:.60}")
-
-
-def _listed(file: Path) -> list[Tool]:
     try:
-        (document,) = documents_of(file, largest=LARGEST, most_values=_MOST_VALUES) or [Document(None)]
-    except DataFileError as error:
-        raise ToolError(file.name, f"it cannot be read as JSON: {error.problem}") from error
-    return _read(document.value)
+        yield from tools_of(given)
+    except ConfigError as error:
+        raise ToolError(name, f"its {NAME}: {error}") from error
 
 
 def _read(listing: Any) -> list[Tool]:
@@ -225,9 +212,6 @@ def _is_openai(entry: object) -> bool:
     return isinstance(own.get("function"), dict) or "parameters" in own
 
 
-# --- YAML ------------------------------------------------------------------------
-
-
 class ToolData(BaseModel):
     """One tool of a YAML file: what a `Tool` has, and where the function is that runs it."""
 
@@ -249,35 +233,36 @@ class ToolData(BaseModel):
     undoes: str = ""
 
 
-def _told(file: Path) -> Iterator[Tool]:
+def _in_file(file: Path) -> Iterator[Tool]:
     place = short_path(str(file))
+    bounds: dict[str, Any] = {"largest": LARGEST, "most_values": _MOST_VALUES} if file.suffix.lower() == ".json" else {}
     try:
-        documents = documents_of(file)
+        documents = documents_of(file, **bounds)
     except DataFileError as error:
         raise ToolError(place, error.problem) from error
     for content, root in documents:
         entries: Any = _unwrapped(content)
-        node: Any = root if entries is content else _value(root, "tools") or root
         if entries is None:
             continue
-        if not isinstance(entries, list | dict):
-            problem = f"{place}:{_line(node)}: it holds a list of tools, or `tools:` with one, not {entries!r:.60}"
-            raise ToolError(place, problem)
         several = cast("list[object]", entries if isinstance(entries, list) else [entries])
-        if any(_is_mcp(each) or _is_openai(each) for each in several):
-            yield from _read(several)
+        if root is None or any(_is_mcp(each) or _is_openai(each) for each in several):
+            yield from _read(several if isinstance(entries, dict) else entries)
             continue
-        for entry, own in zip(several, node.value if isinstance(entries, list) else [node], strict=True):
-            yield _from_data(place, entry, own)
+        path: tuple[str, ...] = () if entries is content else ("tools",)
+        if not isinstance(entries, list | dict):
+            problem = f"{place_of(place, root, path)}: it holds a list of tools, or `tools:` with one"
+            raise ToolError(place, f"{problem}, not {entries!r:.60}")
+        for number, entry in enumerate(several):
+            yield _from_data(place, entry, root, (*path, number) if isinstance(entries, list) else path)
 
 
-def _from_data(place: str, entry: object, node: yaml.Node) -> Tool:
+def _from_data(place: str, entry: object, root: yaml.Node, path: tuple[str | int, ...]) -> Tool:
     given = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
     label = given.get("name") or given.get("function") or "?"
 
     def wrong(field: str, problem: str) -> ToolError:
-        line = _line(_value(node, field) or node)
-        return ToolError(str(label), f"{place}:{line}: {f'{field}: ' if field else ''}{problem}")
+        where = place_of(place, root, (*path, field) if field in given else path)
+        return ToolError(str(label), f"{where}: {f'{field}: ' if field else ''}{problem}")
 
     if not isinstance(entry, dict):
         raise wrong("", f"a tool is a mapping with name:, description:, …, not {entry!r:.60}")
@@ -294,35 +279,24 @@ def _from_data(place: str, entry: object, node: yaml.Node) -> Tool:
             except ConfigError as error:
                 raise wrong(field, str(error)) from error
     try:
-        return _built(data, fields, run=given.get("function", ""))
+        return _built(data, fields)
     except (ToolError, ImportError, AttributeError, ValueError) as error:
         said = error.problem if isinstance(error, ToolError) else describe_error(error)
         if isinstance(error, ModuleNotFoundError):
             said = f"{said}; modules are looked for where Python looks for them (sys.path), not beside this file"
-        raise wrong("function" if given.get("function") else "name", said) from error
+        raise wrong("function" if data.function else "name", said) from error
 
 
-def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
+def _built(data: ToolData, fields: dict[str, Any]) -> Tool:
     """Return the tool; the function fills in what the file leaves out."""
-    if not run:
+    if not data.function:
         return replace(Tool(name=data.name), **fields)
-    module, colon, qualified = run.partition(":")
+    module, colon, qualified = data.function.partition(":")
     if not colon or not qualified:
-        raise ToolError(run, "it is told as `module:name`, such as shop.orders:lookup_order")
+        raise ToolError(data.function, "it is told as `module:name`, such as shop.orders:lookup_order")
     function = attrgetter(qualified)(import_module(module))
     if isinstance(function, Tool):
         return replace(function, name=data.name or function.name, **fields)
     if data.input_schema is not None:
         return replace(Tool(name=data.name or qualified.rpartition(".")[2], function=function), **fields)
-    told = tool_from_function(function, name=data.name, description=data.description)
-    return replace(told, **fields)
-
-
-def _value(node: Any, field: str) -> yaml.Node | None:
-    """Return the value of a key."""
-    pairs: list[Any] = node.value if isinstance(node, yaml.MappingNode) else []
-    return next((value for key, value in pairs if key.value == field), None)
-
-
-def _line(node: yaml.Node) -> int:
-    return node.start_mark.line + 1
+    return replace(tool_from_function(function, name=data.name, description=data.description), **fields)

@@ -73,9 +73,9 @@ def test_a_listing_is_told_by_what_it_holds(tmp_path: Path, listing: object) -> 
     ("name", "text", "problem"),
     [
         ("a.py", "", "a list named TOOLS"),
-        ("a.py", "TOOLS = 'add'", "is a list of tools"),
-        ("a.py", "TOOLS = [3]", "a Tool or a function"),
-        ("a.json", "{", "cannot be read as JSON"),
+        ("a.py", "TOOLS = 'add'", "tools are a list of Tools"),
+        ("a.py", "TOOLS = [3]", "tools are Tools or functions"),
+        ("a.json", "{", "a.json.*Expecting property name"),
         ("a.json", "3", "a listing is a list"),
         ("a.json", "[]", "there are no tools"),
         ("a.txt", "", ".py, .yaml and .json"),
@@ -97,7 +97,7 @@ def test_where_flows_are_read_from_there_need_not_be_tools(tmp_path: Path) -> No
         assert not load_tools(source, may_be_none=True)
     assert load_policy(tmp_path / "shop.yaml") is None
     (tmp_path / "broken.py").write_text("TOOLS = [7, 42]")
-    with pytest.raises(ToolError, match="an entry of its TOOLS is a Tool or a function, not 7"):
+    with pytest.raises(ToolError, match=r"its TOOLS: tools are Tools or functions .*, not 7"):
         load_tools(tmp_path, may_be_none=True)
     with pytest.raises(ToolError, match="no such package"):
         load_tools(tmp_path / "gone", may_be_none=True)
@@ -274,28 +274,40 @@ def test_yaml_may_hold_one_tool_or_many_or_a_listing(tmp_path: Path, text: str, 
 WRONG = {
     "a kind": (
         "tools:\n- name: a\n  destructive: maybe",
-        "tool 'a': .*:3: destructive: input should be a valid boolean",
+        r"tool 'a': .*:3:\d: destructive: input should be a valid boolean",
     ),
-    "a number for a text": ("tools:\n- name: a\n  provider: 5", ":3: provider: .*, not int 5; put quotes around it"),
-    "yes for a name": ("- name: yes", ":1: name: .*, not bool True; put quotes"),
-    "a text for a list": ("- name: a\n\n  capabilities: read", ":3: capabilities: has to be a list"),
+    "a number for a text": (
+        "tools:\n- name: a\n  provider: 5",
+        r":3:\d: provider: .*, not int 5; put quotes around it",
+    ),
+    "yes for a name": ("- name: yes", r":1:\d: name: .*, not bool True; put quotes"),
+    "a text for a list": ("- name: a\n\n  capabilities: read", r":3:\d: capabilities: has to be a list"),
     "a list for a schema": (
         "- name: a\n  input_schema: [a]",
-        ":2: input_schema: has to be a mapping of names to values",
+        r":2:\d: input_schema: has to be a mapping of names to values",
     ),
-    "no schema": ("- name: a\n  input_schema:\n    type: strnig", ":3: input_schema: .*strnig"),
-    "a misspelt field": ("- name: a\n  destuctive: true", ":2: destuctive: is no field .*; did you mean 'destructive'"),
-    "an unknown field": ("- name: a\n  colour: red", ":2: colour: is no field of a tool; there are name, "),
-    "no name": ("- description: a\n- name: b", ":1: name: its name is blank"),
-    "no mapping": ("tools:\n- name: a\n- b", ":3: a tool is a mapping"),
-    "no list": ("tools: 5", ":1: it holds a list of tools"),
+    "no schema": ("- name: a\n  input_schema:\n    type: strnig", r":2:\d: input_schema: .*strnig"),
+    "a misspelt field": (
+        "- name: a\n  destuctive: true",
+        r":2:\d: destuctive: is no field .*; did you mean 'destructive'",
+    ),
+    "an unknown field": ("- name: a\n  colour: red", r":2:\d: colour: is no field of a tool; there are name, "),
+    "no name": ("- description: a\n- name: b", r":1:\d: name: its name is blank"),
+    "no mapping": ("tools:\n- name: a\n- b", r":3:\d: a tool is a mapping"),
+    "no list": ("tools: 5", r":1:\d: it holds a list of tools"),
     "bad syntax": ("tools:\n- name: a\n  - b", "line 3: "),
     "twice": ("- name: a\n  name: b", "'name' stands twice"),
     "too deep": ("- " * 200 + "a", "100 deep"),
-    "no module": ("- name: a\n  function: no_such_module:add", r":2: function: ModuleNotFoundError.*\(sys.path\)"),
-    "no such function": ("- name: a\n  function: yaml_shop:subtract", ":2: function: AttributeError"),
-    "no colon": ("- name: a\n  function: yaml_shop.add", ":2: function: it is told as `module:name`"),
-    "no function": ("- name: a\n  function: yaml_shop:DESK.nothing", ":2: function: a tool is made of a function"),
+    "no module": (
+        "- name: a\n  function: no_such_module:add",
+        r":2:\d: function: ModuleNotFoundError.*\(sys.path\)",
+    ),
+    "no such function": ("- name: a\n  function: yaml_shop:subtract", r":2:\d: function: AttributeError"),
+    "no colon": ("- name: a\n  function: yaml_shop.add", r":2:\d: function: it is told as `module:name`"),
+    "no function": (
+        "- name: a\n  function: yaml_shop:DESK.nothing",
+        r":2:\d: function: a tool is made of a function",
+    ),
     "nothing": ("", "there are no tools in it; give it a list of them, in YAML under `tools:`"),
 }
 
