@@ -108,10 +108,13 @@ def _each_model(error: BaseException) -> Iterator[BaseException]:
 
 
 def _retryable(error: BaseException) -> bool:
-    from pydantic_ai.exceptions import FallbackExceptionGroup, ModelAPIError, ModelHTTPError
+    """Whether the same request may succeed later, with one of several models if there are several."""
+    return any(map(_is_transient, _each_model(error)))
 
-    if isinstance(error, FallbackExceptionGroup):
-        return any(_retryable(inner) for inner in error.exceptions)
+
+def _is_transient(error: BaseException) -> bool:
+    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
+
     if _is_a(error, "ModelQuotaExceededError"):  # an exhausted quota is a 429 too
         return False
     if isinstance(error, ModelHTTPError):
@@ -124,12 +127,12 @@ def _retryable(error: BaseException) -> bool:
 
 def _retry_after(error: BaseException) -> float | None:
     """Return the earliest retry time of several failed models."""
-    from pydantic_ai.exceptions import FallbackExceptionGroup
+    waits = [_wait_of(each) for each in _each_model(error) if _is_transient(each)]
+    known = [wait for wait in waits if wait is not None]
+    return min(known) if known and len(known) == len(waits) else None
 
-    if isinstance(error, FallbackExceptionGroup):
-        waits = [_retry_after(inner) for inner in error.exceptions if _retryable(inner)]
-        known = [wait for wait in waits if wait is not None]
-        return min(known) if known and len(known) == len(waits) else None
+
+def _wait_of(error: BaseException) -> float | None:
     theirs = getattr(error, "retry_after", None)  # from the body, for some providers
     if isinstance(theirs, float):
         return theirs

@@ -26,7 +26,7 @@ from jazz_select.routing.decisions.decision_points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall, note_step
-from jazz_select.routing.schemas.compatibility import Slot, available_fields, outputs
+from jazz_select.routing.schemas.compatibility import Slot, outputs, schema_of
 from jazz_select.routing.schemas.fields import RESULT, Cursor, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import verdicts
 from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, may_repeat
@@ -103,7 +103,8 @@ class RunContext:
     @property
     def fields(self) -> tuple[Slot, ...]:
         """All that is there, by what was declared or else by the values."""
-        return available_fields(self.context, self._declared)
+        there = self.context.items()
+        return tuple(self._declared.get(name) or Slot(name, schema_of(value)) for name, value in there)
 
     def last_fields(self, tools: Mapping[str, Tool]) -> list[str]:
         """What the last step gave, by name."""
@@ -349,15 +350,10 @@ class FlowExecutor:
         """Return the record of the tool that comes next, and how it was chosen."""
         number = len(run.records) + 1
         if isinstance(step, str):
-            known = step in self._tools
-            return StepRecord(
-                step=number,
-                tool=step if known else "",
-                tier=Tier.DETERMINISTIC if known else Tier.OPEN,
-                reason="planned" if known else "unknown",
-                status="ok" if known else "open",
-                error="" if known else f"there is no tool {step!r}{misspelt(step, [*self._tools]).removeprefix(step)}",
-            )
+            if step in self._tools:
+                return StepRecord(step=number, tool=step, tier=Tier.DETERMINISTIC, reason="planned")
+            told = f"there is no tool {step!r}{misspelt(step, [*self._tools]).removeprefix(step)}"
+            return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="unknown", status="open", error=told)
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates, dropped = await self._read(self._candidates, run, point)
         if not candidates:
@@ -471,17 +467,11 @@ class FlowExecutor:
     async def _called(self, run: RunContext, record: StepRecord) -> StepRecord:
         tool = self._tools[record.tool]
         arguments, missing = await self._read(arguments_of, tool, run.context, run.fixed)
-        if missing:
-            told, fault = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that", "arguments"
-        elif told := await self._read(inputs_lost, tool, run.lost, arguments):
-            fault = "arguments"
-        elif tool.function is None:
-            told, fault = f"{tool.name} is only described; connect it with a function that runs it", "tool"
-        else:
-            fault = ""
-        if fault:
+        lost = await self._read(inputs_lost, tool, run.lost, arguments)
+        if missing or lost:
+            told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that" if missing else lost
             told = _joined(record.error, told)
-            return replace(record, status="failed", error=told, fault=fault, missing=tuple(missing))
+            return replace(record, status="failed", error=told, fault="arguments", missing=tuple(missing))
         await self._read(self._outputs, tool)  # now, so that what it gives is kept without waiting again
         record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
         if self._on_call is None:

@@ -251,7 +251,7 @@ def _unbegun(call: ToolCall) -> CallOutcome | None:
 async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
     """Return the failure of a call with invalid arguments or a tool without a function, or None."""
     if tool.function is None:
-        return _failed(call, "tool", f"{tool.name} was only described; there is nothing to run")
+        return _failed(call, "tool", f"{tool.name} is only described; connect it with a function that runs it")
     if (refusal := Threaded.refused(tool.function, MOST_RUNNING)) and not is_async(tool.function):
         return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
     try:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import orjson
 
-from jazz_select.arguments import Count, Positive, checked
+from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for, why_unusable
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
@@ -57,8 +57,6 @@ class ModelDecision:
         decider: DeciderLike | Decider | None = None,
         timeout_s: TimeLimit = 15.0,
         max_reasks: Count = 1,
-        max_retries: Count = 2,
-        max_concurrency: Positive = 64,
     ) -> None:
         """Create a callback.
 
@@ -71,8 +69,6 @@ class ModelDecision:
             timeout_s: Time limit of one choice in seconds, queueing and retries included. Less than the executor's
                 `decision_timeout_s`, so that an unavailable provider is recognized and left alone.
             max_reasks: How often the model is told that its reply is unusable.
-            max_retries: How often a call is repeated after a transient failure.
-            max_concurrency: Most concurrent calls of the model; others wait in order of arrival.
 
         Raises:
             ConfigError: An argument is invalid.
@@ -81,9 +77,7 @@ class ModelDecision:
         if model is None and self._decider is None:
             msg = "a decision by a model needs one; without it leave decision_callback out: the choice stays open"
             raise ConfigError(msg)
-        self._client = (
-            None if model is None else client_for(model, max_retries=max_retries, max_concurrency=max_concurrency)
-        )
+        self._client = None if model is None else client_for(model)
         self._timeout_s = timeout_s
         self._max_reasks = max_reasks
 

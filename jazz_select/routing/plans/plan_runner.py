@@ -134,16 +134,6 @@ def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
     return before
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A step that is ready to run."""
-
-    step: PlanStep
-    resolution: Resolution
-    missing: tuple[str, ...] = ()
-    """Required inputs to be filled."""
-
-
 @dataclass(slots=True, kw_only=True)
 class _Running:
     """One run of one plan."""
@@ -162,55 +152,48 @@ class _Running:
 
     def begin(self, step: PlanStep, group: asyncio.TaskGroup) -> None:
         """Let the step run when what comes before it has ended. Called in the order of running."""
-        call = self._prepared(step)
-        tool = call.resolution.tool
+        found = self.index.resolve(step.tool)
+        tool, fills = found.tool, self.fill is not None and not step.problem and not self.needs.get(step.id)
+        missing = left_out(tool, step.arguments) if tool is not None and fills else ()
         before = list(self.needs.get(step.id, ()))
-        if call.missing or not self.parallel or (tool is not None and tool.destructive):
+        if missing or not self.parallel or (tool is not None and tool.destructive):
             before = list(self.tasks)
         elif self.barrier:
             before.append(self.barrier)
         waits_for = {self.tasks[each] for each in before}
-        self.tasks[step.id] = group.create_task(self._run(call, waits_for, earlier=tuple(self.tasks)))
+        self.tasks[step.id] = group.create_task(self._run(step, found, missing, waits_for, tuple(self.tasks)))
         if tool is not None and tool.destructive:
             self.barrier = step.id
 
-    def _prepared(self, step: PlanStep) -> _Call:
-        resolution = self.index.resolve(step.tool)
-        if resolution.tool is None or step.problem or self.needs.get(step.id) or self.fill is None:
-            return _Call(step, resolution)
-        return _Call(step, resolution, left_out(resolution.tool, step.arguments))
-
-    async def _run(self, call: _Call, before: set[asyncio.Task[None]], *, earlier: tuple[str, ...]) -> None:
-        tool, step = call.resolution.tool, call.step
-        began = StepOutcome(
-            id=step.id,
-            requested=call.resolution.requested,
-            tool=tool.name if tool else "",
-            stage=call.resolution.stage,
-            status="failed",
-        )
+    async def _run(
+        self,
+        step: PlanStep,
+        found: Resolution,
+        missing: tuple[str, ...],
+        before: set[asyncio.Task[None]],
+        earlier: tuple[str, ...],
+    ) -> None:
+        tool = found.tool
+        name = tool.name if tool else ""
+        began = StepOutcome(id=step.id, requested=found.requested, tool=name, stage=found.stage, status="failed")
         if before:
             await asyncio.wait(before)
         known = self.before.get(step.id)
         if known is not None and known.status != "skipped" and known.asked is None:
             self.outcomes[step.id] = known
-            return
-        self.outcomes[step.id] = self._refused(began, call) or self._blocked(began) or began
-        if tool is None or self.outcomes[step.id].error:
-            return
-        async with self.turn:
-            start = perf_counter()
-            outcome = await self._output(began, call, tool, earlier)
-            self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
-
-    def _refused(self, began: StepOutcome, call: _Call) -> StepOutcome | None:
-        """Return the outcome of a call that cannot run, whatever the others return."""
-        found = call.resolution
-        if call.step.problem:
-            return _failed(began, "arguments", f"{began.tool or 'a call'}: {call.step.problem}")
-        if found.tool is None:
-            return _failed(began, "name", f"{found.requested!r:.80}: {found.reason}", details=found.error())
-        return None
+        elif step.problem:
+            self.outcomes[step.id] = _failed(began, "arguments", f"{name or 'a call'}: {step.problem}")
+        elif tool is None:
+            problem = f"{found.requested!r:.80}: {found.reason}"
+            self.outcomes[step.id] = _failed(began, "name", problem, details=found.error())
+        elif blocked := self._blocked(began):
+            self.outcomes[step.id] = blocked
+        else:
+            self.outcomes[step.id] = began
+            async with self.turn:
+                start = perf_counter()
+                outcome = await self._output(began, step, tool, missing, earlier)
+                self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
 
     def _blocked(self, began: StepOutcome) -> StepOutcome | None:
         for need in self.needs.get(began.id, ()):
@@ -223,19 +206,21 @@ class _Running:
                 )
         return None
 
-    async def _output(self, began: StepOutcome, call: _Call, tool: Tool, earlier: tuple[str, ...]) -> StepOutcome:
+    async def _output(
+        self, began: StepOutcome, step: PlanStep, tool: Tool, missing: tuple[str, ...], earlier: tuple[str, ...]
+    ) -> StepOutcome:
         lost: list[str] = []
         arguments = cast(
             "dict[str, Any]",
-            with_outputs(call.step.arguments, lambda each: self.outcomes[each].output, lost),
+            with_outputs(step.arguments, lambda each: self.outcomes[each].output, lost),
         )
         if lost:
             return _failed(began, "reference", f"{tool.name}: {'; '.join(lost)}")
-        if call.missing and self.fill is not None:
+        if missing and self.fill is not None:
             outputs = {each: self.outcomes[each].output for each in earlier if self.outcomes[each].status == "ok"}
             try:
-                found = self.fill(tool, call.missing, copied(outputs))
-                arguments |= copied({name: found[name] for name in call.missing if name in found})
+                found = self.fill(tool, missing, copied(outputs))
+                arguments |= copied({name: found[name] for name in missing if name in found})
             except Exception as error:  # noqa: BLE001 - a hook of the caller's must not take the other steps with it
                 message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"
                 return _failed(began, "arguments", message, cause=error)

@@ -249,11 +249,6 @@ def _short(text: bytes) -> str:
     return text.decode() if len(text) <= _LONGEST_KEY else blake2b(text, digest_size=20).hexdigest()
 
 
-def available_fields(values: Mapping[str, object], known: Mapping[str, Slot] | None = None) -> tuple[Slot, ...]:
-    """The fields of a context: as a tool declared them, else by the values they hold."""
-    return tuple((known or {}).get(name) or Slot(name, schema_of(value)) for name, value in values.items())
-
-
 def schema_of(value: object) -> dict[str, Any]:
     """What a value is, as a schema that admits it alone where that is short."""
     if value is None or isinstance(value, bool | int | float | str):

@@ -279,21 +279,21 @@ def _from_data(place: str, entry: object, root: yaml.Node, path: tuple[str | int
             except ConfigError as error:
                 raise wrong(field, str(error)) from error
     try:
-        return _built(data, fields)
+        return _built(data, fields, run=given.get("function", ""))
     except (ToolError, ImportError, AttributeError, ValueError) as error:
         said = error.problem if isinstance(error, ToolError) else describe_error(error)
         if isinstance(error, ModuleNotFoundError):
             said = f"{said}; modules are looked for where Python looks for them (sys.path), not beside this file"
-        raise wrong("function" if data.function else "name", said) from error
+        raise wrong("function" if given.get("function") else "name", said) from error
 
 
-def _built(data: ToolData, fields: dict[str, Any]) -> Tool:
+def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
     """Return the tool; the function fills in what the file leaves out."""
-    if not data.function:
+    if not run:
         return replace(Tool(name=data.name), **fields)
-    module, colon, qualified = data.function.partition(":")
+    module, colon, qualified = run.partition(":")
     if not colon or not qualified:
-        raise ToolError(data.function, "it is told as `module:name`, such as shop.orders:lookup_order")
+        raise ToolError(run, "it is told as `module:name`, such as shop.orders:lookup_order")
     function = attrgetter(qualified)(import_module(module))
     if isinstance(function, Tool):
         return replace(function, name=data.name or function.name, **fields)

@@ -148,7 +148,7 @@ async def test_a_bad_call_among_good_ones() -> None:
         None,
         ("arguments", "echo: the arguments are no JSON object"),
         ("arguments", "echo needs 'value'"),
-        ("tool", "described was only described; there is nothing to run"),
+        ("tool", "described is only described; connect it with a function that runs it"),
         ("arguments", "a call: a call is an object with a tool and arguments, not int"),
     ]
     assert result.steps[1].stage == "normalised"
