@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, Literal
 
+from jazz_select.arguments import Probability
+
 StageName = Literal["recall", "transformer", "decider", "chat", "user"]
 """The stages in order: the index, its second embedder, a decision model, a chat model, the user."""
 StageOutcome = Literal["decided", "passed", "none", "failed", "spared"]
@@ -94,13 +96,12 @@ class OwnAnswers:
     Attributes:
         first: P(the first candidate is right) per example, descending.
         scoped: P(it is right and the request is for a flow) per example, descending (`joint_probability`).
-        errors: P(the answer is wrong) in the same two orders, with the example left out of its flow; None if it is one
-            minus the confidence, as in notes of an earlier version.
+        errors: P(the answer is wrong) in the same two orders, with the example left out of its flow.
     """
 
-    first: tuple[float, ...]
-    scoped: tuple[float, ...]
-    errors: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    first: tuple[Probability, ...]
+    scoped: tuple[Probability, ...]
+    errors: tuple[tuple[Probability, ...], tuple[Probability, ...]]
     _found: dict[tuple[float, bool], float] = field(
         default_factory=dict[tuple[float, bool], float], init=False, compare=False, repr=False
     )
@@ -108,15 +109,15 @@ class OwnAnswers:
     def threshold(self, max_error: float, *, scoped: bool) -> float:
         """Return the least confidence at which the expected error of answers that confident is at most `max_error`.
 
-        The expectation uses `errors` or the confidences: errors counted among so few examples would say less. Returns 1
-        if no answer is confident enough: then only a request that is the name of a flow is.
+        The expectation uses `errors`: errors counted among so few examples would say less. Returns 1 if no answer is
+        confident enough: then only a request that is the name of a flow is.
         """
         known = self._found.get((max_error, scoped))
         if known is not None:
             return known
         sure = self.scoped if scoped else self.first
         allowed = MARGIN * max_error
-        errors = accumulate(self.errors[scoped] if self.errors else (1 - each for each in sure))
+        errors = accumulate(self.errors[scoped])
         within = [each for count, (each, own) in enumerate(zip(sure, errors, strict=True), 1) if own <= allowed * count]
         found = self._found[max_error, scoped] = within[-1] if within else _NEVER
         return found
@@ -133,7 +134,7 @@ def own_answers(pairs: Iterable[tuple[float, float]], asked: Iterable[float] | N
     scoped, scoped_doubts = _surest_first(
         (joint_probability(*each), joint_probability(own, each[1])) for each, own in zip(known, before, strict=True)
     )
-    return OwnAnswers(first=first, scoped=scoped, errors=None if asked is None else (doubts, scoped_doubts))
+    return OwnAnswers(first=first, scoped=scoped, errors=(doubts, scoped_doubts))
 
 
 def _surest_first(pairs: Iterable[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:

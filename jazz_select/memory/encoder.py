@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache, partial
 from itertools import chain, pairwise
 from math import isfinite, log
 from operator import mul
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -168,6 +168,25 @@ def rarity(flows: int, holding: int) -> float:
     return log(1.0 + max(flows - holding + 0.5, 0.0) / (holding + 0.5))
 
 
+@dataclass(frozen=True, slots=True)
+class PackedArray:
+    """In `Annotated`, an array that JSON holds as text: base64 of little-endian numbers of this numpy type."""
+
+    kind: str
+
+    def __get_pydantic_core_schema__(self, *_: object) -> Any:
+        from pydantic_core import core_schema
+
+        def read(text: str) -> npt.NDArray[Any]:
+            return np.frombuffer(b64decode(text, validate=True), dtype=self.kind).copy()
+
+        def written(array: npt.NDArray[Any]) -> str:
+            return b64encode(array.astype(self.kind).tobytes()).decode("ascii")
+
+        as_text = core_schema.plain_serializer_function_ser_schema(written)
+        return core_schema.no_info_plain_validator_function(read, serialization=as_text)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TermCounts:
     """The document frequency of each term in a catalogue.
@@ -177,10 +196,22 @@ class TermCounts:
     """
 
     flows: int
-    terms: npt.NDArray[np.uint32]
+    terms: Annotated[npt.NDArray[np.uint32], PackedArray("<u4")]
     """Distinct, ascending."""
-    counts: npt.NDArray[np.uint32]
+    counts: Annotated[npt.NDArray[np.uint32], PackedArray("<u4")]
     """Number of flows with each of `terms`."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for malformed counts."""
+        terms, counts = self.terms, self.counts
+        if (
+            type(self.flows) is not int
+            or not 0 <= self.flows < _TOKENS
+            or not len(counts) == len(terms) <= _NOTED_TERMS
+        ):
+            raise ValueError("sizes of the counts of terms")
+        if (terms[1:] <= terms[:-1]).any() or (counts > self.flows).any() or not counts.all():
+            raise ValueError("counts of terms")
 
     @classmethod
     def of(cls, documents: Iterable[Iterable[int]]) -> Self:
@@ -217,25 +248,6 @@ class TermCounts:
         found, rarest = self._rarities, rarity(self.flows, 1)
         weights = [found.get(term, rarest) for term in query.indices]
         return SparseVector(indices=query.indices, values=tuple(map(mul, query.values, weights)))
-
-    def as_note(self) -> dict[str, Any]:
-        """Return the counts for JSON: arrays in base64 of little-endian 32-bit numbers."""
-        packed = (b64encode(each.astype("<u4").tobytes()).decode("ascii") for each in (self.terms, self.counts))
-        return {"flows": self.flows, **dict(zip(("terms", "counts"), packed, strict=True))}
-
-    @classmethod
-    def from_note(cls, note: Mapping[str, Any]) -> Self:
-        """Read the counts; raise ValueError for malformed ones."""
-        flows = note["flows"]
-        terms, counts = (
-            np.frombuffer(b64decode(note[each], validate=True), dtype="<u4").astype(np.uint32)
-            for each in ("terms", "counts")
-        )
-        if type(flows) is not int or not 0 <= flows < _TOKENS or len(terms) != len(counts) or len(terms) > _NOTED_TERMS:
-            raise ValueError("sizes of the counts of terms")
-        if (terms[1:] <= terms[:-1]).any() or (counts > flows).any() or not counts.all():
-            raise ValueError("counts of terms")
-        return cls(flows=flows, terms=terms, counts=counts)
 
 
 class Lexical:

@@ -253,9 +253,7 @@ class IndexWriter:
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
         flows = frozenset(cards)
-        answers = noted.answers
-        whole = noted.terms is not None and (noted.confidence is None or bool(answers and answers.errors))
-        if note is not None and whole and (noted.digest, noted.flows) == (digest, flows):
+        if noted.terms is not None and (noted.digest, noted.flows) == (digest, flows):
             return
         if not chosen and note is None:
             return

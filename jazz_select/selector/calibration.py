@@ -396,11 +396,10 @@ class Budget:
         if not (line.cases or scoped.cases):
             return answers
         if not self._corrected or self._corrected[0][0] is not answers:
-            known = answers.errors
             corrected = OwnAnswers(
                 tuple(map(line, answers.first)),
                 tuple(map(scoped, answers.scoped)),
-                None if known is None else (_errors(line, known[0]), _errors(scoped, known[1])),
+                (_errors(line, answers.errors[0]), _errors(scoped, answers.errors[1])),
             )
             self._corrected[:] = [(answers, corrected)]
         return self._corrected[0][1]

@@ -1,31 +1,42 @@
 """The recall model of a catalogue: fusion of the arms, features of candidates, and P(a candidate is right)."""
 
 import logging
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, islice, pairwise
-from math import ceil, exp, log, log1p, sqrt
-from typing import Annotated, Any, Literal, NamedTuple
+from math import ceil, exp, isqrt, log, log1p, sqrt
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from jazz_select.arguments import Constraint
-from jazz_select.memory.encoder import TermCounts
+from jazz_select.arguments import Constraint, adapter_of
+from jazz_select.memory.encoder import PackedArray, TermCounts
 from jazz_select.ports import Key, Legs, Vectors
 from jazz_select.stages import OwnAnswers
 from jazz_select.travel import value_of
+
+_LONGEST_COSINE = 1.1
+"""Highest cosine, with rounding."""
+_LARGEST, _LARGEST_ENTRY, _MOST_SIZES = 1e15, 1e6, 1 << 20
+"""Largest number in a note, largest entry of its matrix, and most set sizes: no fit exceeds them, and larger numbers
+overflow."""
+_FINITE: Mapping[str, Any] = {"allow_inf_nan": False, "strict": True}
+_Number = Annotated[float, Constraint("a number", ge=-_LARGEST, le=_LARGEST, **_FINITE)]
+_Width = Annotated[float, Constraint("a number above 0", gt=0, le=_LARGEST, **_FINITE)]
+_Cosine = Annotated[float, Constraint("a cosine", ge=-_LONGEST_COSINE, le=_LONGEST_COSINE, **_FINITE)]
+_Chance = Annotated[float, Constraint("a probability", ge=0, le=1, **_FINITE)]
+_Scores = Annotated[tuple[_Number, ...], Constraint("scores", min_length=1, max_length=_MOST_SIZES)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmScale:
     """Width and weight of one arm in the fusion."""
 
-    width: float
+    width: _Width
     """The drop in score that counts as one rank: a typical distance between neighbours at the top of a list."""
-    weight: float
+    weight: _Number
 
 
 REFERENCE_K = 10
@@ -36,17 +47,14 @@ _SCALE = 100.0
 """Factor of fused scores, which are small."""
 Matrix = npt.NDArray[np.float64]
 _TINY = 1e-9
-_LONGEST_COSINE = 1.1
-"""Highest cosine, with rounding."""
-_LARGEST, _LARGEST_ENTRY, _MOST_SIZES = 1e15, 1e6, 1 << 20
-"""Largest number in a note, largest entry of its matrix, and most set sizes: no fit exceeds them, and larger numbers
-overflow."""
 DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "dense": ArmScale(width=0.035, weight=1.0),
     "bm25": ArmScale(width=0.135, weight=0.6),
 }
 """Scales of a catalogue that is not fitted: rounded medians of several tool catalogues."""
-_VERSION = 4
+_VERSION = 5
+_OF_CANDIDATE, _OF_SCOPE = 7, 6
+"""Number of features of a candidate, and of the scope."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
 
 
@@ -92,9 +100,9 @@ class Usual:
     flows; `low` is the tenth percentile of the best cosines of requests in scope.
     """
 
-    flows: Mapping[str, float] = field(default_factory=dict[str, float])
-    mean: float = 0.0
-    low: float = 1.0
+    flows: Mapping[str, _Cosine] = field(default_factory=dict[str, float])
+    mean: _Cosine = 0.0
+    low: _Cosine = 1.0
     keyed: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
 
     def by_key(self, key: Callable[[str], Key]) -> "Usual":
@@ -220,8 +228,8 @@ def _lead(score: float, best: tuple[float, float]) -> float:
 class Logistic:
     """P = 1 / (1 + exp(-(bias + weights · features))) with weights of at least 0, so that P is monotone."""
 
-    weights: tuple[float, ...]
-    bias: float
+    weights: tuple[_Number, ...]
+    bias: _Number
 
     def __call__(self, features: Sequence[float]) -> float:
         """Return the probability, in [0, 1]."""
@@ -246,7 +254,7 @@ class Sets:
     `nonconformity` lists in ascending order, with `NOT_FOUND` for flows not found.
     """
 
-    nonconformity: tuple[float, ...]
+    nonconformity: _Scores
 
     @staticmethod
     def scores(chances: Sequence[float]) -> list[float]:
@@ -268,7 +276,7 @@ class RecallModel:
         transform: Matrix that request vectors are multiplied by, shape (dim, dim); None for the identity.
         confidence: P(a candidate is right) from `Signals.candidate`; None if unknown.
         scope: P(some flow is right) from `Signals.scope`; None if unknown.
-        answers: Confidence of the answers to the catalogue's own examples; None if unknown, as in earlier notes.
+        answers: Confidence of the answers to the catalogue's own examples; None if unknown.
         names: Flow ids by folded name and alias, without ambiguous ones.
         flows: Ids of all flows of the agent; None if unknown.
         terms: Term counts; None after a flow was written or deleted.
@@ -280,7 +288,7 @@ class RecallModel:
 
     digest: str = ""
     scales: Mapping[str, ArmScale] = field(default_factory=lambda: DEFAULT_SCALES)
-    transform: Vectors | None = None
+    transform: Annotated[Vectors, PackedArray("<f4")] | None = None
     confidence: Logistic | None = None
     scope: Logistic | None = None
     sets: Sets | None = None
@@ -290,9 +298,9 @@ class RecallModel:
     flows: frozenset[str] | None = None
     terms: TermCounts | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
-    labelled: int = 0
+    labelled: Annotated[int, Constraint("a count", ge=0, strict=True)] = 0
     second: "RecallModel | None" = None
-    sure: float | None = None
+    sure: _Chance | None = None
 
     def aim(self, vector: Vectors) -> list[float]:
         """Return a request's vector after the transform, at unit length."""
@@ -308,28 +316,13 @@ class RecallModel:
         return replace(self, usual=self.usual.by_key(key), second=second)
 
     def as_note(self) -> dict[str, Any]:
-        """Return the model for JSON."""
-        own: dict[str, Any] = {}
-        if self.second is not None:  # without what the first one holds
-            second = replace(self.second, digest="", names={}, flows=None, terms=None)
-            own = {"second": second.as_note(), "sure": self.sure}
-        return own | {
-            "version": _VERSION,
-            "digest": self.digest,
-            "scales": {arm: [scale.width, scale.weight] for arm, scale in self.scales.items()},
-            "transform": None if self.transform is None else _packed(self.transform),
-            "confidence": _logistic_as_list(self.confidence),
-            "scope": _logistic_as_list(self.scope),
-            "sets": None if self.sets is None else [round(each, 6) for each in self.sets.nonconformity],
-            "answers": None if self.answers is None else [self.answers.first, self.answers.scoped],
-            "errors": None if self.answers is None else self.answers.errors,
-            "usual": [self.usual.mean, self.usual.low, {flow: round(at, 5) for flow, at in self.usual.flows.items()}],
-            "names": dict(self.names),
-            "flows": None if self.flows is None else sorted(self.flows),
-            "terms": None if self.terms is None else self.terms.as_note(),
-            "caveat": self.caveat,
-            "labelled": self.labelled,
-        }
+        """Return the model for JSON; its second one without what the first one holds."""
+        second = None if self.second is None else replace(self.second, digest="", names={}, flows=None, terms=None)
+        unnoted: Any = {"usual": {"keyed"}, "answers": {"_found"}}
+        own = adapter_of(RecallModel).dump_python(
+            replace(self, second=second), mode="json", exclude={**unnoted, "second": unnoted}
+        )
+        return {**own, "version": _VERSION, "flows": None if self.flows is None else sorted(self.flows)}
 
     @classmethod
     def from_note(cls, note: Mapping[str, Any] | None, *, dims: Sequence[int] = ()) -> "RecallModel":
@@ -340,81 +333,31 @@ class RecallModel:
         if note is None:
             return cls()
         try:
-            return cls._read(note, *dims)
+            _must(note["version"] == _VERSION and {*note} == {"version", *cls.__slots__}, "version")
+            model = value_of(cls, note)._checked(*dims)  # noqa: SLF001 - one of this class
+            if model.second is None:
+                return model
+            _must(model.second.second is None, "second")
+            second = model.second._checked(*dims[1:])  # noqa: SLF001
+            return replace(model, second=replace(second, names=model.names, flows=model.flows, terms=model.terms))
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
             _log.warning("error=<%r> | the note of a sync cannot be read", error)
             return cls(caveat=UNREAD)
 
-    @classmethod
-    def _read(cls, note: Mapping[str, Any], dim: int | None = None, second_dim: int | None = None) -> "RecallModel":
-        said = value_of(_Note, note)
-        mean, low, usual = said.usual
-        scales = {arm: ArmScale(width=width, weight=weight) for arm, (width, weight) in said.scales.items()}
-        _must(scales.keys() == DEFAULT_SCALES.keys(), "scales")
-        second = None if said.second is None else cls._read(said.second, second_dim)
-        _must(second is None or second.second is None, "second")
-        flows = None if said.flows is None else frozenset(said.flows)
-        terms = None if said.terms is None else TermCounts.from_note(said.terms)
-        return cls(
-            digest=said.digest,
-            scales=scales,
-            transform=None if said.transform is None else _unpacked(said.transform, dim),
-            confidence=_logistic(said.confidence),
-            scope=_logistic(said.scope),
-            sets=None if said.sets is None else Sets(nonconformity=_in_order(said.sets)),
-            answers=_answers(said.answers, said.errors),
-            usual=Usual(flows=usual, mean=mean, low=low),
-            names=said.names,
-            flows=flows,
-            terms=terms,
-            caveat=said.caveat,
-            labelled=said.labelled,
-            second=None if second is None else replace(second, names=said.names, flows=flows, terms=terms),
-            sure=said.sure,
-        )
-
-
-_FINITE: Mapping[str, Any] = {"allow_inf_nan": False, "strict": True}
-_Number = Annotated[float, Constraint("a number", ge=-_LARGEST, le=_LARGEST, **_FINITE)]
-_Width = Annotated[float, Constraint("a number above 0", gt=0, le=_LARGEST, **_FINITE)]
-_Cosine = Annotated[float, Constraint("a cosine", ge=-_LONGEST_COSINE, le=_LONGEST_COSINE, **_FINITE)]
-_Chance = Annotated[float, Constraint("a probability", ge=0, le=1, **_FINITE)]
-_Chances = Annotated[list[_Chance], Constraint("answers", max_length=_MOST_SIZES)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Note:
-    """What `as_note` writes; notes of earlier versions lack the fields with a default."""
-
-    version: Literal[4]
-    digest: str
-    scales: dict[str, tuple[_Width, _Number]]
-    transform: dict[str, Any] | None
-    confidence: Annotated[list[_Number], Constraint("weights", min_length=8, max_length=8)] | None
-    scope: Annotated[list[_Number], Constraint("weights", min_length=7, max_length=7)] | None
-    sets: Annotated[list[_Number], Constraint("sets", min_length=1, max_length=_MOST_SIZES)] | None
-    answers: tuple[_Chances, _Chances] | None = None
-    errors: tuple[_Chances, _Chances] | None = None
-    usual: tuple[_Cosine, _Cosine, dict[str, _Cosine]]
-    names: dict[str, str]
-    flows: list[str] | None
-    terms: dict[str, Any] | None
-    caveat: str
-    labelled: Annotated[int, Constraint("a count", ge=0, strict=True)] = 0
-    second: dict[str, Any] | None = None
-    sure: _Chance | None = None
-
-
-def _packed(matrix: Vectors) -> dict[str, Any]:
-    return {"shape": list(matrix.shape), "data": b64encode(matrix.astype("<f4").tobytes()).decode("ascii")}
-
-
-def _unpacked(packed: Mapping[str, Any], dim: int | None) -> Vectors:
-    side = packed["shape"][0]
-    _must(packed["shape"] == [side, side] and dim in {None, side}, "transform")
-    flat = np.frombuffer(b64decode(packed["data"]), dtype="<f4")
-    _must(bool((np.abs(flat) <= _LARGEST_ENTRY).all()), "transform")
-    return flat.reshape(side, side).astype(np.float32)
+    def _checked(self, dim: int | None = None, *_: int) -> "RecallModel":
+        """Return the model with its transform as a matrix; raise ValueError if its parts do not fit together."""
+        _must(self.scales.keys() == DEFAULT_SCALES.keys(), "scales")
+        _must(self.confidence is None or len(self.confidence.weights) == _OF_CANDIDATE, "confidence")
+        _must(self.scope is None or len(self.scope.weights) == _OF_SCOPE, "scope")
+        _must(self.sets is None or _rises(self.sets.nonconformity), "sets")
+        if own := self.answers:
+            _must(_rises(own.first[::-1]) and _rises(own.scoped[::-1]), "answers")
+            _must((len(own.first), len(own.scoped)) == tuple(map(len, own.errors)), "errors")
+        if self.transform is None:
+            return self
+        side = isqrt(self.transform.size)
+        _must(dim in {None, side} and bool((np.abs(self.transform) <= _LARGEST_ENTRY).all()), "transform")
+        return replace(self, transform=self.transform.reshape(side, side))
 
 
 def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
@@ -422,27 +365,5 @@ def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
         raise ValueError(what)
 
 
-def _in_order(numbers: Sequence[float]) -> tuple[float, ...]:
-    _must(all(before <= after for before, after in pairwise(numbers)), "an order")
-    return tuple(numbers)
-
-
-def _logistic_as_list(model: Logistic | None) -> list[float] | None:
-    return None if model is None else [model.bias, *model.weights]
-
-
-def _logistic(numbers: list[float] | None) -> Logistic | None:
-    return None if numbers is None else Logistic(bias=numbers[0], weights=tuple(numbers[1:]))
-
-
-def _answers(
-    noted: tuple[list[float], list[float]] | None, errors: tuple[list[float], list[float]] | None
-) -> OwnAnswers | None:
-    if noted is None:
-        return None
-    first, scoped = (_in_order(each[::-1])[::-1] for each in noted)
-    if errors is None:
-        return OwnAnswers(first, scoped)
-    own, own_scoped = map(tuple, errors)
-    _must((len(own), len(own_scoped)) == (len(first), len(scoped)), "errors")
-    return OwnAnswers(first, scoped, (own, own_scoped))
+def _rises(numbers: Sequence[float]) -> bool:
+    return all(before <= after for before, after in pairwise(numbers))

@@ -97,7 +97,7 @@ def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, lis
     without_itself = (total[flow] - own) / (count[flow] - 1)
     keyed: dict[int, float] = {number: float(drawn[number]) for number in range(len(catalogue.cards))}
     return Usual(
-        flows={card.id: keyed[number] for number, card in enumerate(catalogue.cards)},
+        flows={card.id: round(keyed[number], 5) for number, card in enumerate(catalogue.cards)},
         mean=mean,
         low=float(np.quantile([one.dense.max() for one in asked], _LOW)),
         keyed=keyed,

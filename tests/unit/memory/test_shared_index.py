@@ -149,8 +149,11 @@ async def test_what_is_no_flow_is_removed_by_a_sync(shared: Shared, point: int |
     assert not await shared.client.retrieve(await shared.collection(), ids=[point])
 
 
-def _packed(matrix: Vectors) -> Payload:
-    return {"shape": [*matrix.shape], "data": b64encode(matrix.tobytes()).decode()}
+_SCALE = {"width": 1.0, "weight": 1.0}
+
+
+def _packed(matrix: Vectors) -> str:
+    return b64encode(matrix.tobytes()).decode()
 
 
 NOTES: dict[str, Callable[[Payload], Any]] = {
@@ -163,16 +166,16 @@ NOTES: dict[str, Callable[[Payload], Any]] = {
     "no digest": _without("digest"),
     "a number for a digest": _with(digest=4),
     "no scales": _without("scales"),
-    "scales of one arm": _with(scales={"dense": [1.0, 1.0]}),
-    "a width of nothing": _with(scales={"dense": [0.0, 1.0], "bm25": [1.0, 1.0]}),
-    "texts for scales": _with(scales={"dense": ["a", "b"], "bm25": [1.0, 1.0]}),
+    "scales of one arm": _with(scales={"dense": _SCALE}),
+    "a width of nothing": _with(scales={"dense": _SCALE | {"width": 0.0}, "bm25": _SCALE}),
+    "texts for scales": _with(scales={"dense": {"width": "a", "weight": "b"}, "bm25": _SCALE}),
     "a list for scales": _with(scales=[1, 2]),
-    "a transform of another embedder": _with(transform={"shape": [2, 2], "data": "AACAPwAAAAAAAAAAAACAPw=="}),
-    "a transform that is cut": _with(transform={"shape": [256, 256], "data": "AACAPw=="}),
-    "a transform that is no text": _with(transform={"shape": [256, 256], "data": 7}),
+    "a transform of another embedder": _with(transform="AACAPwAAAAAAAAAAAACAPw=="),
+    "a transform that is cut": _with(transform="AACAPwAAAAAAAAAA"),
+    "a transform that is no text": _with(transform=7),
     "a transform of nothing": _with(transform=[]),
-    "too few weights": _with(confidence=[1.0, 2.0]),
-    "texts for weights": _with(confidence=["a"] * 6),
+    "too few weights": _with(confidence={"weights": [1.0, 2.0], "bias": 0.0}),
+    "texts for weights": _with(confidence={"weights": ["a"] * 7, "bias": 0.0}),
     "a mapping for weights": _with(scope={"a": 1}),
     "a list of names": _with(names=["refund"]),
     "numbers for names": _with(names={"give money back": 5}),
@@ -181,12 +184,12 @@ NOTES: dict[str, Callable[[Payload], Any]] = {
     "a number of flows": _with(flows=7),
     "numbers for flows": _with(flows=[1, 2]),
     "a number for a caveat": _with(caveat=0),
-    "weights whose sum overflows": _with(confidence=[1e308] * 8),
-    "weights of both signs that overflow": _with(scope=[0.0, *[1e308, -1e308] * 3]),
+    "weights whose sum overflows": _with(confidence={"weights": [1e308] * 7, "bias": 1e308}),
+    "weights of both signs that overflow": _with(scope={"weights": [1e308, -1e308] * 3, "bias": 0.0}),
     "more flows than a float holds": lambda note: {**note, "terms": {**note["terms"], "flows": 10**400}},
     "a transform of huge numbers": _with(transform=_packed(np.full((256, 256), 3e38, dtype=np.float32))),
     "a second of a second": lambda note: {**note, "second": {**note, "second": note}},
-    "sizes of sets without end": _with(sets=[0.0] * (1 << 20 | 1)),
+    "sizes of sets without end": _with(sets={"nonconformity": [0.0] * (1 << 20 | 1)}),
 }
 
 
