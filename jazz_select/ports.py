@@ -283,12 +283,8 @@ class FlowStore(Protocol):
         """Write the points, replacing those of the same agent and flow id; durable on return."""
         ...
 
-    async def delete(self, agent_id: str, flow_ids: Collection[str]) -> None:
-        """Remove these flows, ignoring unknown ids; durable on return."""
-        ...
-
-    async def discard(self, agent_id: str, keys: Collection[Key]) -> None:
-        """Remove the entries at these keys, which `payloads` returned for this agent; durable on return."""
+    async def delete(self, agent_id: str, keys: Collection[Key]) -> None:
+        """Remove what this agent has at these keys, ignoring unknown ones; durable on return."""
         ...
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:

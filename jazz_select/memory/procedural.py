@@ -420,7 +420,7 @@ class ProceduralMemory:
         await self._state(agent_id)
         async with self._agents.writing(agent_id):
             known = await self._stored(agent_id, flow_id) is not None
-            await self._store.delete(agent_id, [flow_id])
+            await self._store.delete(agent_id, [self._store.key(agent_id, flow_id)])
             await self._writer.outdate(agent_id, without=flow_id)
             self._agents.forget(agent_id)
             return known

@@ -184,7 +184,7 @@ class IndexWriter:
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
             made = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
-            await self._store.discard(agent_id, broken)
+            await self._store.delete(agent_id, broken)
             await self._fit(agent_id, chosen, made, catalogue_digest(wanted, cases), cases, cards)
             await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
@@ -237,7 +237,7 @@ class IndexWriter:
             made |= {each: vectors for each, vectors in rows.items() if each in kept}
             if progress:
                 progress(start + len(batch), total)
-        await self._store.delete(agent_id, plan.delete)
+        await self._store.delete(agent_id, [self._store.key(agent_id, each) for each in plan.delete])
         return made
 
     async def _fit(

@@ -328,13 +328,12 @@ async def _check_empty(store: FlowStore) -> None:
     assert await store.count("a") == 0
     assert await store.terms("a", 10) == []
     assert await store.elsewhere("a") == []
-    await store.discard("a", [store.key("a", "nothing")])
     legs = await _ask(store, _query(_EAST, _RED))
     assert (legs.dense, legs.bm25) == ({}, {})
     assert await store.search([]) == []
     assert await store.retrieve([store.key("a", "nothing")]) == {}
     assert await store.read_note("a") is None
-    await store.delete("a", ["nothing"])
+    await store.delete("a", [store.key("a", "nothing")])
     await store.upsert([])
 
 
@@ -390,7 +389,7 @@ async def _check_notes(store: FlowStore) -> None:
     await store.write_note("note", {"of": "an agent of an odd name"})
     await store.upsert([_point("a", _EAST, _RED, agent_id="note")])
     assert await store.read_note("a") == {"told": "again"}, "no flow takes the place of a note"
-    await store.delete("note", ["a"])
+    await store.delete("note", [store.key("note", "a")])
     assert len((await _ask(store, _query(_EAST))).dense) == 3
 
 
@@ -405,8 +404,7 @@ async def _check_agents(store: FlowStore) -> None:
     assert len(await store.terms("a", 10)) == len(alone.dense) + 1
     assert store.key("a", "east") != store.key("b", "east")
     assert await _marks(store, "b") == {"east": "mark-east", "only b": "mark-only b"}
-    await store.delete("b", ["east"])
-    await store.discard("b", [store.key("b", "only b")])
+    await store.delete("b", [store.key("b", each) for each in ("east", "only b")])
     assert await _marks(store, "b") == {}
     assert len(await _marks(store, "a")) == 4, "one agent's deletes leave another's flows of the same id"
 
@@ -416,7 +414,7 @@ async def _check_changes(store: FlowStore) -> None:
     assert len(await _marks(store, "a")) == 4, "writing a flow again replaces it"
     moved = await _ask(store, _query(_EAST, _RED))
     assert abs(moved.dense[store.key("a", "north")] - 1.0) < 1e-5
-    await store.delete("a", ["north", "never there"])
+    await store.delete("a", [store.key("a", each) for each in ("north", "never there")])
     assert store.key("a", "north") not in (await _ask(store, _query(_EAST, _RED))).dense
 
 

@@ -266,7 +266,6 @@ class Shard:
 
     def __init__(self, path: Path, dense: Mapping[str, int] | None = None) -> None:
         """Load the shard. `dense` (length by name) configures it like a new one, where it is known."""
-        self._door = _Gate(str(path))
         self._errors = _EngineErrors(path)
         self._writing = Lock()
         self._generation = 0
@@ -298,7 +297,7 @@ class Shard:
     def _records(self, agent_id: str, **held: Any) -> Iterator[qe.Record]:
         """Yield this agent's flows by ascending key, with the requested parts."""
         mine, offset = _edge_filter(agent_id), None
-        with self._door, self._errors:
+        with self._errors:
             while True:
                 request = qe.ScrollRequest(offset=offset, limit=_PAGE, filter=mine, **held)
                 records, offset = self._shard.scroll(request)
@@ -308,18 +307,18 @@ class Shard:
 
     def count(self, agent_id: str) -> int:
         """Return the number of this agent's flows."""
-        with self._door, self._errors:
+        with self._errors:
             return self._shard.count(qe.CountRequest(filter=_edge_filter(agent_id), exact=True))
 
     def retrieve(self, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         """Return payloads by key."""
-        with self._door, self._errors:
+        with self._errors:
             found = self._shard.retrieve(list(keys), with_payload=True, with_vector=False)
             return {cast("Key", record.id): record.payload or {} for record in found}
 
     def write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = ()) -> None:
         """Apply an operation and flush; `agents` are those whose flows it writes."""
-        with self._door, self._writing, self._errors:
+        with self._writing, self._errors:
             if any(agent != self._only_agent for agent in agents):
                 self._only_agent = None
                 self._generation += 1
@@ -328,14 +327,13 @@ class Shard:
             self._take_stock()
 
     def close(self) -> None:
-        """Wait for running calls, then release the shard; a second call does nothing."""
-        if self._door.shut():
-            with self._errors:
-                self._shard.close()
+        """Release the shard."""
+        with self._errors:
+            self._shard.close()
 
     def _search(self, queries: Sequence[HybridQuery], *, only: str | None) -> list[Legs]:
         requests = [request for query in queries for request in _edge_requests(query, filtered=query.agent_id != only)]
-        with self._door, self._errors:
+        with self._errors:
             results = iter(self._shard.query_batch(qe.QueryBatchRequest(requests)))
         return [
             Legs(
@@ -466,11 +464,7 @@ class EdgeStore:
         if points:
             await in_thread(self._upsert, points)
 
-    async def delete(self, agent_id: str, flow_ids: Collection[str]) -> None:
-        """Remove and flush."""
-        await self.discard(agent_id, [point_key(agent_id, each) for each in flow_ids])
-
-    async def discard(self, agent_id: str, keys: Collection[Key]) -> None:  # noqa: ARG002 - keys say whose they are
+    async def delete(self, agent_id: str, keys: Collection[Key]) -> None:  # noqa: ARG002 - keys say whose they are
         """Remove and flush."""
         with self._door:
             if keys and self._shard is not None:

@@ -365,11 +365,7 @@ class RemoteStore:
         if points:
             await self._write([to_struct(point, str(self._layout)) for point in points])
 
-    async def delete(self, agent_id: str, flow_ids: Collection[str]) -> None:
-        """Remove and wait until the server has applied it."""
-        await self.discard(agent_id, [point_key(agent_id, each) for each in flow_ids])
-
-    async def discard(self, agent_id: str, keys: Collection[Key]) -> None:  # noqa: ARG002 - keys say whose they are
+    async def delete(self, agent_id: str, keys: Collection[Key]) -> None:  # noqa: ARG002 - keys say whose they are
         """Remove and wait until the server has applied it."""
         if keys and await self._has_collection():
             ids: list[Any] = [point_id(each) for each in keys]

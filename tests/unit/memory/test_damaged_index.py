@@ -73,8 +73,8 @@ async def test_a_note_that_is_lost_is_missed(memory: ProceduralMemory) -> None:
     for agent in ("b", "c"):
         await memory.memorize(CARDS[0], agent)
     store = memory._store  # pyright: ignore[reportPrivateUsage]
-    await store.discard("a", [note_key("a")])
-    await store.delete("a", [each.id for each in FLOWS[3:]])
+    await store.delete("a", [note_key("a")])
+    await store.delete("a", [store.key("a", each.id) for each in FLOWS[3:]])
     memory._agents.forget("a")  # pyright: ignore[reportPrivateUsage]
     (note,) = (await memory.recall("money back", "a")).notes
     assert "there may be more of them; run sync_registry" in note

@@ -55,9 +55,9 @@ class Cluster(RemoteStore):
             mine = [each for each in points if self.key(each.agent_id, each.flow_id) % 7 % 3 == number]
             await shard.upsert(mine)
 
-    async def discard(self, agent_id: str, keys: Collection[int]) -> None:
+    async def delete(self, agent_id: str, keys: Collection[int]) -> None:
         for store in (super(), *self.shards):
-            await store.discard(agent_id, keys)
+            await store.delete(agent_id, keys)
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
         answers = [await shard.search(queries) for shard in self.shards]

@@ -247,7 +247,7 @@ async def test_a_note_that_cannot_be_read_is_said_and_mended(shared: Shared, cha
 async def test_flows_that_are_gone_without_a_word_are_missed(memory: ProceduralMemory) -> None:
     await memory.sync("a", FLOWS)
     store = memory._store  # pyright: ignore[reportPrivateUsage]
-    await store.delete("a", [FLOWS[3].id, FLOWS[4].id])
+    await store.delete("a", [store.key("a", each.id) for each in FLOWS[3:5]])
     memory._agents.forget("a")  # pyright: ignore[reportPrivateUsage]
     notes = (await memory.recall(REQUEST, "a")).notes
     assert any("10 of the 12 flows that were last written" in note for note in notes)
