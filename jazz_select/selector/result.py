@@ -71,12 +71,6 @@ class FlowSelectionResult:
         return [flow.name for flow in self.chosen_flows]
 
     @property
-    def overruled_recall(self) -> bool:
-        """Whether flows were chosen, and recall's first candidate is not among them."""
-        offered = self.decision.candidates
-        return bool(self.chosen_flows and offered) and offered[0].flow_id not in self.decision.chosen_ids
-
-    @property
     def passed_over(self) -> list[str]:
         """The names of candidates that ranked above all chosen ones but are stale in the index."""
         chosen, stale = self.decision.chosen_ids, set(self.unresolved_ids)

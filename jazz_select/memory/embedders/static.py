@@ -1,6 +1,5 @@
 """Static word vectors from the wordllama wheel: nothing to download, tens of microseconds a text."""
 
-import logging
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
@@ -73,13 +72,10 @@ def _load() -> tuple[Any, Vectors]:
     """Return the tokenizer and the vectors, read once per process.
 
     They are read without importing wordllama, which takes longer, loads an HTTP client, and configures the root logger.
-    A wheel with other paths is read through wordllama.
     """
     spec = find_spec("wordllama")
     folders = spec.submodule_search_locations if spec is not None else None
     tokenizer, weights = (Path(*(folders or ())[:1], file) for file in (_TOKENIZER, _WEIGHTS))
-    if not (folders and tokenizer.is_file() and weights.is_file()):
-        return _as_wordllama_does()
     reader: Any = import_module("tokenizers")  # both come with wordllama, which not every platform has
     files: Any = import_module("safetensors")
     try:
@@ -88,19 +84,6 @@ def _load() -> tuple[Any, Vectors]:
         return reader.Tokenizer.from_file(str(tokenizer)), vectors
     except Exception as error:  # both libraries document no errors
         raise ValueError(describe_error(error)) from error
-
-
-def _as_wordllama_does() -> tuple[Any, Vectors]:
-    root = logging.getLogger()
-    level, handlers = root.level, list(root.handlers)
-    try:
-        wordllama: Any = import_module("wordllama")
-    finally:
-        root.setLevel(level)
-        root.handlers[:] = handlers
-    # wordllama finds its bundled tokenizer only if the cache is its own folder.
-    model = wordllama.WordLlama.load(cache_dir=Path(wordllama.__file__).parent, disable_download=True)
-    return model.tokenizer, np.asarray(model.embedding, dtype=np.float32)
 
 
 def unit_rows(rows: Vectors) -> Vectors:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pytest
 
 from jazz_select.errors import EmbeddingError
@@ -19,16 +18,6 @@ def read_anew(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     static._load.cache_clear()  # pyright: ignore[reportPrivateUsage]
     yield monkeypatch
     static._load.cache_clear()  # pyright: ignore[reportPrivateUsage]
-
-
-def test_a_wheel_that_holds_them_elsewhere_reads_them_itself(read_anew: pytest.MonkeyPatch) -> None:
-    ours = static.StaticEmbedder()
-    static._load.cache_clear()  # pyright: ignore[reportPrivateUsage]
-    read_anew.setattr(static, "_WEIGHTS", "elsewhere.safetensors")
-    theirs = static.StaticEmbedder()
-    assert (ours.identity, ours.dim) == (theirs.identity, theirs.dim)
-    assert np.array_equal(ours.embed(TEXTS), theirs.embed(TEXTS))
-    assert np.array_equal(ours.embed_query(TEXTS[0]), theirs.embed_query(TEXTS[0]))
 
 
 @pytest.mark.parametrize("file", ["_TOKENIZER", "_WEIGHTS"])

@@ -55,15 +55,6 @@ def test_every_reason_has_words(reason: Reason) -> None:
     assert reason in FlowSelectionResult(decision=decision).explain()
 
 
-@pytest.mark.parametrize(("reply", "overruled"), [(f'["{CANCEL}"]', True), (f'["{CANCEL}", "{REFUND}"]', False)])
-async def test_it_says_whether_the_model_overruled_recall(reply: str, *, overruled: bool) -> None:
-    assert (await FlowSelector(ScriptedModel(reply), shop()).select("x", metadata())).overruled_recall is overruled
-
-
-def test_nothing_chosen_overrules_nothing() -> None:
-    assert FlowSelectionResult().overruled_recall is False
-
-
 @pytest.mark.parametrize(
     ("names", "reply", "passed_over"),
     [
