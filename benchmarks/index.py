@@ -76,7 +76,7 @@ class Index:
         text = indexable(request)
         self.embedder.replaying = True
         try:
-            dense = self.encoder.request(text) if leg == "dense" else None
+            dense = self.encoder.requests([text])[0] if leg == "dense" else None
             dense = None if dense is None else self.model.aim(dense)
         finally:
             self.embedder.replaying = False

@@ -94,7 +94,7 @@ async def signals(index: Index, prototypes: Any, texts: list[str]) -> tuple[dict
         found = await index.memory.recall(text, AGENT, top_k=DEPTH)
         words = index.encoder.lexical.query(indexable(text))
         terms = max(1, len(words.indices) if words else 0)
-        vector = index.encoder.request(indexable(text))
+        vector = index.encoder.requests([indexable(text)])[0]
         cosines = [each["scores"].get("dense", 0.0) for each in found] or [0.0]
         matched = [each["scores"].get("bm25", 0.0) for each in found] or [0.0]
         scores = [*(each["score"] for each in found), 0.0, 0.0]

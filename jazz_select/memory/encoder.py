@@ -400,23 +400,20 @@ class Encoder:
         start = sum(self.dims[:stage])
         return rows[:, start : start + self.dims[stage]]
 
-    def request(self, text: str, stage: int = 0) -> Vectors | None:
-        """Return the dense vector of a request, or None if the embedder knows none of its words.
+    def requests(self, texts: Sequence[str], stage: int = 0) -> list[Vectors | None]:
+        """Return the dense vector of each request, or None if the embedder knows none of its words.
+
+        They are one batch if the embedder takes batches.
 
         Raises:
             EmbeddingError: The embedder failed, or returned something that cannot be used.
         """
         embedder = self.stages[stage]
-        vector = _called(embedder, lambda: embedder.embed_query(text), (embedder.dim,))
-        return vector if np.count_nonzero(vector) else None  # three times as fast as `any`
-
-    def requests(self, texts: Sequence[str], stage: int = 0) -> list[Vectors | None]:
-        """Return `request` of each text, as one batch if the embedder takes batches."""
-        embedder = self.stages[stage]
-        if len(texts) < 2 or not isinstance(embedder, BatchEmbedder):  # noqa: PLR2004 - many
-            return [self.request(text, stage) for text in texts]
-        rows = _called(embedder, lambda: embedder.embed_queries(texts), (len(texts), embedder.dim))
-        return [row if row.any() else None for row in rows]
+        if len(texts) > 1 and isinstance(embedder, BatchEmbedder):
+            rows = [*_called(embedder, lambda: embedder.embed_queries(texts), (len(texts), embedder.dim))]
+        else:
+            rows = [_called(embedder, partial(embedder.embed_query, text), (embedder.dim,)) for text in texts]
+        return [row if np.count_nonzero(row) else None for row in rows]  # three times as fast as `any`
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one row per text: the vectors of all stages side by side. A process embeds no text twice.

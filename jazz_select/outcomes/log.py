@@ -11,13 +11,14 @@ import secrets
 import sqlite3
 import threading
 import weakref
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from itertools import count
 from math import isfinite
 from pathlib import Path
+from queue import SimpleQueue
 from time import time
 from typing import Annotated, Any, Final, Literal, Self, cast
 
@@ -283,6 +284,8 @@ def logged(row: tuple[Any, ...], correction: tuple[str, str, str] | None) -> Log
 
 _log = logging.getLogger(__name__)
 
+_Line = tuple[str, tuple[object, ...]]
+"""A statement and its values."""
 _MOST_QUEUED: Final = 20_000
 _GATHER_S, _RETRIES = 0.2, 3
 _SWEEP_EVERY: Final = 1_000
@@ -314,12 +317,10 @@ class LogWriter:
 
     def reset(self) -> None:
         """Set up empty state; also run in a forked process."""
-        self._queue: deque[tuple[str, tuple[object, ...]]] = deque()
-        self._wake, self._hurry = threading.Event(), threading.Event()
-        self._lock, self._counting = threading.Lock(), threading.Lock()
-        self._written = threading.Condition()
+        self._queue: SimpleQueue[_Line | threading.Event | None] = SimpleQueue()
+        self._hurry, self._lock, self._counting = threading.Event(), threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
-        self._put, self._done, self._unswept, self._warned = 0, 0, _SWEEP_EVERY, False
+        self._unswept, self._warned = _SWEEP_EVERY, False
         self._ids, self._prefix = count(), secrets.token_hex(6)
 
     def new_id(self) -> str:
@@ -331,20 +332,15 @@ class LogWriter:
         line = (sql, tuple(map(_storable, row)))
         with self._lock:  # shared with `close`: rows queued before it are written, and none is queued after
             closed = self._closed
-            room = not closed and len(self._queue) < _MOST_QUEUED
-            if room:
+            if room := not closed and self._queue.qsize() < _MOST_QUEUED:
                 if self._thread is None:  # before queuing: a thread may be unavailable
                     thread = threading.Thread(target=self._run, name="jazz-select-outcomes", daemon=True)
                     thread.start()
                     self._thread = thread
-                self._put += 1
-                self._queue.append(line)
+                self._queue.put(line)
         if not room:
             self.lost(1, "the log is closed" if closed else f"{_MOST_QUEUED} lines wait to be written")
-            return False
-        if not self._wake.is_set():
-            self._wake.set()
-        return True
+        return room
 
     def lost(self, lines: int, why: str) -> None:
         """Count lost rows, and warn once until a row is written again."""
@@ -357,50 +353,48 @@ class LogWriter:
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until every queued row is written or lost; return False after `timeout_s`."""
-        target = self._put
-        with self._written:
-            if self._done < target:
-                self._hurry.set()
-                self._wake.set()
-            return self._written.wait_for(lambda: self._done >= target, timeout_s)
+        written = threading.Event()
+        with self._lock:
+            thread, closed = self._thread, self._closed
+            self._queue.put(written)
+        self._hurry.set()
+        if thread is None:
+            return True
+        if closed:
+            thread.join(timeout_s)
+            return not thread.is_alive()
+        return written.wait(timeout_s)
 
     def close(self) -> None:
         """Write what is queued, and end the thread. Later rows are refused."""
         with self._lock:
             self._closed = True
+            self._queue.put(None)
         self._hurry.set()
-        self._wake.set()
         if self._thread is not None:
             self._thread.join(BUSY_S * _RETRIES)
 
     def _run(self) -> None:
         database: sqlite3.Connection | None = None
-        while True:
-            self._wake.wait()
+        taken: list[_Line | threading.Event | None] = []
+        while None not in taken:
+            taken = [self._queue.get()]
             self._hurry.wait(_GATHER_S)
-            self._wake.clear()
             self._hurry.clear()
-            if batch := [self._queue.popleft() for _ in range(len(self._queue))]:
-                try:
-                    database = self._write(database, batch)
-                except Exception as error:  # noqa: BLE001 - the thread has to live: there is no other one
-                    database = None
-                    self.lost(len(batch), describe_error(error))
-                finally:
-                    with self._written:
-                        self._done += len(batch)
-                        self._written.notify_all()
-            if self._closed:
-                if self._queue:
-                    self._wake.set()
-                    continue
-                break
+            taken += [self._queue.get() for _ in range(self._queue.qsize())]
+            batch = [each for each in taken if isinstance(each, tuple)]
+            try:
+                database = self._write(database, batch) if batch else database
+            except Exception as error:  # noqa: BLE001 - the thread has to live: there is no other one
+                database = None
+                self.lost(len(batch), describe_error(error))
+            for each in taken:
+                if isinstance(each, threading.Event):
+                    each.set()
         if database is not None:
             database.close()
 
-    def _write(
-        self, database: sqlite3.Connection | None, batch: list[tuple[str, tuple[object, ...]]]
-    ) -> sqlite3.Connection | None:
+    def _write(self, database: sqlite3.Connection | None, batch: list[_Line]) -> sqlite3.Connection | None:
         """Write a batch in one transaction, with retries; return the connection, None where it must be reopened.
 
         A row that cannot be written is lost alone.
@@ -602,22 +596,22 @@ class OutcomeLog:
             self._writer.lost(1, describe_error(error))
             return ""
 
-    def correct(self, entry: str, right: Sequence[str], *, note: str = "", source: Source = "user") -> None:
-        """Add what was right for an entry, and wait until it is written. `FlowSelector.feedback` is the async form.
+    def correct(self, entry: str, right: Sequence[str], *, note: str = "") -> None:
+        """Add what a user says was right for an entry, and wait until it is written.
 
+        `FlowSelector.feedback` is the async form.
         The last correction counts; an agent's never overrides a person's.
 
         Args:
             entry: The entry's id.
             right: Names of the right flows; empty where none fits.
             note: A remark.
-            source: Who says so.
 
         Raises:
             OutcomeLogError: It could not be written.
         """
         before = self.dropped
-        self.hint(entry, right, note=note, source=source)
+        self.hint(entry, right, note=note, source="user")
         if not self.flush() or self.dropped > before:
             advice = "see the log of the program for the cause, then say it again"
             raise OutcomeLogError(str(self.path), "the correction could not be written", advice=advice)
@@ -668,7 +662,6 @@ class OutcomeLog:
         *,
         agent_id: str | None = None,
         since: float | None = None,
-        until: float | None = None,
         corrected: bool | None = None,
     ) -> Iterator[Logged]:
         """Yield the entries, oldest first; others may write meanwhile.
@@ -676,14 +669,13 @@ class OutcomeLog:
         Args:
             agent_id: The agent; None: all agents.
             since: The earliest time, in seconds since 1970.
-            until: The time before which entries end.
             corrected: Whether entries have a correction; None: both.
 
         Raises:
             OutcomeLogError: The file cannot be read.
         """
         self.flush()
-        options: dict[str, object] = {"agent = ?": agent_id, "at >= ?": since, "at < ?": until}
+        options: dict[str, object] = {"agent = ?": agent_id, "at >= ?": since}
         wanted = {sql: value for sql, value in options.items() if value is not None}
         conditions = [*wanted]
         if corrected is not None:

@@ -603,27 +603,18 @@ class Choosing:
             return None, state.passed("decider", _NOT_ITS)
         if self.model is not None and not self.ask_user and not self._may_decide(state, candidates):
             return None, state.passed("decider", "even a sure answer would not be enough")
-        state, record = await self._ask_decider(decider, state, deadline)
-        if state.chances is None or state.answer is None:
-            return None, state.with_record(record)
-        return self._by_both(state, state.chances, state.answer, record)
-
-    async def _ask_decider(self, decider: Deciding, state: _State, deadline: Deadline) -> tuple[_State, StageRecord]:
-        """Ask the decision model, and combine its answer with recall's; log a failure and go on."""
-        request, narrowed = state.request, state.narrowed
-        candidates = self._live(narrowed)
         began = perf_counter()
         try:
             answer = await decider.ask(request, candidates, decider_deadline(deadline))
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             why = describe_error(error)
             _log.warning("error=<%s> | the decision model is passed over", in_log(why))
-            return state, StageRecord(name="decider", outcome="failed", why=why, took_s=perf_counter() - began)
-        took_s = perf_counter() - began
+            took_s = perf_counter() - began
+            return None, state.with_record(StageRecord(name="decider", outcome="failed", why=why, took_s=took_s))
+        took_s, named = perf_counter() - began, self._described(answer)
         chances = posteriors(candidates, answer.chances, in_scope=narrowed.in_scope, scoped=state.scoped)
-        named = self._described(answer)
         record = StageRecord(name="decider", outcome="passed", why=named, took_s=took_s, usage=answer.usage, calls=1)
-        return replace(state, chances=chances, answer=answer), record
+        return self._by_both(replace(state, chances=chances, answer=answer), chances, answer, record)
 
     def _described(self, answer: DeciderAnswer) -> str:
         """Describe the decision model's own choice and confidence."""

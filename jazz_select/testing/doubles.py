@@ -24,6 +24,29 @@ _LONG: Final = 4_000
 ScriptedReply = str | Reply | BaseException | Callable[[Sequence[Message]], str | Reply]
 
 
+class _Script:
+    """Answers given in order, each an exception to raise, a function of the question, or another value."""
+
+    def __init__(self, owner: str, answers: Sequence[Any], *, repeat: bool, delay_s: float) -> None:
+        if repeat and not answers:
+            raise ValueError(f"{owner}(repeat=True) needs an answer to repeat")
+        self._owner, self._answers, self._repeat, self._delay_s = owner, answers, repeat, delay_s
+
+    async def answer(self, asked: int, *question: object) -> Any:
+        """Return the answer to the question of this number, from 1."""
+        if asked > len(self._answers) and not self._repeat:
+            has = f"{len(self._answers)} answers"
+            raise AssertionError(f"{self._owner} was asked {asked} times and has {has}; add one or pass repeat=True")
+        answer = self._answers[min(asked, len(self._answers)) - 1]
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        if callable(answer):
+            answer = answer(*question)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
 class ScriptedModel:
     """A `ChatModel` that gives these replies, one per call, and records its calls.
 
@@ -58,16 +81,12 @@ class ScriptedModel:
         """
         for number, reply in enumerate(replies, 1):
             _check(number, reply)
-        if repeat and not replies:
-            raise ValueError("ScriptedModel(repeat=True) needs a reply to repeat")
         self.calls: list[tuple[Message, ...]] = []
         self.schemas: list[Mapping[str, Any] | None] = []
         self.tools: list[tuple[OfferedTool, ...]] = []
         self.takes_schema = takes_schema
         self.takes_tools = takes_tools
-        self._replies = replies
-        self._repeat = repeat
-        self._delay_s = delay_s
+        self._script = _Script("ScriptedModel", replies, repeat=repeat, delay_s=delay_s)
 
     async def complete(
         self,
@@ -84,17 +103,7 @@ class ScriptedModel:
         self.calls.append(tuple(messages))
         self.schemas.append(schema)
         self.tools.append(tuple(tools))
-        asked = len(self.calls)
-        if asked > len(self._replies) and not self._repeat:
-            has = f"{len(self._replies)} replies"
-            raise AssertionError(f"ScriptedModel was asked {asked} times and has {has}; add one or pass repeat=True")
-        reply = self._replies[min(asked, len(self._replies)) - 1]
-        if self._delay_s:
-            await asyncio.sleep(self._delay_s)
-        if isinstance(reply, BaseException):
-            raise reply
-        if callable(reply):
-            reply = reply(messages)
+        reply = await self._script.answer(len(self.calls), messages)
         return reply if isinstance(reply, Reply) else Reply(text=reply, model="scripted")
 
 
@@ -448,13 +457,9 @@ class ScriptedDecider:
         Raises:
             ValueError: There is no answer to repeat.
         """
-        if repeat and not answers:
-            raise ValueError("ScriptedDecider(repeat=True) needs an answer to repeat")
         self.calls: list[tuple[str, Mapping[str, Question]]] = []
-        self._answers = answers
-        self._repeat = repeat
+        self._script = _Script("ScriptedDecider", answers, repeat=repeat, delay_s=delay_s)
         self._sure = sure
-        self._delay_s = delay_s
         self.most_options = most_options
         self._usage = usage
 
@@ -465,17 +470,7 @@ class ScriptedDecider:
             AssertionError: The script has ended.
         """
         self.calls.append((state, dict(questions)))
-        asked = len(self.calls)
-        if asked > len(self._answers) and not self._repeat:
-            has = f"{len(self._answers)} answers"
-            raise AssertionError(f"ScriptedDecider was asked {asked} times and has {has}; add one or pass repeat=True")
-        answer: Any = self._answers[min(asked, len(self._answers)) - 1]
-        if self._delay_s:
-            await asyncio.sleep(self._delay_s)
-        if callable(answer):
-            answer = answer(state, questions)
-        if isinstance(answer, BaseException):
-            raise answer
+        answer = await self._script.answer(len(self.calls), state, questions)
         if isinstance(answer, DecisionReply):
             return answer
         if isinstance(answer, str):

@@ -37,7 +37,7 @@ async def test_an_exception_is_raised_and_the_call_recorded(error: BaseException
 async def test_a_script_that_has_ended_says_so() -> None:
     model = ScriptedModel("a")
     await model.complete(ASK)
-    with pytest.raises(AssertionError, match=r"asked 2 times and has 1 replies; add one or pass repeat=True"):
+    with pytest.raises(AssertionError, match=r"asked 2 times and has 1 answers; add one or pass repeat=True"):
         await model.complete(ASK)
     assert len(model.calls) == 2
 
@@ -58,7 +58,7 @@ async def test_schemas_are_recorded() -> None:
 
 
 def test_nothing_cannot_repeat() -> None:
-    with pytest.raises(ValueError, match="needs a reply"):
+    with pytest.raises(ValueError, match="needs an answer"):
         ScriptedModel(repeat=True)
 
 
