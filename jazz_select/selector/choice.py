@@ -68,6 +68,7 @@ _UNREAD: Final = (Reason.SINGLE, Reason.CONFIDENT)
 """Reasons without a model. In a conversation, the chat model reads the request before a flow begins."""
 _NOT_ITS = "and what is said is the chat model's to read: it may be no request for this"
 _MANY = "several wishes may be in it, and one flow would answer one of them"
+_LATE = "asked once the chat model had failed, for what is likeliest"
 _LIKELIEST = "taken is what recall and the decision model together find likeliest"
 _FALLBACKS = (Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR)
 
@@ -367,6 +368,8 @@ class _State:
     """Whether "none" is an answer."""
     many: bool = False
     """Whether it may hold several wishes, and there is a chat model to read them."""
+    in_vain: bool = False
+    """Whether the decision model was skipped since no answer of it could have decided."""
     records: tuple[StageRecord, ...] = ()
     chances: Mapping[str, float] | None = None
     """P(right) by flow id, once a decision model answered."""
@@ -602,19 +605,37 @@ class Choosing:
         if not any(request.may_begin(each.flow_id, None, narrowed.in_scope) for each in candidates):
             return None, state.passed("decider", _NOT_ITS)
         if self.model is not None and not self.ask_user and not self._may_decide(state, candidates):
-            return None, state.passed("decider", "even a sure answer would not be enough")
+            return None, replace(state.passed("decider", "even a sure answer would not be enough"), in_vain=True)
+        state, record = await self._ask_decider(decider, state, deadline)
+        if state.chances is None or state.answer is None:
+            return None, state.with_record(record)
+        return self._by_both(state, state.chances, state.answer, record)
+
+    async def _ask_decider(self, decider: Deciding, state: _State, deadline: Deadline) -> tuple[_State, StageRecord]:
+        """Ask the decision model, and combine its answer with recall's; log a failure and go on."""
+        request, narrowed = state.request, state.narrowed
+        candidates = self._live(narrowed)
         began = perf_counter()
         try:
             answer = await decider.ask(request, candidates, decider_deadline(deadline))
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             why = describe_error(error)
             _log.warning("error=<%s> | the decision model is passed over", in_log(why))
-            took_s = perf_counter() - began
-            return None, state.with_record(StageRecord(name="decider", outcome="failed", why=why, took_s=took_s))
-        took_s, named = perf_counter() - began, self._described(answer)
+            return state, StageRecord(name="decider", outcome="failed", why=why, took_s=perf_counter() - began)
+        took_s = perf_counter() - began
         chances = posteriors(candidates, answer.chances, in_scope=narrowed.in_scope, scoped=state.scoped)
+        named = self._described(answer)
         record = StageRecord(name="decider", outcome="passed", why=named, took_s=took_s, usage=answer.usage, calls=1)
-        return self._by_both(replace(state, chances=chances, answer=answer), chances, answer, record)
+        return replace(state, chances=chances, answer=answer), record
+
+    async def _ask_decider_late(self, decider: Deciding, state: _State, deadline: Deadline) -> _State:
+        """Ask the decision model after the chat model failed, if there is time; replace its earlier record."""
+        left_s = decider_deadline(deadline).left_s
+        if left_s is not None and left_s <= 0:
+            return state
+        state, record = await self._ask_decider(decider, state, deadline)
+        record = replace(record, why=f"{_LATE}{': ' if record.why else ''}{record.why}")
+        return replace(state, records=tuple(record if each.name == record.name else each for each in state.records))
 
     def _described(self, answer: DeciderAnswer) -> str:
         """Describe the decision model's own choice and confidence."""
@@ -675,6 +696,8 @@ class Choosing:
             record = replace(record, outcome="failed", why="its reply could not be used")
         elif reason in {Reason.NONE, Reason.FALLBACK_EMPTY}:
             record = replace(record, outcome="none")
+        if state.in_vain and self.decider is not None and record.outcome == "failed":
+            state = await self._ask_decider_late(self.decider, state, deadline)
         if reason in _FALLBACKS and state.chances is not None:
             likeliest = self._likeliest(state.narrowed, state.chances, choice)
             if likeliest.chosen_ids != choice.chosen_ids:
