@@ -72,7 +72,7 @@ def test_vendors_stay_in_their_adapters() -> None:
         for path in LIBRARY
         for vendor in imported_packages(path) & VENDORS.keys()
     }
-    assert {"qdrant_edge", "wordllama", "pydantic_ai"} <= {vendor for vendor, _ in found}
+    assert {"qdrant_edge", "tokenizers", "pydantic_ai"} <= {vendor for vendor, _ in found}
     assert [(vendor, part) for vendor, part in sorted(found) if part not in VENDORS[vendor]] == []
 
 
