@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from itertools import pairwise
 from mmap import mmap
@@ -114,6 +114,7 @@ FOR_CHECKERS: dict[str, type[ast.AST]] = {"cast": ast.Constant, "zip": ast.keywo
 """What of a call is there for those who check types, or for what cannot be: a type as a text, `strict=True`."""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Change = tuple[int, Callable[[], None]]
+CACHED: type[Any] = type(cache(len))
 
 
 def changed(node: ast.AST) -> Iterator[ast.AST]:  # noqa: C901 - a table, row by row
@@ -272,6 +273,7 @@ class Forking:
         self.modules = modules
         self.options = options
         self.results: list[dict[str, Any]] = []
+        self.caches: list[Any] = []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> None:
@@ -291,6 +293,9 @@ class Forking:
         for each in gc.get_objects():
             if isinstance(each, FunctionType) and each.__code__.co_filename in paths:
                 live.setdefault((paths[each.__code__.co_filename], each.__code__.co_firstlineno), []).append(each)
+            if isinstance(each, CACHED) and str(each.__module__).startswith("jazz_select."):
+                self.caches.append(each)
+        self.forget()
         entered = self.entered(session, live)
         self.results = self.tried(session, live, entered)
         return True
@@ -313,6 +318,7 @@ class Forking:
                 for number, item in enumerate(session.items):
                     after = next(iter(session.items[number + 1 : number + 2]), None)
                     seen.clear()
+                    self.forget()
                     before, begun_s = session.testsfailed, time.perf_counter()
                     run(session, item, after)
                     if session.testsfailed == before:
@@ -330,6 +336,11 @@ class Forking:
                     entered.setdefault(place, []).append(number)
                     spent[place] += took
         return entered
+
+    def forget(self) -> None:
+        """What was kept of earlier calls is found anew, so that whoever needs a function enters it."""
+        for each in self.caches:
+            each.cache_clear()
 
     def swap(self, live: dict[tuple[str, int], list[FunctionType]]) -> None:
         """From now on each function notes that it is entered."""

@@ -13,9 +13,10 @@ WEB = Tool(
     id="node-7",
     provider="brave",
     operation="search",
-    capabilities=("web.search", "internet.search"),
+    capabilities=("web.search", "internet.search", "lookup"),
     input_schema=needing("query"),
 )
+MANY = [letter * 3 for letter in "abcdefghijklmnopqrstuvwxyz"]
 
 
 @pytest.mark.spec("004.9")
@@ -31,12 +32,15 @@ WEB = Tool(
         pytest.param("web/search", "normalised", id="slash"),
         pytest.param("web\u200b_search\ufeff", "normalised", id="characters nobody sees"),
         pytest.param("\uff57eb_search", "normalised", id="full width"),
+        pytest.param(f"web{'_' * 191}search", "normalised", id="as long as may be"),
         pytest.param("internet_search", "capability", id="capability"),
+        pytest.param("lookups", "capability", id="capability of one word"),
         pytest.param("search_internet", "capability", id="capability in another order"),
         pytest.param("web_serach", "capability", id="two letters swapped"),
         pytest.param("web_searches", "capability", id="plural"),
         pytest.param("brave_web_search", "capability", id="with its provider"),
         pytest.param("functions.web_search", "capability", id="wrapped"),
+        pytest.param("web_search_tool", "capability", id="wrapped behind"),
         pytest.param("web_search_for_query", "capability", id="with an input"),
         pytest.param("web", "substring", id="a part of it"),
     ],
@@ -45,7 +49,7 @@ def test_the_stages(name: str, stage: str) -> None:
     found = resolve(name, [WEB, *listed("calendar.list_events", "send_mail")])
     assert (found.tool, found.stage) == (WEB, stage)
     assert found.error() == {}
-    assert found.score >= (0.5 if stage == "substring" else 0.8)
+    assert (0.5 if stage == "substring" else 0.8) <= found.score <= 1
 
 
 @pytest.mark.spec("004.9")
@@ -56,6 +60,7 @@ def test_nothing_like_it_is_a_structured_error() -> None:
     assert error["connected_tools"] == ["web_search", "calendar"]
     assert error["requested"] == "book_flight"
     assert error["suggestions"] == []
+    assert resolve("book_flight", listed("web_search", "flight_status")).suggestions == ("flight_status",)
 
 
 @pytest.mark.spec("004.3")
@@ -72,10 +77,9 @@ def test_the_order_of_the_tools_does_not_matter(name: str) -> None:
     [
         pytest.param("send_email", ["gmail.send_email", "outlook.send_email"], 2, id="two providers"),
         pytest.param("web-search", ["web_search", "webSearch"], 2, id="two spellings"),
+        pytest.param("-".join(MANY), ["_".join(MANY), ".".join(MANY)], 2, id="two spellings of many words"),
         pytest.param("calendar", ["calendar.list", "calendar.find"], 2, id="a part of two"),
-        pytest.param(
-            "get_thing", [f"get_thing_{letter * 3}" for letter in "abcdefghijklmnopqrstuvwxyz"], 20, id="many"
-        ),
+        pytest.param("get_thing", [f"get_thing_{each}" for each in MANY], 20, id="many"),
     ],
 )
 def test_what_may_mean_several_runs_none_and_lists_them(name: str, tools: list[str], meant: int) -> None:
@@ -225,6 +229,7 @@ def test_a_tool_never_runs_for_its_opposite(form: str) -> None:
         pytest.param("get_customer_service", "get_customer", id="a noun behind it"),
         pytest.param("refund", "check_refund_eligibility", id="an act, and a tool that only looks"),
         pytest.param("ecode_text", "encode_text", id="a slip of a word as well as of its opposite"),
+        pytest.param("show_kalendr", "show_kalendár", id="a slip, and a letter that nobody asked for"),
     ],
 )
 def test_close_is_not_enough(name: str, tool: str) -> None:
