@@ -172,7 +172,7 @@ def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, quote: str | Non
 
     Such an addition that is not a question may be irony ("sure, and pigs fly"), unless a model quotes just the yes.
     """
-    wanted = "" if quote is None else _folded(quote).strip(_ENDS)
+    wanted = _folded(quote or "").strip(_ENDS)
     for found in _ADDING.finditer(sentence):
         begun, added = sentence[: found.start()].casefold(), sentence[found.end() :]
         if wanted != begun.strip(_ENDS) and not _ASKING.intersection(sentence):
@@ -279,7 +279,7 @@ def _repeated(text: str, asked: Asked) -> str:
     if not said or "" in kinds or kinds.count("given") > len(asked.arguments):
         return ""
     if kinds[0] == "no":
-        denied = any(phrase.endswith(("don't", "do not", "dont")) for kind, phrase in said if kind == "no")
+        denied = any(phrase.endswith(("don't", "do not", "dont")) for _, phrase in said)
         return "no" if "yes" not in kinds and denied else ""
     if kinds[0] != "yes" or "no" in kinds or any(_asks_else(each) for each in pieces):
         return ""

@@ -137,12 +137,7 @@ class AgentApproval:
         if self.claims is None or not pending.destructive:
             return ""
         call = ToolCall(
-            id=pending.id,
-            tool=pending.tool,
-            arguments=pending.arguments,
-            destructive=True,
-            door=pending.door,
-            identity=pending.identity,
+            id=pending.id, tool=pending.tool, destructive=True, door=pending.door, identity=pending.identity
         )
         return await withdrawn(self.claims, call)
 
@@ -242,7 +237,7 @@ class TurnApproval:
         @self_bounded
         async def approve(call: ToolCall) -> Verdict:
             known = before.get(fingerprint(call.tool, call.arguments), "") if before and call.destructive else ""
-            if not known and call.destructive and call.tool in doubt:
+            if not known and call.tool in doubt:
                 known = "unknown"
             verdict = await self._verdict(call, flow, path, known, later)
             if call.destructive and isinstance(verdict, Allow):

@@ -103,6 +103,15 @@ async def test_in_a_later_turn_of_the_flow_it_is_asked_about_whatever_the_policy
     assert (done.text, log) == ("Done.", ["a", "a"])
 
 
+@pytest.mark.spec("005.4")
+async def test_in_a_later_turn_of_the_flow_another_call_is_not_asked_about() -> None:
+    log: list[str] = []
+    agent = open_flow(wipe(log), calls("a"), "Hm.", calls("b"), "Done.")
+    first = await agent.turn("both")
+    done = await agent.turn("well?", Conversation.from_json(first.conversation.to_json()))
+    assert (done.text, log) == ("Done.", ["a", "b"])
+
+
 class FailsOnce:
     """A store of claims."""
 

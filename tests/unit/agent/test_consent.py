@@ -47,8 +47,23 @@ def test_a_model_s_yes_counts_by_a_sentence_that_is_one_and_by_no_other() -> Non
         assert read_consent(message, ASKED, quote="").answer == "yes", message
     assert [each for each in NEITHER if read_consent(each, ASKED, quote="").answer == "yes"] == []
     assert [each for each in NEITHER if read_consent(each, ASKED, quote=each).answer == "yes"] == []
-    assert read_consent("No fee please. Yes.", ASKED, quote="yes").answer == "yes"
-    assert read_consent("No fee please. Yes.", ASKED, quote="no fee please").answer == "neither"
+
+
+@pytest.mark.spec("011.4")
+@pytest.mark.parametrize(
+    ("message", "quote", "said"),
+    [
+        ("No fee please. Yes.", "yes", "yes"),
+        ("No fee please. Yes.", "no fee please", "neither"),
+        ("That one. Yes.", "yes", "yes"),
+        ("No, no fee please. Yes.", "yes", "yes"),
+        ("No, that one. Yes.", "yes", "neither"),
+        ("Yes please. Tell me about another order then.", "yes please", "yes"),
+        ("Yes please. Tell me about another order then.", "", "neither"),
+    ],
+)
+def test_beside_a_model_s_yes_nothing_may_take_it_back(message: str, quote: str, said: str) -> None:
+    assert read_consent(message, ASKED, quote=quote).answer == said
 
 
 def agrees(messages: Sequence[Message]) -> str:
@@ -221,7 +236,8 @@ def test_what_is_said_besides_may_take_a_yes_back(message: str, asked: Asked, sa
 
 
 @pytest.mark.parametrize(
-    ("message", "language"), [("si es", ""), ("non lo so", ""), ("no thanks", "en"), ("no", ""), ("42", "")]
+    ("message", "language"),
+    [("si es", ""), ("non lo so", ""), ("no thanks", "en"), ("no", ""), ("42", ""), ("カメラ", "ja"), ("Камера", "ru")],
 )
 def test_a_word_of_several_languages_tells_none_of_them(message: str, language: str) -> None:
     assert language_of(message) == language

@@ -89,6 +89,18 @@ def test_steps_that_changed_in_a_part_hold_the_whole() -> None:
     assert GATE.held_by_change(waiting, whole) == ("note", "pay")
 
 
+def test_a_yes_to_begin_anew_leaves_nothing_of_what_was_done() -> None:
+    begun = WAITING.model_copy(update={"parts": {"0": Part(status="active", done=("look",))}, "asks": ("amount",)})
+    assert GATE.agreed(begun.model_copy(update={"anew": True})) == OpenFlow(name="pays", status="queued")
+
+
+def test_steps_that_changed_hold_nothing_that_destroys_nothing() -> None:
+    parts = {"0": Part(status="active", done=("look",), left=("note",))}
+    waiting = OpenFlow(name="looks", status="waiting", parts=parts)
+    assert GATE.held_by_change(waiting, flow("looks")) == ()
+    assert GATE.held_by_change(waiting, flow("pays")) == ("pay",)
+
+
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_flow_may_write_where_its_chain_does_not_only_read_or_cannot_be_told(name: str) -> None:
     assert GATE.may_write(flow(name)) is (name not in READS)

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import Conversation
-from jazz_select.agent.reading.bare_answer import bare_answer, plain_answer
-from jazz_select.agent.reading.grounding import Wanted, ground, is_named, refined, shown_inputs
+from jazz_select.agent.reading.bare_answer import bare_answer, corrections, plain_answer
+from jazz_select.agent.reading.grounding import Wanted, fits, ground, is_named, refined, shown_inputs
 from jazz_select.flow.field_checks import Input
 from jazz_select.routing import Tool
 from jazz_select.testing import ScriptedModel
@@ -94,6 +94,7 @@ NOT_SAID: list[Any] = [
     (WHOLE, 20, "twenty-one"),
     (WHOLE, 20, "twenty-odd"),
     (WHOLE, 20, "twenty zero"),
+    (WHOLE, 30, "twenty ten"),
     (WHOLE, 123456, "1,23,456 of them"),
     ({"anyOf": [{"enum": ["gift"]}, TEXT]}, "gift", "it is for my sister"),
     (WHOLE, 11, "only once"),
@@ -142,8 +143,17 @@ def test_what_an_author_asks_describes_an_input_that_its_tool_does_not() -> None
     assert told({**TEXT, "description": "In inches"}) == ("size: string (In inches)",)
 
 
-def test_a_flow_that_is_gone_is_named_by_nothing() -> None:
-    assert not is_named(None, "refund_order")
+def test_a_flow_is_named_by_its_name_and_by_nothing_that_is_gone_or_too_long() -> None:
+    flow = shop_of(("both", ("look",))).by_name("both")
+    assert is_named(flow, "Both!")
+    assert not is_named(flow, "both " * 2_000)
+    assert not is_named(None, "both")
+
+
+@pytest.mark.parametrize("value", ["", None, "x"])
+def test_what_is_empty_fits_nothing_and_nothing_fits_a_schema_that_is_none(value: Any) -> None:
+    assert fits("fact", value, wanted(fact={})["fact"]) is (value == "x")
+    assert fits("fact", value, wanted(fact={"type": "nonsense"})["fact"]) is False
 
 
 def test_an_endless_list_is_not_held_against_all_that_was_said() -> None:
@@ -179,6 +189,8 @@ BARE = [
     (TEXT, "A-17", "A-17"),
     (TEXT, "ada@example.org", "ada@example.org"),
     ({"type": "string", "format": "email"}, "A-17", None),
+    ({"type": "string", "pattern": "^B"}, "A-17", None),
+    ({"anyOf": [NUMBER, TEXT]}, "117", 117.0),
     (TEXT, "Rex", None),
     (TEXT, "A-17 please", "A-17"),
     (TEXT, "it's A-17, thanks", "A-17"),
@@ -252,6 +264,38 @@ def test_whatever_may_be_more_than_an_answer_is_none(message: str) -> None:
 )
 def test_plain_words_answer_for_nothing_else(parts: Any) -> None:
     assert plain_answer(wanted(**parts), "Rex") == {}
+
+
+@pytest.mark.parametrize(
+    ("part", "message", "found"),
+    [
+        pytest.param({"type": ["string", "null"]}, "large, with a rim", "large, with a rim", id="a text"),
+        pytest.param({"type": ["integer", "null"]}, "about 7 of them", 7, id="a number"),
+        pytest.param({"anyOf": [{"enum": ["small"]}, TEXT]}, "quite large", None, id="perhaps one of a list"),
+        pytest.param({"type": "string", "format": "password"}, "quite large", None, id="a text of a format"),
+        pytest.param({"anyOf": [WHOLE, TEXT]}, "quite large", None, id="a number or a text"),
+    ],
+)
+def test_what_an_author_asks_is_answered_by_the_whole_message(part: Any, message: str, found: Any) -> None:
+    asked = {"size": refined(Wanted(part, {}), Input("size", question="Which size?"))}
+    assert plain_answer(asked, message) == ({} if found is None else {"size": found})
+
+
+@pytest.mark.parametrize(
+    ("answers", "message", "found"),
+    [
+        pytest.param({"days": 4}, "5 days", {"days": 5}, id="by its name"),
+        pytest.param({"days": 5}, "5 days", {}, id="as it was"),
+        pytest.param({"days": 4, "city": "Rome"}, "no, 50", {"days": 50}, id="what alone it can be"),
+        pytest.param({"days": 50, "city": "Rome"}, "no, 50", {}, id="what it is already"),
+        pytest.param({"days": 4, "cars": 2}, "no, 50", {}, id="either"),
+        pytest.param({"days": 4, "city": "Rome"}, "50", {}, id="without a no"),
+        pytest.param({"city": "A-17"}, "it is B-18", {"city": "B-18"}, id="the one thing"),
+        pytest.param({"city": "A-17"}, "it is a-17", {}, id="the one thing in other letters"),
+    ],
+)
+def test_what_was_answered_is_corrected(answers: dict[str, Any], message: str, found: dict[str, Any]) -> None:
+    assert corrections(wanted(days=WHOLE, cars=WHOLE, city=TEXT), answers, message) == found
 
 
 # --- in a turn -----------------------------------------------------------------

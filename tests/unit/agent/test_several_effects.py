@@ -108,6 +108,18 @@ async def test_where_a_hook_decides_nothing_is_asked_ahead() -> None:
     assert (done.status, len(desk.log)) == ("done", 3)
 
 
+def speechless(**_: Any) -> str:
+    raise OSError("no words")
+
+
+async def test_what_cannot_be_shown_is_not_asked_about_ahead() -> None:
+    desk = Desk()
+    tools = [*desk.tools()[::2], desk.tool("refund", {"amount": "integer"}, destructive=True, confirm=speechless)]
+    registry = shop_of(("send_back", ("create_return", "refund", "mail_label")))
+    (result,) = await talk(make_agent(selector_of(registry, "send_back"), tools), "send_back")
+    assert (result.status, [name for name, _ in desk.log]) == ("failed", ["create_return"])
+
+
 async def test_what_is_too_long_to_be_shown_is_no_reason_to_ask_earlier() -> None:
     desk = Desk()
     (result,) = await talk(agent_of(desk), "send_back", context=KNOWN | {"order": "A" * 3_000})
