@@ -13,7 +13,7 @@ from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, Model
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
 from jazz_select.threads import Deadline, time_budget
-from jazz_select.values import Message, Reply, Usage
+from jazz_select.values import Message, NativeCall, Reply, Usage
 from tests.unit.agent.hanging import Hang, timed
 
 ASK = Inquiry((Message(role="user", content="a number?"),), wanted="a number")
@@ -252,9 +252,13 @@ class Halting(Writing):
         raise BUSY
 
 
-@pytest.mark.parametrize("model", [Writing(GONE, "a"), Halting("ab", "cd")], ids=["for good", "after a piece"])
+@pytest.mark.parametrize(
+    "model",
+    [Writing(GONE, "a"), Halting("ab", "cd"), Writing(ModelTimeoutError("m", timeout_s=1), "a")],
+    ids=["for good", "after a piece", "out of time"],
+)
 async def test_otherwise_a_stream_is_not_made_again(model: Writing) -> None:
-    with pytest.raises(ModelError, match=r"busy|gone"):
+    with pytest.raises(ModelError, match=r"busy|gone|no answer within"):
         await ChatClient(model).stream(ASK, ever(), ignore)
     assert len(model.calls) == 1
 
@@ -267,6 +271,34 @@ async def test_what_a_listener_raises_ends_the_stream_and_is_no_fault_of_the_mod
     for _ in range(4):
         with pytest.raises(ValueError, match=r"^a$"):
             await client.stream(ASK, ever(), fails)
+
+
+class Pipe(ScriptedModel):
+    """Writes without end, and is told when nobody reads it any more."""
+
+    closed = 0
+
+    def stream(self, messages: Sequence[Message], *, schema: object = None) -> "Pipe":
+        return self
+
+    def __aiter__(self) -> "Pipe":
+        return self
+
+    async def __anext__(self) -> str:
+        return "a"
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+async def test_a_stream_that_nobody_reads_any_more_is_closed() -> None:
+    async def fails(piece: str) -> None:
+        raise ValueError(piece)
+
+    model = Pipe()
+    with pytest.raises(ValueError, match=r"^a$"):
+        await ChatClient(model).stream(ASK, ever(), fails)
+    assert model.closed == 1
 
 
 async def test_a_model_that_cannot_be_read_while_it_writes_is_refused() -> None:
@@ -334,6 +366,13 @@ async def test_what_is_no_reply_but_a_text_is_read_as_one() -> None:
 
     answer = await ChatClient(Plain()).ask(lambda: ASK, ever())
     assert (answer.text, answer.attempts, answer.notes) == ("7", 1, ())
+
+
+async def test_what_a_model_calls_is_kept() -> None:
+    call = NativeCall(id="1", name="look")
+    client = ChatClient(ScriptedModel(Reply(text="", tool_calls=(call,)), takes_tools=True))
+    assert (client.takes_tools, ChatClient(ScriptedModel()).takes_tools) == (True, False)
+    assert (await client.ask(lambda: ASK, ever())).tool_calls == (call,)
 
 
 def test_the_tokens_of_two_calls_are_added_up() -> None:

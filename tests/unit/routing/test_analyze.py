@@ -37,6 +37,7 @@ SCORES: dict[str, tuple[dict[str, Any], float]] = {
     "optional fields do not count beside required ones": (obj({"order_id": STRING}, weight=INTEGER), 1.0),
     "optional fields alone": (obj({}, order_id=STRING, weight=INTEGER), 0.5),
     "no fields": (obj({}), 0.0),
+    "a field that it does not describe": ({"type": "object", "required": ["order_id"]}, 0.0),
 }
 
 
@@ -119,15 +120,18 @@ def test_a_candidate_says_what_it_wants() -> None:
 def test_chains_unreachable_ones_and_collisions() -> None:
     analyzer = ChainAnalyzer([*tools(), tool("Send-Mail", obj({"zip": STRING}))])
     assert analyzer.unreachable() == ["find_order", "weigh_parcel", "Send-Mail"]
+    assert analyzer.unreachable(min_compatibility=0.6) == ["find_order", "send_mail", "weigh_parcel", "Send-Mail"]
     assert analyzer.collisions() == [("send_mail", "Send-Mail")]
 
 
 def test_the_picture() -> None:
-    picture = ChainAnalyzer([*tools(), tool('bad"]; click', obj({"q": STRING}))]).mermaid()
+    analyzer = ChainAnalyzer([*tools(), tool('bad"]; click', obj({"q": STRING}))])
+    picture = analyzer.mermaid()
     assert picture.startswith("flowchart LR\n")
     assert "    t0 --> t1\n" in picture
     assert "    t0 -. 0.50 .-> t2\n" in picture
     assert '    t4["bad___ click"]\n' in picture, "no name closes its quotes, or begins a command"
+    assert analyzer.mermaid(min_compatibility=0.6) == picture.replace("    t0 -. 0.50 .-> t2\n", "")
 
 
 def test_an_unknown_tool_is_told_with_those_there_are() -> None:
@@ -180,6 +184,8 @@ def test_what_may_be_no_object_may_be_given_whole() -> None:
     given = {"anyOf": [obj({"a": INTEGER}), STRING, {"type": "null"}]}
     assert [(each.name, each.certain) for each in outputs(tool("a", gives=given))] == [("a", False), ("result", False)]
     assert [(each.name, each.certain) for each in outputs(tool("a", gives=obj({"a": INTEGER})))] == [("a", True)]
+    wants = [tool("b", obj({"result": each})) for each in (STRING, INTEGER)]
+    assert [compatibility_score(outputs(tool("a", gives=given)), each) for each in wants] == [0.5, 0]
 
 
 def referring(to: dict[str, Any]) -> dict[str, Any]:
@@ -211,6 +217,7 @@ def test_nothing_to_compare_and_what_says_nothing() -> None:
 
 def test_a_long_schema_is_shown_by_its_first_fields() -> None:
     takes = obj({"needed": {**INTEGER, "description": "x" * 9_000}}, **{f"f{number}": STRING for number in range(99)})
+    assert schema_shown(obj({"a": INTEGER})) == obj({"a": INTEGER})
     shown = schema_shown(takes)
     assert (shown["type"], shown["required"], shown["properties"]["needed"]) == ("object", ["needed"], "integer")
     assert len(shown["properties"]) + shown["left_out"] == 100
