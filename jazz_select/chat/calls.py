@@ -100,9 +100,7 @@ class ModelClient(Generic[M, T]):
     async def _run(self, once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
         """Return the result of a call within the deadline, queueing and retries included, and the number of calls.
 
-        Args:
-            once: Makes one call. It is called when its turn comes, and again after a transient failure.
-            deadline: When the answer is due.
+        `once` makes one call. It is called when its turn comes, and again after a transient failure.
 
         Raises:
             ModelTimeoutError: The deadline passed.
@@ -248,15 +246,12 @@ def _is_passing(error: BaseException) -> bool:
 
 
 def _wait(state: RetryCallState) -> float:
-    """Return the provider's requested wait, else a growing random time."""
     error = state.outcome.exception() if state.outcome else None
     asked = error.retry_after if isinstance(error, ModelError) else None
     return _BACKOFF(state) if asked is None else max(asked, 0.0)
 
 
 def _too_late(deadline: Deadline) -> Any:
-    """Stop if the next attempt would begin after the deadline."""
-
     def stop(state: RetryCallState) -> bool:
         budget = current_budget()
         left_s = (deadline if budget is None else deadline.earlier(budget.deadline)).left_s

@@ -83,14 +83,7 @@ def total_usage(one: Usage | None, other: Usage | None) -> Usage | None:
 
 
 def why_unusable(answer: ChatReply, ids: Sequence[str], offered: Collection[str], *, what: str = "ids") -> str:
-    """Explain to the model why its reply could not be used.
-
-    Args:
-        answer: The reply.
-        ids: The ids read from it.
-        offered: The valid ids.
-        what: The noun for an id.
-    """
+    """Explain to the model why its reply could not be used; `what` is the noun for an id."""
     if answer.text is None:
         return "it was no text"
     if answer.truncated:
@@ -256,7 +249,6 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         return chat_reply_of(reply)
 
     def _beside(self, question: Inquiry) -> dict[str, Any]:
-        """Return the tools and the schema as arguments, if given and accepted."""
         tools = {"tools": question.tools} if question.tools and self.takes_tools else {}
         return {**tools, "schema": question.schema} if question.schema is not None and self.takes_schema else tools
 
@@ -290,7 +282,6 @@ def client_for(
 
 
 def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None:
-    """Record the prompt and the answer in the span."""
     if chat is None:
         return
     chat.hold({"messages": [{"role": each.role, "content": each.content, **_called(each)} for each in messages]})

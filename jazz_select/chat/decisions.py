@@ -80,7 +80,6 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         return reply
 
     def _why_not(self, state: str, questions: Mapping[str, Question]) -> str:
-        """Return why these questions cannot be asked, or ""."""
         if not questions:
             return "there is no question"
         if not state.strip():
@@ -97,7 +96,6 @@ class DecisionClient(ModelClient[DecisionModel, DecisionReply]):
         return ""
 
     def _checked(self, reply: object, questions: Mapping[str, Question]) -> DecisionReply:
-        """Validate the reply and copy it to plain values."""
         if not isinstance(reply, DecisionReply) or not isinstance(reply.probabilities, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - a model of somebody's own may answer anything
             problem = f"it is {type(reply).__name__}, where decide() has to return a DecisionReply of a mapping"
             raise DecisionReplyError(self.name, problem)
@@ -138,10 +136,7 @@ def decision_client_for(
 def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = False) -> str:
     """Return why a value is not a distribution over these options, and what it should be; "" if it is one.
 
-    Args:
-        given: The value: probabilities by option, if valid.
-        labels: The options.
-        even: Whether all may be equally likely: that is an answer to a yes/no, but not to a choice.
+    With `even`, all may be equally likely: that is an answer to a yes/no, but not to a choice.
     """
     if not isinstance(given, Mapping):
         return f"it is {type(given).__name__}, where a probability for each option is wanted"
@@ -161,7 +156,6 @@ def why_no_distribution(given: object, labels: tuple[str, ...], *, even: bool = 
 
 
 def _is_counted(usage: Usage) -> bool:
-    """Whether these are valid token counts, safe to add up."""
     counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
     return all(type(each) is int and 0 <= each <= _MOST_TOKENS for each in counts)
 

@@ -4,12 +4,13 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from jazz_select.chat.pydantic_ai_decisions import PydanticAIDecisions, refuse_chat_model
 from jazz_select.chat.pydantic_ai_model import (
+    PydanticAIDecisions,
     PydanticAIModel,
     decision_model_in,
     is_pydantic_ai_model,
     not_for_chat,
+    refuse_chat_model,
     refuse_decision_model,
 )
 from jazz_select.errors import ConfigError, ModelError

@@ -25,8 +25,7 @@ _UNSET = re.compile(r"Set the ((?:`\w+`(?:,? or )?)+) environment variable")
 def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
     """Return the seconds in `Retry-After`, a number or a date; None if it is missing or invalid.
 
-    Args:
-        headers: Of the response, with names in lower case.
+    The names of `headers` are in lower case.
     """
     said = headers.get("retry-after", "").strip()
     try:
@@ -50,11 +49,7 @@ def seconds_until(date: str) -> float | None:
 def to_model_error(error: Exception, *, model: str, timeout_s: float | None = None, mended: bool = False) -> ModelError:
     """Translate an error to ours, to be raised `from error`.
 
-    Args:
-        error: What pydantic-ai raised.
-        model: The model's name.
-        timeout_s: The time limit, if known.
-        mended: Whether what the provider refused will not be sent again.
+    `timeout_s` is the time limit, if known. With `mended`, what the provider refused will not be sent again.
     """
     if timeout_s is not None and _is_a(error, *_TIMEOUT_ERRORS):
         return ModelTimeoutError(model, timeout_s=timeout_s)

@@ -1,4 +1,4 @@
-"""Chat models of every provider that pydantic-ai knows: two translators and one thin call of its `direct` API.
+"""Chat and decision models of every provider that pydantic-ai knows: translators, and thin calls of its own API.
 
 pydantic-ai takes about a second to import, so it is imported when a model is made.
 """
@@ -12,13 +12,22 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
 from jazz_select.chat.pydantic_ai_errors import FORM, is_refused, refuses_schema, to_config_error, to_model_error
-from jazz_select.errors import ConfigError, MissingExtraError, ModelTimeoutError
+from jazz_select.errors import (
+    ConfigError,
+    DecisionAskError,
+    DecisionReplyError,
+    JazzSelectError,
+    MissingExtraError,
+    ModelTimeoutError,
+)
+from jazz_select.questions import NO, YES, ChoiceQuestion, DecisionReply, Question
+from jazz_select.text import as_text
 from jazz_select.values import Message, NativeCall, OfferedTool, Reply, Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model, ModelRequestParameters
-    from pydantic_ai.models.decision import DecisionModel as TheirDecisionModel
+    from pydantic_ai.models.decision import DecisionModel, DecisionQuestion, DecisionResponse
     from pydantic_ai.settings import ModelSettings
 
 _PLAIN: Final = ("type", "description")
@@ -28,6 +37,8 @@ DECISION_PROVIDERS: Final = frozenset({"google-decisions", "openai-decisions", "
 _CANNOT_STREAM: Final = (NotImplementedError, AssertionError)
 """What a custom model that cannot stream raises: in general, and in a `FunctionModel`."""
 _PLAINER = "the provider refuses the schema of a tool, so tools are told plainer"
+_ASKED = "Which of these fits?"
+"""The default question: some providers refuse a question without words."""
 _UNSTREAMED_TOKENS = 16_384
 """The limit that pydantic-ai sends if it does not know a model's; it lowers this to the known limits."""
 
@@ -81,7 +92,6 @@ class PydanticAIAdapter:
         raise NotImplementedError
 
     def _here(self) -> "Model":
-        """Return the model for the running loop."""
         if not isinstance(self._source, str):
             return self._source
         loop = asyncio.get_running_loop()
@@ -159,7 +169,6 @@ class PydanticAIModel(PydanticAIAdapter):
         return self._noted(to_reply(response, model=self.name), tools)
 
     def _sent(self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]) -> Mapping[str, Any] | None:
-        """Return the schema if the provider takes one, and takes one beside tools."""
         return schema if self._takes_schema and (self._takes_both or not tools) else None
 
     def _noted(self, reply: Reply, tools: Sequence[OfferedTool]) -> Reply:
@@ -249,13 +258,73 @@ class PydanticAIModel(PydanticAIAdapter):
             return response
 
 
+class PydanticAIDecisions(PydanticAIAdapter):
+    """A `DecisionModel` for a model string such as `"system-one:clm-latest"` or a pydantic-ai `DecisionModel`."""
+
+    def _refuse_other_kind(self, model: "str | Model") -> None:
+        refuse_chat_model(model, argument="model")
+
+    @property
+    def most_options(self) -> int | None:
+        """The most options of a question, as pydantic-ai knows it of the model or its provider."""
+        model = self._theirs(self._first)
+        most: object = model.profile.get("decision_max_choice_options", model.max_choice_options)
+        return most if isinstance(most, int) else None
+
+    @property
+    def most_questions(self) -> int | None:
+        """The most questions of a call, as pydantic-ai knows it of the provider."""
+        return self._theirs(self._first).max_questions
+
+    async def decide(self, state: str, questions: Mapping[str, Question]) -> DecisionReply:
+        """Ask the model once.
+
+        Raises:
+            DecisionAskError: There are more questions than the provider takes at once; nothing was sent.
+            DecisionReplyError: It declined, or its answer does not fit the questions.
+        """
+        from pydantic_ai.exceptions import UnexpectedModelBehavior, UserError
+        from pydantic_ai.models import check_allow_model_requests
+        from pydantic_ai.models.decision import DecisionRequest
+
+        model = self._theirs(self._here())
+        most = model.max_questions
+        if most is not None and len(questions) > most:
+            problem = f"there are {len(questions)} questions, and its provider takes {most} at once: ask fewer"
+            raise DecisionAskError(self.name, problem)
+        asked = {name: to_question(each) for name, each in questions.items()}
+        request = DecisionRequest(state=as_text(state), questions=asked)
+        limit = asyncio.timeout(self._deadline_s)
+        try:
+            check_allow_model_requests()
+            async with limit:
+                response = await model.decide(request, self._settings)
+            return to_decision_reply(response, model=self.name)
+        except JazzSelectError:
+            raise
+        except UnexpectedModelBehavior as error:  # use its message: its text may hold the whole answer
+            raise DecisionReplyError(self.name, " ".join(error.message.split())[:300]) from error
+        except UserError as error:
+            raise to_config_error(error, model=self.name) from error
+        except Exception as error:  # each provider has its own errors
+            if limit.expired():
+                raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
+            raise to_model_error(error, model=self.name) from error
+
+    def _theirs(self, model: "Model") -> "DecisionModel[Any]":
+        found = decision_model_in(model)
+        if found is None:  # pragma: no cover - refused at construction
+            raise ConfigError(_not_for_decisions(repr(self.name), "model"))
+        return found
+
+
 def is_pydantic_ai_model(value: object) -> "TypeGuard[Model]":
     """Whether this is a pydantic-ai `Model`; does not import pydantic-ai, which its maker has imported."""
     models = sys.modules.get("pydantic_ai.models")
     return models is not None and isinstance(value, models.Model)
 
 
-def decision_model_in(model: object) -> "TheirDecisionModel[Any] | None":
+def decision_model_in(model: object) -> "DecisionModel[Any] | None":
     """Return the pydantic-ai decision model that this is or wraps, or None."""
     decisions = sys.modules.get("pydantic_ai.models.decision")  # imported by then, if such a model exists
     if decisions is None or not is_pydantic_ai_model(model):
@@ -279,6 +348,37 @@ def refuse_decision_model(model: object, *, argument: str) -> None:
     if named or found:
         name = model if named else getattr(found[0], "model_name", type(found[0]).__name__)
         raise ConfigError(not_for_chat(repr(name), argument))
+
+
+def refuse_chat_model(model: "str | Model", *, argument: str) -> None:
+    """Raise if a chat model is given where a decision model is needed."""
+    if isinstance(model, str):
+        if ":" in model and not names_decision_model(model) and _names_chat_model(model):
+            raise ConfigError(_not_for_decisions(repr(model), argument))
+    elif getattr(model, "models", ()):
+        raise ConfigError(f"{argument} cannot be a model that falls back from one to another: give one decision model")
+    elif decision_model_in(model) is None:
+        raise ConfigError(_not_for_decisions(repr(getattr(model, "model_name", type(model).__name__)), argument))
+
+
+def _names_chat_model(model: str) -> bool:
+    """Whether the provider is known and serves no decision models; pydantic-ai reports unknown ones."""
+    try:
+        from pydantic_ai.providers import infer_provider_class
+
+        infer_provider_class(model.partition(":")[0])
+    except ValueError:  # an unknown provider
+        return False
+    except ImportError:  # a known provider without its package, or without pydantic-ai
+        return "pydantic_ai" in sys.modules
+    return True
+
+
+def _not_for_decisions(model: str, argument: str) -> str:
+    return (
+        f"{argument} cannot be {model:.80}: it is a chat model, which writes text. Give it as llm=, and as {argument} "
+        f"a decision model: one of {', '.join(sorted(DECISION_PROVIDERS))}."
+    )
 
 
 def not_for_chat(model: str, argument: str) -> str:
@@ -309,7 +409,6 @@ def to_model_messages(messages: Sequence[Message]) -> "list[ModelMessage]":
 
 
 def _to_response(said: Message) -> "ModelResponse":
-    """Return the assistant's message as the provider gave it if known, else rebuild it."""
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
     if isinstance(said.origin, ModelResponse):
@@ -327,10 +426,7 @@ def to_parameters(
 ) -> "ModelRequestParameters | None":
     """Translate a JSON schema to the provider's output format, and tools to its native form.
 
-    Args:
-        schema: The schema of the reply.
-        tools: The tools, in order.
-        plain: Whether to reduce their schemas to what every provider accepts.
+    With `plain`, the schemas of tools are reduced to what every provider accepts.
     """
     if schema is None and not tools:
         return None
@@ -387,6 +483,38 @@ def to_reply(response: "ModelResponse", *, model: str) -> Reply:
     )
 
 
+def to_question(question: Question) -> "DecisionQuestion":
+    """Translate our question to theirs, without empty fields and lone surrogates, which no request can hold."""
+    from pydantic_ai.models import decision as theirs
+
+    asked = as_text(question.asked) or _ASKED
+    if isinstance(question, ChoiceQuestion):
+        meanings = {label: as_text(meaning) or None for label, meaning in question.options.items()}
+        return theirs.ChoiceQuestion(instructions=asked, criteria=cast("Any", meanings))
+    said = theirs.NoulCriteria(true=as_text(question.yes) or None, false=as_text(question.no) or None)
+    return theirs.NoulQuestion(instructions=asked, criteria=said if question.yes or question.no else None)
+
+
+def to_decision_reply(response: "DecisionResponse", *, model: str) -> DecisionReply:
+    """Translate their response to ours; the caller checks whether the answers fit the questions.
+
+    Raises:
+        DecisionReplyError: An answer is of another kind than its question.
+    """
+    from pydantic_ai.models.decision import ChoiceAnswer, NoulAnswer
+
+    probabilities: dict[str, Mapping[str, float]] = {}
+    for name, answer in response.answers.items():
+        if isinstance(answer, NoulAnswer):
+            probabilities[name] = {YES: answer.noul, NO: 1 - answer.noul}
+        elif isinstance(answer, ChoiceAnswer):
+            probabilities[name] = answer.probabilities
+        else:
+            raise DecisionReplyError(model, "it is neither yes or no nor one of the options", question=name)
+    counted = Usage(input_tokens=response.usage.input_tokens, output_tokens=response.usage.output_tokens)
+    return DecisionReply(probabilities, counted if counted != Usage() else None, response.model_name or model)
+
+
 def _text_of(event: object) -> str:
     from pydantic_ai.messages import PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
 
@@ -398,7 +526,6 @@ def _text_of(event: object) -> str:
 
 
 def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:
-    """Return what a model's profile says of a feature, or `otherwise`."""
     try:
         profile: Mapping[str, Any] = model.profile
     except NotImplementedError:  # a router has no profile: any of its models may get the call

@@ -256,11 +256,10 @@ def flow_of(data: object) -> BaseFlow:
 
 
 def live_flows(wanted: Iterable[tuple[str, tuple[str, str]]]) -> dict[str, BaseFlow]:
-    """Return the flows of this process that are wanted, by id.
+    """Return the flows of this process that are wanted, by id; each by its name, and module and name of its class.
 
-    Args:
-        wanted: The name of each, and the module and qualified name of its class. A class of this process that declares
-            such a flow has precedence, then the current scope, then the default registry. Nothing is imported.
+    A class of this process that declares such a flow has precedence, then the current scope, then the default registry.
+    Nothing is imported.
     """
     found: dict[str, BaseFlow] = {}
     for name, (module, qualname) in wanted:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from jazz_select.arguments import problem_in
@@ -27,18 +27,10 @@ class _Strict(BaseModel):
 
 
 class BranchData(_Strict):
-    """`{when: "the parcel was lost", flow: resend_order}`, or the pair `["the parcel was lost", resend_order]`."""
+    """`{when: "the parcel was lost", flow: resend_order}`."""
 
     when: str
     flow: str
-
-
-def _from_pair(value: Any) -> object:
-    match value:
-        case [when, flow]:
-            return {"when": when, "flow": flow}
-        case _:
-            return value
 
 
 class InputData(_Strict):
@@ -67,7 +59,7 @@ class FlowData(_Strict):
     steps: list[str] = []
     priority: Annotated[list[int], Field(min_length=2, max_length=2)] = [0, 0]
     flows: list[str] = []
-    branches: list[Annotated[BranchData, BeforeValidator(_from_pair)]] = []
+    branches: list[BranchData] = []
     otherwise: str | None = None
     chain: list[Any] = []
     reply: str = ""
@@ -208,10 +200,6 @@ def _problem(error: ErrorDetails) -> str:
     match error["type"]:
         case "list_type" | "too_short" | "too_long" if error["loc"] == ("priority",):
             return f"has to be a list of two whole numbers such as [1, 0], not {describe_value(error['input'])}"
-        case "model_type":
-            return (
-                f"has to be a pair [when, flow] or a mapping with when: and flow:, not {describe_value(error['input'])}"
-            )
         case _:
             of, data = _KINDS.get(error["loc"][0] if len(error["loc"]) > 1 else "", ("flow", FlowData))
             return problem_in(error, tuple(data.model_fields), of=of)

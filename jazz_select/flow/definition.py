@@ -79,10 +79,7 @@ _PARTS = {
 def render(definition: Definition, *, notes: Sequence[str] | None = None) -> str:
     """Return the XML of a flow and its subflows.
 
-    Args:
-        definition: The flow.
-        notes: Lines for developers; if given, comments also explain each section. None renders no comments. The rest of
-            the XML is the same.
+    With `notes`, lines for developers, comments also explain each section; the rest of the XML is the same.
     """
     verbose = notes is not None
     root = _element(definition, verbose=verbose)

@@ -65,7 +65,6 @@ def _found(source: str | Path) -> Iterator[BaseFlow | FlowError]:
 
 
 def _place(source: str | Path) -> Path | str:
-    """Return the file or folder, else the name of a module."""
     if not str(source).strip():
         raise FlowLoadError(repr(source), "the source is empty; name a package, a folder or a file")
     try:

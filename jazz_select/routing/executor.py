@@ -310,7 +310,6 @@ class FlowExecutor:
         return await self._passed(run, result.rest)
 
     def _named(self, step: Step | Tool) -> Step:
-        """Return a tool as its name, and any other step as it is."""
         if not isinstance(step, Tool):
             return step
         if self._tools.get(step.name) is step:
@@ -318,7 +317,6 @@ class FlowExecutor:
         raise ConfigError(f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor")
 
     async def _passed(self, run: RunContext, steps: Sequence[Step]) -> RunResult:
-        """Run the steps as far as possible."""
         for place, step in enumerate(steps):
             with span("step", "decision") as traced:
                 ended = await self._step(run, step)
@@ -347,7 +345,6 @@ class FlowExecutor:
         return None if record.status == "ok" else run.ended("failed")
 
     async def _chosen(self, run: RunContext, step: Step) -> StepRecord:
-        """Return the record of the tool that comes next, and how it was chosen."""
         number = len(run.records) + 1
         if isinstance(step, str):
             if step in self._tools:
@@ -404,7 +401,6 @@ class FlowExecutor:
     def _fallen(
         self, record: StepRecord, point: GuidedDecisionPoint | None, run: RunContext, error: Exception
     ) -> StepRecord:
-        """Use the fallback of a failed decision; without one, the step fails."""
         failure = DecisionCallbackError(run.last_tool or "the input", describe_error(error))
         failure.__cause__ = error
         fallback = point.fallback_tool if point else None
@@ -413,7 +409,6 @@ class FlowExecutor:
         return replace(record, status="failed", error=str(failure), cause=failure)
 
     async def _opened(self, run: RunContext, record: StepRecord) -> StepRecord:
-        """Ask the open router, since nothing narrows the choice."""
         if self._open_router is None:
             return record
         try:

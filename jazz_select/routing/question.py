@@ -32,12 +32,7 @@ _JOINERS: Final = "\u200c\u200d"
 def question(title: str, words: str, arguments: Mapping[str, Any], *, before: Before = "", about: str = "") -> str:
     """Return the question for the user: what a call would do, and what is known of it.
 
-    Args:
-        title: The tool's name for users.
-        words: What the call would do (`Tool.confirm`), or "".
-        arguments: Its arguments, as JSON values.
-        before: The outcome of the same call before.
-        about: Further sentences, safe to show.
+    `words` say what the call would do (`Tool.confirm`), if anything does; `about` are further sentences, safe to show.
     """
     call = described(title, words, arguments)
     asked = " ".join(filter(None, (say(_ASKED[before], call=call), about, say("yes_or_no"))))

@@ -128,12 +128,7 @@ async def call_of(
 ) -> ToolCall:
     """Return a call with its own copies of the arguments, which are what runs and what is recorded.
 
-    Args:
-        tool: What to call.
-        arguments: By name, references replaced.
-        door: Who calls.
-        call_id: Id of the call; random by default.
-        known: Whether it needs an identity for approval or a claim.
+    With `known`, it gets an identity, for approval or a claim.
     """
     call = ToolCall(
         id=call_id or uuid4().hex,
@@ -240,7 +235,6 @@ def _copy(value: Any, known: dict[int, Any]) -> Any:
 
 
 def _unbegun(call: ToolCall) -> CallOutcome | None:
-    """Return the failure of a call without time left, or None."""
     budget = spent_budget()
     if budget is None:
         return None
@@ -249,7 +243,6 @@ def _unbegun(call: ToolCall) -> CallOutcome | None:
 
 
 async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
-    """Return the failure of a call with invalid arguments or a tool without a function, or None."""
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} is only described; connect it with a function that runs it")
     if (refusal := Threaded.refused(tool.function, MOST_RUNNING)) and not is_async(tool.function):
@@ -278,7 +271,6 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
 
 
 async def _unapproved(approve: Approve | None, call: ToolCall) -> CallOutcome | None:
-    """Return the outcome of a call that is denied or has to be asked about, or None."""
     verdict = await verdict_of(approve, call)
     if isinstance(verdict, Allow):
         return None
@@ -352,7 +344,6 @@ async def withdrawn(claims: ClaimStore, call: ToolCall) -> Literal["", "done", "
 
 
 def _replayed(call: ToolCall, claim: Claim) -> CallOutcome:
-    """Return the outcome of a call that was made before."""
     unheard = f"{call.tool} was begun before, and nobody heard of its end: it may have been done"
     unknown = replace(_failed(call, "claim", unheard, unknown=True), replayed=True)
     try:
@@ -452,7 +443,6 @@ def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
 
 
 def _returned(call: ToolCall, result: object) -> CallOutcome:
-    """Return the outcome of a call whose function returned."""
     try:
         if large := too_much(result):
             problem = f"{call.tool}: it ran, but returned {large}; let it return fewer, or page by page"
@@ -464,7 +454,6 @@ def _returned(call: ToolCall, result: object) -> CallOutcome:
 
 
 def _unheard(call: ToolCall, timeout_s: float | None) -> str:
-    """Return what is known of an abandoned call."""
     budget = spent_budget()
     limit = f"{timeout_s or 0.0:g} s" if budget is None else budget.limit
     return f"{call.tool} was begun, and nobody heard of its end within {limit}: it may have been done"

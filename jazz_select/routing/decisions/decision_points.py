@@ -15,7 +15,7 @@ from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, 
 from jazz_select.routing.schemas.fields import MOST_PARTS, Cursor, Schema, fields, type_text
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, in_one_line, name_shown
+from jazz_select.text import beginning, in_one_line, name_shown, some_of
 from jazz_select.words import folded_name
 
 
@@ -143,10 +143,7 @@ def schema_shown(schema: Schema) -> dict[str, Any]:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """Return the first few texts, and how many more there are."""
-    every = list(texts)
-    more = [f"… {len(every) - _MOST_FIELDS} more"] if len(every) > _MOST_FIELDS else []
-    return ", ".join([*(text[: 2 * _LONGEST] for text in every[:_MOST_FIELDS]), *more])
+    return some_of(list(texts), _MOST_FIELDS, lambda text: text[: 2 * _LONGEST])
 
 
 MIN_COMPATIBILITY = 0.5
@@ -275,7 +272,6 @@ class ChainAnalyzer:
 
 
 def _least(min_compatibility: float) -> float:
-    """Return the lowest score of a fitting tool."""
     return max(min_compatibility - _SLACK, 1e-12)
 
 

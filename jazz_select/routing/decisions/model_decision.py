@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 from xml.etree import ElementTree as ET
 
-import orjson
-
 from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for, why_unusable
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, DecisionReplyError
+from jazz_select.json_values import json_bytes
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.routing.decisions.decision_points import Chosen, ToolCandidate, ToolChoice
 from jazz_select.selector.reply import Reading, read_reply
@@ -117,7 +116,6 @@ class ModelDecision:
     async def _asked(
         self, client: ChatClient, context: dict[str, Any], candidates: list[ToolCandidate], prompt: str, situation: str
     ) -> str | None:
-        """Return what the chat model chooses."""
         deadline = Deadline.after(self._timeout_s)
         names = [each.name for each in candidates]
         told = ", ".join(map(name_shown, names[:20]))
@@ -201,10 +199,4 @@ def _as_json(context: Mapping[str, Any]) -> str:
 
 
 def _dumped(value: object) -> str:
-    """Return a value as one line of JSON, or its type if that is impossible."""
-    try:
-        if isinstance(value, str):
-            value = clean(value)
-        return in_one_line(orjson.dumps(value, default=str, option=orjson.OPT_NON_STR_KEYS).decode())
-    except Exception:  # noqa: BLE001 - a tool may return what no one can read: circles, lone surrogates, a bad __str__
-        return f'"a {type(value).__name__} that is no JSON"'
+    return in_one_line(json_bytes(clean(value) if isinstance(value, str) else value).decode())

@@ -165,7 +165,6 @@ def name_words(tool: Tool) -> tuple[str, ...]:
 
 
 def _forms(place: int, tool: Tool) -> Iterable[NameForm]:
-    """Return each form of a name once, the name first."""
     whole = stems(tool.provider) + stems(tool.operation)
     found = dict.fromkeys(
         tuple(dict.fromkeys(each)) for each in (name_words(tool), whole, *map(stems, tool.capabilities))
@@ -336,7 +335,6 @@ class NameIndex:
         return self._by(skeleton)
 
     def _by(self, form: Callable[[str], str]) -> dict[str, list[Tool]]:
-        """Return the tools by a form of their names."""
         found: dict[str, list[Tool]] = {}
         for tool in self.tools:
             found.setdefault(form(tool.name), []).append(tool)

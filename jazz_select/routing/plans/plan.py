@@ -191,7 +191,6 @@ def with_outputs(value: Any, output_of: Callable[[str], Any], lost: list[str]) -
 
 
 def _reference(fields: Mapping[str, Any]) -> Reference | str:
-    """Return the reference, or what is wrong with it."""
     text = fields[_REF]
     if not isinstance(text, str):
         return f"{_REF} is a text such as 's1#/items/0/id', not {text!r:.80}"

@@ -125,7 +125,6 @@ async def run_plan(  # noqa: PLR0913 - options with a name
 
 
 def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
-    """Return the earlier outcome of each step, if there was an earlier run."""
     before = {step.id: step for step in after.steps} if after is not None else {}
     if before and [(step.id, before[step.id].requested) for step in plan.steps if step.id in before] != [
         (step.id, step.tool) for step in plan.steps
@@ -136,8 +135,6 @@ def _kept(plan: Plan, after: PlanResult | None) -> dict[str, StepOutcome]:
 
 @dataclass(slots=True, kw_only=True)
 class _Running:
-    """One run of one plan."""
-
     needs: Mapping[str, tuple[str, ...]]
     index: NameIndex
     fill: FillMissing | None

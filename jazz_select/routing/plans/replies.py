@@ -168,10 +168,8 @@ class ToolReply:
     def trusted(self, is_destructive: Callable[[str], bool]) -> "ToolReply":
         """Return the reply without destructive calls that may not be meant.
 
-        Such a call counts only if the calls are the whole reply, and only once.
-
-        Args:
-            is_destructive: Whether a name, as written, is that of a destructive tool.
+        Such a call counts only if the calls are the whole reply, and only once. `is_destructive` takes a name as the
+        reply has it.
         """
         seen: set[bytes] = set()
         calls = tuple(self._trusted(call, seen) if is_destructive(call.tool) else call for call in self.calls)
@@ -230,7 +228,6 @@ def _is_data(text: str, value: object) -> bool:
 
 
 def _may_call(value: object) -> bool:
-    """Whether a value has the keys of a call, or contains a call."""
     if not isinstance(value, Mapping):
         return True
     outer = cast("Mapping[Any, Any]", value)
@@ -269,7 +266,6 @@ def _in_prose(text: str) -> ToolReply:
 
 
 def _between(text: str, values: list[Located]) -> str:
-    """Return the text without its JSON values."""
     ends = (0, *(each.end for each in values))
     starts = (*(each.start for each in values), len(text))
     return "\n".join(text[end:start] for end, start in zip(ends, starts, strict=True))

@@ -1,15 +1,13 @@
 """Which tools a request needs: the connected tools are shown to a model, its answer read, and all of it recorded."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
-
-import orjson
 
 from jazz_select.arguments import Count, checked
 from jazz_select.chat.client import ChatClient, Inquiry, client_for
 from jazz_select.chat.models import ModelLike
-from jazz_select.json_values import storable
+from jazz_select.json_values import json_bytes
 from jazz_select.ports import FlowMemory
 from jazz_select.routing.decisions.decision_points import schema_shown
 from jazz_select.routing.names.resolution import NameIndex
@@ -21,7 +19,7 @@ from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.routing.tools.tool_memory import RecalledTools, ToolRecall
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, beginning, in_one_line, json_line
+from jazz_select.text import as_text, beginning, in_one_line, json_line, some_of
 from jazz_select.threads import Deadline, in_thread
 from jazz_select.values import Message
 
@@ -184,13 +182,11 @@ class ToolAsker:
         return RecalledTools(found, notes=(*notes, *found.notes))
 
     def _callable(self) -> tuple[Toolbox, tuple[str, ...]]:
-        """Return the tools that can be called, and a note on the others."""
         never = [name for name, tool in self._tools.items() if not is_possible(tool.input_schema, kind="object")]
         if not never:
             return self._tools, ()
-        more = f", and {len(never) - _MOST_NAMED} more" if len(never) > _MOST_NAMED else ""
-        told = ", ".join(as_text(beginning(name, _LONGEST_NAMED)) for name in never[:_MOST_NAMED])
-        note = f"{len(never)} not shown, as no arguments are valid by their schemas: {told}{more}"
+        told = some_of(never, _MOST_NAMED, lambda name: as_text(beginning(name, _LONGEST_NAMED)))
+        note = f"{len(never)} not shown, as no arguments are valid by their schemas: {told}"
         left = set(never)
         return Toolbox(tool for name, tool in self._tools.items() if name not in left), (note,)
 
@@ -209,15 +205,7 @@ def tool_messages(user_input: str, tools: Iterable[Tool]) -> tuple[Message, ...]
 
 
 def _line(tool: Tool) -> str:
-    """Return all that a model is told of a tool, in a line of JSON."""
-    try:
-        return in_one_line(orjson.dumps(_metadata(tool), default=str).decode())
-    except TypeError:  # half a surrogate pair, or a number beyond all bounds: what tools of others may bring along
-        return in_one_line(orjson.dumps(storable(_metadata(tool)), default=str).decode())
-
-
-def _metadata(tool: Tool) -> Mapping[str, Any]:
-    return {
+    told = {
         "id": tool.id,
         "name": tool.name,
         "provider": tool.provider,
@@ -227,3 +215,4 @@ def _metadata(tool: Tool) -> Mapping[str, Any]:
         "parameters": schema_shown(tool.input_schema),
         **({} if tool.output_schema is None else {"returns": schema_shown(tool.output_schema)}),
     }
+    return in_one_line(json_bytes(told).decode())

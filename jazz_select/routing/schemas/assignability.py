@@ -82,8 +82,6 @@ def assignable(
 
 
 class _Comparison:
-    """One comparison, with its results so far."""
-
     def __init__(self, out_root: Schema, in_root: Schema, steps: int) -> None:
         self._out, self._in = Cursor(out_root, steps), Cursor(in_root, steps)
         self._steps, self._left = steps, steps
@@ -97,7 +95,6 @@ class _Comparison:
 
     @property
     def spent(self) -> int:
-        """How much was done."""
         return sum(self._steps - max(left, 0) for left in (self._left, self._out.left, self._in.left))
 
     def score(self, out: object, wanted: object, depth: int) -> float:
@@ -158,7 +155,6 @@ class _Comparison:
         return _together(PERHAPS if each is None else float(each) for each in held) if held else NEVER
 
     def _possible(self, own: Alternative, values: Sequence[Any]) -> list[Any]:
-        """Return those of the values that are possible."""
         if own.schema.keys() <= {"enum", "type"}:
             own = replace(own, schema={"type": own.sure_type} if own.sure_type else {})
         held = verdicts(values, own.schema, self._out)
@@ -198,7 +194,6 @@ class _Comparison:
         return keyword in own and all(self._same(own.get(each), other.get(each)) for each in beside)
 
     def _limits(self, own: Alternative, other: Alternative, kind: str) -> float:
-        """Compare the ranges of a number, or of a count."""
         if kind in ("integer", "number"):
             ours, theirs = number_range(own.schema), number_range(other.schema)
         elif kind in COUNTED:
@@ -258,14 +253,12 @@ def _more(own: Schema) -> object:
 
 
 def _allowed(other: Schema, name: str | None, properties: Mapping[str, object]) -> object:
-    """Return the schema of a property, declared or not."""
     if name is not None and name in properties:
         return properties[name]
     return True if "patternProperties" in other else other.get("additionalProperties", True)
 
 
 def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, float]:
-    """Return the least and the greatest number of characters, items or properties."""
     least, most = (schema.get(keyword) for keyword in COUNTED[kind])
     low, high = float(least) if is_number(least) else 0.0, math.inf
     if is_number(most):
@@ -304,8 +297,6 @@ def is_possible(schema: object, root: Schema | None = None, *, kind: str = "") -
 
 
 class _Search:
-    """Searches a schema for a finite set of values."""
-
     def __init__(self, reading: Cursor) -> None:
         self._reading = reading
         self._found: list[object] = []

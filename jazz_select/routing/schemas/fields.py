@@ -176,7 +176,6 @@ def _plain(schema: Schema, reading: Cursor, hops: int) -> Iterator[Alternative]:
 
 
 def _without(schema: Schema, *keywords: str) -> Schema:
-    """Return a schema without these keywords and without annotations."""
     return {key: value for key, value in schema.items() if key not in keywords and key not in ANNOTATIONS}
 
 
@@ -522,12 +521,10 @@ def _in_words(alternative: Alternative) -> str:
 
 
 def node_in_todays_words(schema: Schema, *, nullable: bool = True) -> dict[str, Any]:
-    """Return one schema node, without its parts, in the keywords of draft 2020-12.
+    """Return one schema node of any dialect, without its parts, in the keywords of draft 2020-12.
 
-    Args:
-        schema: In any dialect; keywords of older drafts are recognized by their form.
-        nullable: Whether OpenAPI's `nullable` is a keyword. Without a `type` beside it, it stays: its standard does not
-            define that case.
+    Keywords of older drafts are recognized by their form. OpenAPI's `nullable` without a `type` beside it stays: its
+    standard does not define that case.
     """
     own = dict(schema)
     if _OLDER.isdisjoint(own) and not isinstance(own.get("type"), list):

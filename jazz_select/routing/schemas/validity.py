@@ -100,7 +100,6 @@ class _Rewriting:
 
     @classmethod
     def made(cls, schema: object, unread: frozenset[str], *, sure: bool, base: str) -> Any:
-        """A whole schema, in whatever dialect it was."""
         said = mapping(schema).get("$schema")
         made = cls(dialect=said if isinstance(said, str) else "", unread=unread, sure=sure, base=base)
         found = made.of(schema)
@@ -110,7 +109,6 @@ class _Rewriting:
         return made.of(schema)
 
     def of(self, schema: object) -> Any:
-        """One schema, and what is in it."""
         self._spend(1)
         if not isinstance(schema, Mapping):
             return schema
@@ -228,13 +226,10 @@ class _Engine:
     """A compiled schema, with an estimate of its work: the engine itself cannot be stopped."""
 
     def __init__(self, schema: object, unread: frozenset[str], *, sure: bool = False, base: str = "#") -> None:
-        """Compile a schema.
+        """Compile a schema of any dialect.
 
-        Args:
-            schema: In any dialect.
-            unread: Ignored keywords.
-            sure: Whether a value that may fail by an ignored keyword is invalid; else it is valid.
-            base: Position in the document that references are relative to.
+        With `sure`, a value that may fail by an `unread` keyword is invalid; else it is valid. References are relative
+        to `base` in the document.
         """
         self._schema: Any = _Rewriting.made(schema, unread, sure=sure, base=base)
         self._root = mapping(self._schema)
@@ -255,13 +250,11 @@ class _Engine:
         self._engine = _built(self._schema)
 
     def is_valid(self, value: object) -> bool:
-        """Whether a value is valid, which is not asked where there is too much to look at."""
         if self._visits(value) > MOST_VISITS:
             raise OverflowError(_TOO_MUCH)
         return self._engine.is_valid(value)
 
     def problems(self, value: object) -> str:
-        """What is wrong with a value, in words; empty where nothing is."""
         if self.is_valid(value):
             return ""
         if self._visits(value) <= _MOST_WORDED and len(json_bytes(value)) <= _LARGEST_WORDED_VALUE:
@@ -428,7 +421,6 @@ def _inside(own: Schema, value: object) -> Iterator[tuple[object, object]]:
 
 
 def _measured(value: object, *, letters: bool) -> tuple[int, int, int]:
-    """Return the number of parts, the number of letters if wanted, and the depth of a value."""
     parts = read = depth = 0
     level: list[Any] = [value]
     while level and depth <= _DEEPEST and parts <= MOST_VISITS:

@@ -191,7 +191,6 @@ def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
 
 
 def _check_kind(tool: str, function: object, *, named: bool) -> None:
-    """Refuse a value that cannot be a tool."""
     if not callable(function):
         raise ToolError(tool, f"a tool is made of a function, not of {function!r:.60}")
     if isinstance(function, type):
@@ -204,7 +203,6 @@ def _check_kind(tool: str, function: object, *, named: bool) -> None:
 
 
 def _check_confirm(tool: str, confirm: Callable[..., object], parameters: Sequence["_Parameter"]) -> None:
-    """Refuse a `confirm` that cannot be called with the function's arguments."""
     for names in ([each.name for each in parameters], [each.name for each in parameters if each.required]):
         try:
             inspect.signature(confirm).bind(**dict.fromkeys(names))
@@ -214,7 +212,6 @@ def _check_confirm(tool: str, confirm: Callable[..., object], parameters: Sequen
 
 
 def _hints(tool: str, function: Callable[..., object]) -> tuple[dict[str, Any], inspect.Signature]:
-    """Return the resolved annotations and the signature."""
     inner = inner_function(function)
     try:
         hints = get_type_hints(inner, localns=cast("Any", _around(inner)), include_extras=True)
@@ -240,7 +237,6 @@ def _around(function: Callable[..., object]) -> Mapping[str, Any] | None:
 
 
 def _annotated_with(function: Callable[..., object], name: str) -> Iterator[str]:
-    """Return where a name occurs in the annotations."""
     try:
         written: object = getattr(function, "__annotations__", None)
     except NameError:  # a Python that reads annotations as late as this
@@ -271,7 +267,6 @@ class _Parameter:
 
 
 def _wanted(tool: str, function: Callable[..., object], signature: inspect.Signature) -> Iterator[inspect.Parameter]:
-    """Return the parameters that are arguments; refuse those that cannot be passed by name."""
     bound = function.keywords if isinstance(function, partial) else {}
     for number, each in enumerate(signature.parameters.values()):
         if each.kind is each.VAR_POSITIONAL:
@@ -381,7 +376,6 @@ def _check_from_json(tool: str, name: str, schema: object) -> None:
 
 
 def _listed(schema: Mapping[str, Any]) -> Sequence[object]:
-    """Return the values of an enum or a Literal."""
     return cast("Sequence[object]", schema.get("members") or schema.get("expected") or ())
 
 

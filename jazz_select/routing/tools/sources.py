@@ -90,7 +90,6 @@ def _as_tool(given: object, name: str = "") -> Tool:
 
 
 def _called_as(name: object, given: object) -> Tool:
-    """Return a tool of a mapping under its key."""
     if not isinstance(name, str):
         raise ConfigError(f"a mapping of tools has their names as its keys, and no {name!r:.80}")
     tool = _as_tool(given, name)
@@ -226,7 +225,6 @@ def _entries(listing: object, key: str) -> Iterable[object]:
 
 
 def _bounded(listing: object) -> list[object]:
-    """Return the entries of a listing, limited in number."""
     found = list(islice(_entries(listing, "tools"), _MOST_TOOLS + 1))
     if len(found) > _MOST_TOOLS:
         raise ToolError("?", f"the listing holds more than {_MOST_TOOLS} tools; give those that are wanted, in a list")
@@ -320,8 +318,6 @@ def _called(call: Calling, name: str, is_object: bool, /, **arguments: Any) -> o
 
 @dataclass(frozen=True, slots=True)
 class _Live:
-    """A session with its event loop and its time limit."""
-
     session: Any
     loop: asyncio.AbstractEventLoop
     timeout_s: float

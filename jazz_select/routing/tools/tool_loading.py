@@ -68,7 +68,6 @@ def load_tools(source: str | Path, *, may_be_none: bool = False, state: Mapping[
 
 
 def _remedy(source: Path) -> str:
-    """Return how to define tools in a source without any."""
     if source.suffix.lower() in SUFFIXES and source.is_file():
         return "give it a list of them, in YAML under `tools:`"
     data = sorted(each.name for each in source.glob("*") if each.suffix.lower() in SUFFIXES) if source.is_dir() else []
@@ -79,11 +78,7 @@ def _remedy(source: Path) -> str:
 def no_tools(source: str, *, named_by: str) -> str:
     """Return a hint that flows were read without tools, and which file may have been meant.
 
-    Unnamed files beside the flows are never run, so it only mentions them.
-
-    Args:
-        source: Where the flows were read from.
-        named_by: The option that names tools, such as `--tools`.
+    Unnamed files beside the flows are never run, so it only mentions them. `named_by` is the option that names tools.
     """
     path = Path(source)
     place, where = (path, "in it") if path.is_dir() else (path.parent, "beside it")
@@ -143,7 +138,6 @@ def _takes_state(module: str) -> bool:
 
 
 def _modules(source: str | Path) -> list[str]:
-    """Import a source and return the names of its modules."""
     path = Path(source)
     if str(source).strip() and path.is_dir():
         folder = path.resolve()
@@ -189,7 +183,6 @@ def _in_module(name: str, state: Mapping[str, Any] | None) -> Iterator[Tool]:
 
 
 def _read(listing: Any) -> list[Tool]:
-    """Return the tools of an MCP or OpenAI listing."""
     entries: object = _unwrapped(listing)
     several = cast("list[object]", entries) if isinstance(entries, list) else []
     # Whoever keeps a listing in a file says what it says.

@@ -11,7 +11,7 @@ from pydantic_ai.models import infer_model
 
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.chat.models import as_decision_model
-from jazz_select.chat.pydantic_ai_decisions import PydanticAIDecisions
+from jazz_select.chat.pydantic_ai_model import PydanticAIDecisions
 from jazz_select.errors import (
     DecisionAskError,
     DecisionReplyError,

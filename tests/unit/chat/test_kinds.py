@@ -15,8 +15,7 @@ from pydantic_ai.providers.system_one import SystemOneProvider
 from jazz_select import Agent, FlowRegistry, FlowSelector
 from jazz_select.chat.client import client_for
 from jazz_select.chat.models import as_chat_model, as_decision_model
-from jazz_select.chat.pydantic_ai_decisions import PydanticAIDecisions
-from jazz_select.chat.pydantic_ai_model import PydanticAIModel
+from jazz_select.chat.pydantic_ai_model import PydanticAIDecisions, PydanticAIModel
 from jazz_select.errors import ConfigError
 from jazz_select.questions import DecisionReply, Question
 from jazz_select.routing.decisions.model_decision import ModelDecision

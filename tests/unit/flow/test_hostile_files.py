@@ -78,7 +78,7 @@ WRONG: dict[str, tuple[tuple[str, bytes], str, str]] = {
         "half of a surrogate pair",
     ),
     "half a character in a branch": (
-        in_json(type="conditional", branches=[["\ud800", "y"]]),
+        in_json(type="conditional", branches=[{"when": "\ud800", "flow": "y"}]),
         "branches[0]",
         "half of a surrogate pair",
     ),
@@ -99,7 +99,11 @@ WRONG: dict[str, tuple[tuple[str, bytes], str, str]] = {
         "flows",
         "x → x is a circle",
     ),
-    "a branch to itself": (in_json(type="conditional", branches=[["w", "x"]]), "flows", "x → x is a circle"),
+    "a branch to itself": (
+        in_json(type="conditional", branches=[{"when": "w", "flow": "x"}]),
+        "flows",
+        "x → x is a circle",
+    ),
 }
 
 

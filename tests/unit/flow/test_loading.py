@@ -278,7 +278,7 @@ def test_composites_as_data(tmp_path: Path, registry: FlowRegistry) -> None:
   branches:
     - when: it is early
       flow: both
-    - [it is late, other]
+    - {when: it is late, flow: other}
   otherwise: part
 """
     write(tmp_path, {"a.yaml": composite + sequence_of("both", "part", "other"), "b.py": class_of("part")})
@@ -321,8 +321,13 @@ FIELD: list[tuple[str, str, str, str]] = [
     ("one priority", yaml_of("x") + "  priority: [1]", "priority", "two whole numbers"),
     ("unknown type", yaml_of("x") + "  type: loop", "type", "'sequential'"),
     ("parts without a type", yaml_of("x") + "  flows: [y]", "flows", "add `type: sequential`"),
-    ("branches of a sequence", sequence_of("x", "y") + "  branches: [[a, y]]", "branches", "conditional` only"),
-    ("a branch of one word", yaml_of("x") + "  type: conditional\n  branches: [a]", "branches[0]", "pair"),
+    (
+        "branches of a sequence",
+        sequence_of("x", "y") + "  branches: [{when: a, flow: y}]",
+        "branches",
+        "conditional` only",
+    ),
+    ("a branch of one word", yaml_of("x") + "  type: conditional\n  branches: [a]", "branches[0]", "a mapping"),
     ("a branch without a flow", yaml_of("x") + "  branches: [{when: a}]", "branches[0].flow", "is missing"),
     ("a branch with a slip", yaml_of("x") + "  branches: [{when: a, flow: b, if: c}]", "branches[0].if", "when, flow"),
     (

@@ -6,7 +6,7 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.chat.decisions import DecisionClient
-from jazz_select.chat.pydantic_ai_decisions import PydanticAIDecisions
+from jazz_select.chat.pydantic_ai_model import PydanticAIDecisions
 from jazz_select.errors import ConfigError
 from jazz_select.testing import ScriptedDecider
 from tests.unit.selector.shop import shop
