@@ -113,7 +113,7 @@ class Counting(HashEmbedder):
         return super().embed(texts)
 
 
-async def test_what_is_kept_is_a_copy_that_needs_nothing_made_anew(registry: FlowRegistry, tmp_path: Path) -> None:
+async def test_what_is_kept_needs_nothing_made_anew(registry: FlowRegistry, tmp_path: Path) -> None:
     asked = [Query(request=each) for each in ("money back", "parcel tracking please", "the bill, and my refund")]
     found: list[list[Routed]] = []
     for embedder in (first := Counting(), second := Counting()):
