@@ -45,7 +45,6 @@ from jazz_select.evaluation.drifting import Drift as Drift
 from jazz_select.evaluation.drifting import drift as drift
 from jazz_select.evaluation.evaluating import evaluate as evaluate
 from jazz_select.evaluation.exports import to_pydantic_evals as to_pydantic_evals
-from jazz_select.evaluation.exports import write_pydantic_evals as write_pydantic_evals
 from jazz_select.evaluation.index import indexed as indexed
 from jazz_select.evaluation.judged import Floor as Floor
 from jazz_select.evaluation.judged import Group as Group
