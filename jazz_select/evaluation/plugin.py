@@ -5,8 +5,10 @@ disables it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -16,24 +18,47 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from jazz_select.evaluation.cases import Case
-    from jazz_select.evaluation.route import Policy, Routed, Standing
+    from jazz_select.evaluation.route import Policy, Routed
+    from jazz_select.flow.base import FlowRegistry
 
 _MARKER: Final = "jazz_cases"
-_KNOWN: Final = "xfail:"
-"""Prefix of the `why` of a case with a known failure; the reason follows."""
 _SHOWN: Final = 10
-_STANDINGS: Final = pytest.StashKey["dict[_Source, Standing]"]()
 _Test = TypeVar("_Test", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Source:
-    """The flows and how they are indexed: the key of an index."""
+    """Where the flows are, and how they are routed to."""
 
     flows: str
-    policy: "Policy | None" = None
-    embedder: str = "auto"
-    language: str = "english"
+    policy: "Policy | None"
+    index: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Batch:
+    """The requests of one test, routed together when the first route is asked for."""
+
+    cases: "Sequence[Case]"
+    registry: "FlowRegistry"
+    policy: "Policy | None"
+    index: Mapping[str, Any]
+
+    @cached_property
+    def routes(self) -> "dict[int, Routed]":
+        """The routes by the identity of their cases."""
+        import asyncio
+
+        from jazz_select.evaluation.route import Query, led
+
+        asked = [Query.of(case) for case in self.cases]
+        with ThreadPoolExecutor(1) as thread:  # in the thread of the test a loop may run
+            found = thread.submit(lambda: asyncio.run(led(self.registry, asked, self.policy, **self.index))).result()
+        return {id(case): route for case, route in zip(self.cases, found, strict=True)}
+
+
+_BATCHES: Final = pytest.StashKey[dict[int, _Batch]]()
+"""By the identity of their cases."""
 
 
 def jazz_cases(
@@ -46,9 +71,8 @@ def jazz_cases(
 ) -> Callable[[_Test], _Test]:
     """Turn one test into a test for each labelled request of a file.
 
-    The test may take `case`, the `Case`; `route`, the `Routed` of its request before a model is asked; and
-    `jazz_route`, which returns the route of any request. A case whose `why` begins with `xfail:` is expected to fail.
-    Paths are relative to the test's file, or else to the directory where pytest was started.
+    The test may take `case`, the `Case`, and `route`, the `Routed` of its request before a model is asked. Paths are
+    relative to the test's file, or else to the directory where pytest was started.
 
     ```python
     @jazz_cases("cases.yaml", flows="flows")
@@ -63,7 +87,7 @@ def jazz_cases(
         embedder: As for `ProceduralMemory.open`.
         language: As for `ProceduralMemory.open`.
     """
-    source = _Source(flows=str(flows), policy=policy, embedder=embedder, language=language)
+    source = _Source(flows=str(flows), policy=policy, index={"embedder": embedder, "language": language})
     return cast("Callable[[_Test], _Test]", getattr(pytest.mark, _MARKER)(str(file), source))
 
 
@@ -71,16 +95,9 @@ def jazz_cases(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker and the table of indexes."""
+    """Register the marker."""
     config.addinivalue_line("markers", f"{_MARKER}(file, source): a test for each labelled request; see jazz_cases")
-    config.stash[_STANDINGS] = {}
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """Close the indexes."""
-    standings = config.stash.get(_STANDINGS, None)  # none where another plugin stopped the run before it began
-    while standings:
-        standings.popitem()[1].close()
+    config.stash[_BATCHES] = {}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -99,48 +116,34 @@ def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
     from jazz_select.errors import JazzSelectError
     from jazz_select.evaluation.cases import load_cases
     from jazz_select.evaluation.conversations import slug
+    from jazz_select.flow.base import FlowRegistry
+    from jazz_select.flow.flow_loading import load_flows
 
-    beside = metafunc.definition.path.parent
+    config, registry = metafunc.config, FlowRegistry()
+    place = _place(metafunc, source.flows)
     try:
-        standing = _standing(metafunc.config, source, beside)
-        cases = load_cases(_place(metafunc.config, file, beside), standing.registry, flows=source.flows)
+        load_flows(place if place.exists() else source.flows, registry)
+        cases = load_cases(_place(metafunc, file), registry, flows=source.flows)
     except JazzSelectError as error:
         raise pytest.Collector.CollectError(f"jazz_cases: {error}") from error
+    cache = config.cache.mkdir("jazz_select") if getattr(config, "cache", None) is not None else None
+    batch = _Batch(cases=cases, registry=registry, policy=source.policy, index={**source.index, "cache": cache})
+    config.stash[_BATCHES].update((id(case), batch) for case in cases)
     often = Counter(case.id for case in cases)
     own = [case.id if case.id and often[case.id] == 1 else "" for case in cases]
     return [
-        pytest.param(case, id=name or f"{number}-{slug(case.id or case.request)}", marks=_marks(case))
+        pytest.param(case, id=name or f"{number}-{slug(case.id or case.request)}")
         for number, (case, name) in enumerate(zip(cases, own, strict=True), 1)
     ]
 
 
-def _marks(case: "Case") -> list[pytest.MarkDecorator]:
-    known, prefix, reason = case.why.strip().partition(_KNOWN)
-    return [pytest.mark.xfail(reason=reason.strip())] if prefix and not known else []
-
-
 @pytest.fixture
-def jazz_route(request: pytest.FixtureRequest) -> "Callable[..., Routed]":
-    """Return the route of a request before a model is asked: `jazz_route("where is my parcel", context={…})`."""
-    mark = request.node.get_closest_marker(_MARKER)
-    if mark is None:
-        pytest.fail(
-            "route and jazz_route need @jazz_cases(file, flows=…) above the test: it says which flows", pytrace=False
-        )
-    standing = _standing(request.config, _arguments(mark)[1], request.path.parent)
-
-    def route(asked: str, *, episodes: tuple[str, ...] = (), context: Mapping[str, Any] | None = None) -> "Routed":
-        from jazz_select.evaluation.route import Query
-
-        return standing.route(Query(request=asked, episodes=episodes, context=context or {}))
-
-    return route
-
-
-@pytest.fixture
-def route(case: "Case", jazz_route: "Callable[..., Routed]") -> "Routed":
+def route(case: "Case", request: pytest.FixtureRequest) -> "Routed":
     """Return the route of the case's request before a model is asked."""
-    return jazz_route(case.request, episodes=case.episodes, context=case.context)
+    batch = request.config.stash[_BATCHES].get(id(case))
+    if batch is None:
+        pytest.fail("route needs @jazz_cases(file, flows=…) above the test: it says which flows", pytrace=False)
+    return batch.routes[id(case)]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -186,26 +189,7 @@ def _arguments(mark: pytest.Mark) -> tuple[str, _Source]:
     raise pytest.Collector.CollectError(msg)
 
 
-def _place(config: pytest.Config, name: str, beside: Path) -> Path:
+def _place(metafunc: pytest.Metafunc, name: str) -> Path:
     """Return a path beside the test, or else below the directory where pytest was started."""
-    there = beside / name
-    return there if there.exists() else config.invocation_params.dir / name
-
-
-def _standing(config: pytest.Config, source: _Source, beside: Path) -> "Standing":
-    """Return the index of these flows, shared by all tests of a run and cached by pytest between runs."""
-    from jazz_select.evaluation.route import Standing
-    from jazz_select.flow.base import FlowRegistry
-    from jazz_select.flow.flow_loading import load_flows
-
-    place = _place(config, source.flows, beside)
-    flows = str(place) if place.exists() else source.flows
-    key = replace(source, flows=flows)
-    standings = config.stash[_STANDINGS]
-    if key not in standings:
-        cache = config.cache.mkdir("jazz_select") if getattr(config, "cache", None) is not None else None
-        registry = FlowRegistry()
-        load_flows(flows, registry)
-        index = {"embedder": source.embedder, "language": source.language, "cache": cache}
-        standings[key] = Standing(registry, source.policy, index)
-    return standings[key]
+    there = metafunc.definition.path.parent / name
+    return there if there.exists() else metafunc.config.invocation_params.dir / name

@@ -3,16 +3,12 @@
 A `FlowSelector` over the real memory makes them, so this module has no ranking and no decision of its own.
 """
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
-from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.flow.base import BaseFlow
@@ -27,7 +23,6 @@ from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case
-    from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
     from jazz_select.settings import Settings
 
@@ -269,40 +264,3 @@ class _Watched:
             if top_k != "auto":
                 del result[top_k:]
         return found
-
-
-T = TypeVar("T")
-
-
-@dataclass
-class Standing:
-    """Routes requests over one catalogue, with an index that the first request opens and `close` closes.
-
-    Everything runs in a thread of its own, so that it works inside a running event loop too.
-    """
-
-    registry: "FlowRegistry"
-    policy: Policy | None = None
-    index: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "jazz-select-standing"))
-    _runner: asyncio.Runner = field(default_factory=asyncio.Runner)
-    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-    _memory: "ProceduralMemory | None" = None
-
-    def route(self, asked: Query) -> Routed:
-        """Return the route of a request."""
-        return self._run(lambda: self._route(asked))
-
-    async def _route(self, asked: Query) -> Routed:
-        if self._memory is None:
-            self._memory = await self._stack.enter_async_context(indexed(self.registry, **self.index))
-        return (await routes(self.registry, self._memory, AGENT, [asked], self.policy))[0]
-
-    def close(self) -> None:
-        """Close the index; `route` must not be called afterwards."""
-        self._run(self._stack.aclose)
-        self._thread.submit(self._runner.close).result()
-        self._thread.shutdown()
-
-    def _run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return self._thread.submit(lambda: self._runner.run(work())).result()

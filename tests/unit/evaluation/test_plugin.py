@@ -18,7 +18,7 @@ FLOWS = {"refund": "money back", "track": "where is my parcel", "invoice": "a bi
 CASES = [
     {"request": "I want my money back", "expect": ["refund"]},
     {"request": "where is my parcel now", "expect": ["track"], "why": "in the words of an example"},
-    {"request": "sing me a song", "expect": ["track"], "why": "xfail: nothing in common"},
+    {"request": "sing me a song", "expect": "none", "why": "nothing in common"},
     {"request": "a bill\x1b[31m, please", "expect": ["track"]},
 ]
 INI = """[pytest]
@@ -101,7 +101,7 @@ IDS = ("[1-i-want-my-money-back]", "[2-where-is-my-parcel-now]", "[3-sing-me-a-s
 def test_each_request_is_a_test_with_an_id_that_can_be_read(project: Path, arguments: list[str]) -> None:
     told = pytest_in(project, "-v", *arguments)
     assert [name for name in IDS if name not in told] == [], told
-    assert "1 failed, 2 passed, 1 xfailed" in told
+    assert "1 failed, 3 passed" in told
 
 
 def test_what_fails_shows_what_was_asked_expected_and_ranked(said: Said) -> None:
@@ -124,18 +124,19 @@ def test_an_index_is_kept_for_the_next_run(said: Said, project: Path) -> None:
     assert "1 passed" in said("-k", "money", "-p", "no:cacheprovider")
 
 
-def test_other_requests_have_routes_too_also_where_a_loop_runs(said: Said, project: Path) -> None:
+def test_a_route_is_there_also_where_a_loop_runs(said: Said, project: Path) -> None:
     asked = """
-def test_others(jazz_route, case):
-    import asyncio
+import asyncio, pytest
 
-    async def inside():
-        return jazz_route("my parcel, where?", context={"known": True}).first
-
-    assert asyncio.run(inside()) == "track"
+@pytest.fixture(autouse=True)
+def loop():
+    with asyncio.Runner() as runner:
+        asyncio._set_running_loop(runner.get_loop())
+        yield
+        asyncio._set_running_loop(None)
 """
-    (project / "test_routes.py").write_text(f"{TEST.partition('def test_routes')[0].rstrip()}{asked}", "utf-8")
-    assert "3 passed, 1 xpassed" in said()
+    (project / "test_routes.py").write_text(f"{asked}{TEST}", "utf-8")
+    assert "1 failed, 3 passed" in said()
 
 
 BARE = "import pytest\n@pytest.mark.jazz_cases\ndef test_x(case): ...\n"
@@ -161,8 +162,9 @@ def test_what_cannot_be_collected_says_why_without_a_traceback(said: Said, proje
 
 
 def test_a_route_without_cases_says_what_is_missing(said: Said, project: Path) -> None:
-    (project / "test_routes.py").write_text("def test_x(jazz_route): ...\n", "utf-8")
-    assert "need @jazz_cases(file, flows=…) above the test" in said()
+    text = "import pytest\n@pytest.fixture\ndef case(): ...\ndef test_x(route): ...\n"
+    (project / "test_routes.py").write_text(text, "utf-8")
+    assert "route needs @jazz_cases(file, flows=…) above the test" in said()
 
 
 def test_importing_it_costs_next_to_nothing(project: Path) -> None:
