@@ -28,12 +28,10 @@ from jazz_select.text import counted
 if TYPE_CHECKING:
     from jazz_select.cli.main import ConverseCommand
     from jazz_select.evaluation.conversations import Check
-    from jazz_select.evaluation.playing import ConversationReport, ConversationResult, MakeAgent, Outcome
+    from jazz_select.evaluation.playing import ConversationReport, ConversationResult, MakeAgent
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.ports import ChatModel
     from jazz_select.settings import Settings
-
-_STYLES: "dict[Outcome, str]" = {"passed": "green", "failed": "bold red", "xfailed": "yellow", "xpassed": "yellow"}
 
 
 def converse(settings: "Settings", given: "ConverseCommand") -> None:
@@ -118,15 +116,13 @@ def _chosen(cases: Sequence[ConversationCase], only: Sequence[str]) -> Sequence[
 def _report(report: "ConversationReport", settings: "Settings", *, every: bool) -> Iterator[RenderableType]:
     for result in report.results:
         turns = Text(f" {counted(len(result.turns), 'turn')}", style="dim")
-        yield line(mark(good=result.outcome != "failed"), styled(result.title, "bold"), turns)
-        if result.xfail:
-            yield line(filled(f"  [{_STYLES[result.outcome]}]{{outcome}}: {{xfail}}[/]", result))
-        if every or result.outcome == "failed":
+        yield line(mark(good=result.passed), styled(result.title, "bold"), turns)
+        if every or not result.passed:
             yield line(filled("  [dim]{file} --only {id}[/]", result))
             yield Padding.indent(facts(_turns(result)), 2)
             yield ""
     told = report.to_dict()
-    parts = [f"{told['outcomes'][each]} {each}" for each in _STYLES if told["outcomes"][each]]
+    parts = [f"{count} {outcome}" for outcome, count in report.outcomes.items() if count]
     played = f"{counted(told['turns'], 'turn')}, {counted(told['checks'], 'check')}, {milliseconds(report.took_s)}"
     yield ""
     yield line(f"{counted(told['conversations'], 'conversation')}: {', '.join(parts)}", style="bold")

@@ -337,7 +337,6 @@ class ConversationCase(Strict):
         context: The caller's context of each turn, visible to guards and tools.
         state: The initial state behind the tools, passed to a tool factory that takes a `state`.
         stubs: Fixed results of tools by name; `raises: text` makes one fail. Other tools run.
-        xfail: The reason for a known failure; the case then fails no run.
         file: Its file; empty if it was made in Python.
     """
 
@@ -350,7 +349,6 @@ class ConversationCase(Strict):
     stubs: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     turns: Annotated[tuple[TurnCase, ...], BeforeValidator(_plain_turns)] = Field(min_length=1)
     expect: Expected = Expected()
-    xfail: str = ""
     file: str = ""
 
     @property

@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from html import escape, unescape
+from html import unescape
 from inspect import isawaitable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
@@ -17,7 +17,7 @@ from jazz_select.agent.flows.open_flows import ANOTHER_WISH, BLOCKED, FINISHED, 
 from jazz_select.chat.models import as_chat_model
 from jazz_select.errors import ModelError, ToolError
 from jazz_select.evaluation.conversations import ANSWERS, OFF, Called, Check, ConversationCase, Seen, TurnCase, judged
-from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import json_or_same, plain
 from jazz_select.routing.tool_call import stubbed
 from jazz_select.selector.candidates_stage import side_by_side
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from jazz_select.chat.models import ModelLike
     from jazz_select.ports import ChatModel
 
-Outcome = Literal["passed", "failed", "xfailed", "xpassed"]
-"""As in pytest: `xfailed` failed as expected, and `xpassed` passed although a failure was expected."""
 _SHOWN_TEXT: Final = 600
 
 
@@ -59,11 +57,10 @@ class TurnPlayed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConversationResult:
+class ConversationResult(Framed):
     """The result of one conversation, with the checks over all turns.
 
-    `xfail` is the reason for a known failure, and `error` that of the agent or its factory, which ended the
-    conversation.
+    `error` is that of the agent or its factory, which ended the conversation.
     """
 
     id: str
@@ -72,7 +69,6 @@ class ConversationResult:
     file: str = ""
     turns: tuple[TurnPlayed, ...] = ()
     checks: tuple[Check, ...] = ()
-    xfail: str = ""
     error: str = ""
     took_s: float = 0.0
 
@@ -82,10 +78,8 @@ class ConversationResult:
         return not self.error and all(check.passed for _, check in self.all_checks)
 
     @property
-    def outcome(self) -> Outcome:
-        """The outcome, with `xfail` considered."""
-        if self.xfail:
-            return "xpassed" if self.passed else "xfailed"
+    def outcome(self) -> Literal["passed", "failed"]:
+        """Whether it passed, in a word."""
         return "passed" if self.passed else "failed"
 
     @property
@@ -115,22 +109,17 @@ class ConversationResult:
             lines += [f"  agent: {beginning(turn.seen.text or turn.seen.reason, _SHOWN_TEXT)} [{turn.seen}]"]
         return "\n".join([*lines, *(f"  - {problem}" for problem in self.problems)])
 
-    def html(self) -> str:
-        """Return HTML, with all texts escaped."""
-        checks = ["; ".join(f"{'✓' if each.passed else '✗'} {each}" for each in turn.checks) for turn in self.turns]
-        rows = [
-            (turn.say, turn.seen.text or turn.seen.reason, str(turn.seen), check_text)
-            for turn, check_text in zip(self.turns, checks, strict=True)
-        ]
-        whole = "".join(f"<li>{escape(problem)}</li>" for problem in self.problems)
-        return (
-            f"<details{'' if self.passed else ' open'}><summary><b>{escape(self.outcome)}</b> "
-            f"{escape(self.title)}</summary>{html_table(('user', 'agent', 'what came of it', 'checks'), rows)}"
-            f"{f'<ul>{whole}</ul>' if whole else ''}</details>"
-        )
+    def _frame(self) -> Frame:
+        return _checks_of([self])
 
-    def _repr_html_(self) -> str:
-        return self.html()
+
+def _checks_of(results: Sequence[ConversationResult]) -> Frame:
+    rows = [
+        {"conversation": result.id, "turn": turn, **asdict(check)}
+        for result in results
+        for turn, check in result.all_checks
+    ]
+    return rows, ("conversation", "turn", *(each.name for each in fields(Check)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +131,8 @@ class ConversationReport(Framed):
 
     @property
     def passed(self) -> bool:
-        """Whether no conversation failed, known failures aside."""
-        return not self.count("failed")
-
-    def count(self, outcome: Outcome) -> int:
-        """Return the number of conversations with this outcome."""
-        return sum(result.outcome == outcome for result in self.results)
+        """Whether every conversation passed."""
+        return all(result.passed for result in self.results)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values: the counts by outcome, and all results."""
@@ -159,22 +144,24 @@ class ConversationReport(Framed):
             "turns": turns,
             "checks": checks,
             "model_calls": sum(turn.seen.model_calls for result in self.results for turn in result.turns),
-            "outcomes": {each: self.count(each) for each in ("passed", "failed", "xfailed", "xpassed")},
+            "outcomes": self.outcomes,
             "took_s": self.took_s,
             "results": [result.to_dict() for result in self.results],
         }
 
-    def _frame(self) -> Frame:
-        rows = [
-            {"conversation": result.id, "turn": turn, **asdict(check)}
-            for result in self.results
-            for turn, check in result.all_checks
-        ]
-        return rows, ()
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """Number of conversations by outcome."""
+        passed = sum(result.passed for result in self.results)
+        return {"passed": passed, "failed": len(self.results) - passed}
 
-    def _repr_html_(self) -> str:
-        counts = ", ".join(f"{self.count(each)} {each}" for each in ("passed", "failed", "xfailed", "xpassed"))
-        return f"<p>{counts}</p>" + "".join(result.html() for result in self.results)
+    def __str__(self) -> str:
+        """Return the counts, and what failed."""
+        counts = ", ".join(f"{count} {outcome}" for outcome, count in self.outcomes.items())
+        return "\n".join([counts, *(str(result) for result in self.results if not result.passed)])
+
+    def _frame(self) -> Frame:
+        return _checks_of(self.results)
 
 
 _SHOWN: Final = 240
@@ -257,7 +244,7 @@ async def _asking(model: "ModelLike | None") -> "AsyncGenerator[ChatModel | None
 async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatModel | None") -> ConversationResult:
     began = perf_counter()
     script = Script() if chat is None and case.scripted else None
-    result = ConversationResult(id=case.name, title=case.title, tags=case.tags, file=case.file, xfail=case.xfail)
+    result = ConversationResult(id=case.name, title=case.title, tags=case.tags, file=case.file)
     turns: list[TurnPlayed] = []
     error = ""
     asked = chat if script is None else script
