@@ -2,10 +2,10 @@
 
 import csv
 import io
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -22,7 +22,7 @@ from jazz_select.text import beginning, describe_value, did_you_mean, nfkc, unkn
 from jazz_select.values import flow_id
 
 LARGEST = 32 << 20
-"""Most bytes of a file in JSON, JSON Lines, CSV or TSV. YAML is slower to read: it has the limits of files of flows."""
+"""Most bytes of a file in JSON, CSV or TSV. YAML is slower to read: it has the limits of files of flows."""
 MOST_CASES = 100_000
 """Most entries of one file."""
 _MOST_VALUES = 3_000_000
@@ -33,18 +33,19 @@ _LONGEST_REQUEST = 8_000
 _PLAIN = ("id", "request", "why")
 _NAMES = ("expect", "tags", "tools")
 _OBJECTS = ("context", "inputs")
+_REQUIRED = ("request", "expect")
 COLUMNS = (*_PLAIN, *_NAMES, "episodes", *_OBJECTS)
 """Columns of a CSV, in any order; `request` and `expect` are required."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One entry of a file."""
+    """One entry of a file, and what is wrong with it as a whole."""
 
     number: int
     line: int | None = None
     given: object = None
-    wrong: dict[str, str] = field(default_factory=dict[str, str])
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +56,16 @@ class Entries:
     problems: tuple[str, ...] = ()
 
 
-def read_document(file: Path, what: str) -> Document:
-    """Read a YAML file within the limits of files of flows; the value is None for an empty file."""
+def read_document(file: Path, what: str, *, suffix: str = ".yaml") -> Document:
+    """Read a YAML file within the limits of files of flows, or a JSON file; the value is None for an empty file."""
     try:
-        documents = documents_of(file, suffix=".yaml")
+        if suffix == ".json":
+            documents = documents_of(file, suffix=suffix, largest=LARGEST, most_values=_MOST_VALUES)
+        else:
+            documents = documents_of(file, suffix=suffix)
     except DataFileError as error:
-        failure = f"{file} is no YAML" if error.is_syntax else f"cannot read the {what} in {file}"
+        is_none = f"{file} is no {suffix.removeprefix('.').upper()}"
+        failure = is_none if error.is_syntax else f"cannot read the {what} in {file}"
         raise ConfigError(f"{failure}: {error.problem}") from error
     if len(documents) > 1:
         msg = f"cannot read the {what} in {file}: it holds {len(documents)} documents; take the lines of --- out"
@@ -74,57 +79,36 @@ def read_entries(file: Path, what: str) -> object:
 
 
 def entries_of(file: Path) -> Entries:
-    """Return the entries of a file of cases in the format of its suffix (.json, .jsonl, .ndjson, .csv, .tsv, or YAML).
+    """Return the entries of a file of cases in the format of its suffix (.json, .csv, .tsv, or YAML).
 
     Raises:
         ConfigError: The file cannot be read, is invalid in its format, is too large, or holds no list of entries.
     """
-    match file.suffix.lower():
-        case ".csv" | ".tsv":
-            found = _rows(file)
-        case ".json":
-            found = Entries(entries=_numbered((None, each) for each in _list(file, _parsed(file, _text(file)))))
-        case ".jsonl" | ".ndjson":
-            lines = ((line, text) for line, text in enumerate(_text(file).split("\n"), 1) if text.strip())
-            found = Entries(entries=_numbered((line, _parsed(file, text, line=line)) for line, text in lines))
-        case _:
-            found = _nodes(file)
+    suffix = file.suffix.lower()
+    found = _rows(file) if suffix in {".csv", ".tsv"} else _items(file, ".json" if suffix == ".json" else ".yaml")
     if len(found.entries) > MOST_CASES:
         raise ConfigError(f"{file} holds more than {MOST_CASES:,} cases; split it into several files")
     return found
 
 
-def _numbered(given: Iterable[tuple[int | None, object]]) -> tuple[Entry, ...]:
-    limited = enumerate(islice(given, MOST_CASES + 1), 1)
-    return tuple(Entry(number=number, line=line, given=value) for number, (line, value) in limited)
-
-
-def _list(file: Path, given: object) -> list[object]:
-    if isinstance(given, list):
-        return cast("list[object]", given)
-    if given is None:
-        raise ConfigError(f"{file} holds no requests")
-    what = "one mapping" if isinstance(given, dict) else beginning(describe_value(given), _LONGEST_NAME)
-    raise ConfigError(f"{file} has to hold a list of cases, each with request: and expect:, and holds {what}")
-
-
-# --- YAML -----------------------------------------------------------------------
-
-
-def _nodes(file: Path) -> Entries:
+def _items(file: Path, suffix: str) -> Entries:
     try:
-        given, node = read_document(file, "requests")
+        given, node = read_document(file, "requests", suffix=suffix)
     except ConfigError as error:
-        if "values" in str(error) or "MiB" in str(error):
-            msg = f"{error}, or write it as .jsonl or .csv, which may hold {MOST_CASES:,} cases in {LARGEST >> 20} MiB"
+        if suffix != ".json" and ("values" in str(error) or "MiB" in str(error)):
+            msg = f"{error}, or write it as .json or .csv, which may hold {MOST_CASES:,} cases in {LARGEST >> 20} MiB"
             raise ConfigError(msg) from error
         raise
+    if given is None:
+        raise ConfigError(f"{file} holds no requests")
+    if not isinstance(given, list):
+        what = "one mapping" if isinstance(given, dict) else beginning(describe_value(given), _LONGEST_NAME)
+        raise ConfigError(f"{file} has to hold a list of cases, each with request: and expect:, and holds {what}")
     nodes: list[yaml.Node] = node.value if isinstance(node, yaml.SequenceNode) else []
-    lines = [each.start_mark.line + 1 for each in nodes]
-    return Entries(entries=_numbered(zip(lines, _list(file, given), strict=True)))
-
-
-# --- JSON -----------------------------------------------------------------------
+    entries = zip_longest(cast("list[object]", given), (each.start_mark.line + 1 for each in nodes))
+    return Entries(
+        entries=tuple(Entry(number=number, line=line, given=each) for number, (each, line) in enumerate(entries, 1))
+    )
 
 
 def _text(file: Path) -> str:
@@ -132,19 +116,6 @@ def _text(file: Path) -> str:
         return read_text(file, LARGEST)
     except DataFileError as error:
         raise ConfigError(f"cannot read the requests in {file}: {error.problem}") from error
-
-
-def _parsed(file: Path, text: str, *, line: int | None = None) -> object:
-    if not text.strip():
-        return None
-    try:
-        return json_value(text, _MOST_VALUES)
-    except (ValueError, RecursionError) as error:
-        at = error.lineno + (line or 1) - 1 if isinstance(error, json.JSONDecodeError) else line
-        text = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        what = "it is nested too deeply" if isinstance(error, RecursionError) else beginning(text, 4 * _LONGEST_NAME)
-        msg = f"{file} is no {'JSON Lines' if line else 'JSON'}{f', line {at}' if at else ''}: {what}"
-        raise ConfigError(msg) from error
 
 
 def read_requests(files: Sequence[Path]) -> tuple[str, ...]:
@@ -158,9 +129,7 @@ def read_requests(files: Sequence[Path]) -> tuple[str, ...]:
 
 def _rows(file: Path) -> Entries:
     text = _text(file)
-    head = text.partition("\n")[0]
-    marks = {mark: head.count(mark) for mark in ",;\t"}
-    delimiter = max(marks, key=lambda mark: marks[mark])  # spreadsheets use the delimiter of their locale
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)  # spreadsheets use the delimiter of their locale
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     entries: list[Entry] = []
     try:
@@ -183,7 +152,7 @@ def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
     if not any(header):
         raise ConfigError(f"{file} holds no requests: its first line has to name the columns, such as request,expect")
     for name in COLUMNS:
-        if name in ("request", "expect") and name not in header:
+        if name in _REQUIRED and name not in header:
             given = ", ".join(beginning(each, _LONGEST_NAME) for each in header[:10])
             msg = f"{file} has no column {name!r}: its first line names {given}; there are {', '.join(COLUMNS)}"
             raise ConfigError(msg)
@@ -196,28 +165,22 @@ def _header_problems(file: Path, header: Sequence[str]) -> tuple[str, ...]:
 
 
 def _row(number: int, line: int, header: Sequence[str], cells: Sequence[str]) -> Entry:
-    given: dict[str, object] = {}
-    wrong: dict[str, str] = {}
     if any(cell.strip() for cell in cells[len(header) :]):
-        wrong["row"] = (
-            f"has {len(cells)} cells under {len(header)} columns; put quotes around a text with a comma in it"
+        problem = (
+            f"row: has {len(cells)} cells under {len(header)} columns; put quotes around a text with a comma in it"
         )
-    for name, cell in zip(header, cells, strict=False):
-        text = cell.strip()
-        if name not in COLUMNS or (not text and name not in ("request", "expect")):
-            continue
-        try:
-            given[name] = _cell(name, text)
-        except (ValueError, RecursionError):
-            wrong[name] = f'is not JSON: {beginning(text, _LONGEST_NAME)}; write for example {{"authenticated": true}}'
-    return Entry(number=number, line=line, given=given, wrong=wrong)
+        return Entry(number=number, line=line, problem=problem)
+    row = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if name in COLUMNS}
+    given = {name: _cell(name, text) for name, text in row.items() if text or name in _REQUIRED}
+    return Entry(number=number, line=line, given=given)
 
 
 def _cell(name: str, text: str) -> object:
     if name in _PLAIN:
         return text
     if name in _OBJECTS or text.startswith("["):
-        return json_value(text)
+        with suppress(ValueError, RecursionError):  # a text where a mapping belongs is wrong by itself
+            return json_value(text)
     marks = "|" if name == "episodes" else ";|"  # an episode may contain a semicolon
     parts = text.replace(marks[0], marks[-1]).split(marks[-1])
     return [part.strip() for part in parts if part.strip()] if len(parts) > 1 else text
@@ -352,7 +315,7 @@ def load_cases(
     """Load the cases of a file; a single invalid entry is an error.
 
     Args:
-        file: A file in YAML, JSON, JSON Lines, CSV or TSV.
+        file: A file in YAML, JSON, CSV or TSV.
         registry: The flows that labels may name; None allows any name.
         flows: Where the flows were loaded from, for messages.
 
@@ -412,18 +375,20 @@ def each_case(
     names = [flow.name for flow in known]
     aliases = {alias: flow.name for flow in known for alias in flow.aliases}
     for entry in entries.entries:
-        wrong = [f"{field}: {problem}" for field, problem in entry.wrong.items()]
         given = entry.given
+        if entry.problem:
+            yield entry, [entry.problem]
+            continue
         if isinstance(given, dict) and "turns" in given and "request" not in given:
             yield entry, ["turns: this is a conversation, which jazz-select converse judges; a case has a request"]
             continue
         try:
             case = Case.model_validate(given)
         except ValidationError as error:
-            yield entry, [*wrong, *(_problem(each, entry.wrong) for each in error.errors(include_url=False)[:3])]
+            yield entry, [_problem(each) for each in error.errors(include_url=False)[:3]]
             continue
         gone = [label for label in case.expect if registry is not None and flow_id(label) not in registry]
-        wrong += [f"expect: there is no flow named {_gone(label, names, aliases, flows)}" for label in gone]
+        wrong = [f"expect: there is no flow named {_gone(label, names, aliases, flows)}" for label in gone]
         yield entry, wrong or case
 
 
@@ -434,13 +399,12 @@ def _gone(label: str, names: Sequence[str], aliases: Mapping[str, str], flows: s
     return f"{beginning(label, _LONGEST)!r} in {flows} (--flows loads others){hint or listed}"
 
 
-def _problem(error: ErrorDetails, wrong: Mapping[str, str]) -> str:
+def _problem(error: ErrorDetails) -> str:
     where = ".".join(beginning(str(each), _LONGEST) for each in error["loc"][:3])
     given = beginning(describe_value(error["input"]), _LONGEST)
     match error["type"]:
         case "missing":
-            seen = " (see above)" if where in wrong else ""
-            what = f"is missing{seen}" if where != "expect" else "is missing; write none where no flow fits"
+            what = "is missing" if where != "expect" else "is missing; write none where no flow fits"
         case "extra_forbidden":
             what = unknown_field(where, sorted(Case.model_fields), of="case")
         case "model_type" | "model_attributes_type":

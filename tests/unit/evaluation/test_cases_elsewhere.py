@@ -1,6 +1,5 @@
 """Files of cases at the other doors: `check` reads what `eval` reads, and says the same of what is wrong with it."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ ASKED = [("money back please", "refund"), ("sing me a song", "none"), ("where is
 FORMS = {
     "cases.csv": "request,expect\n" + "".join(f"{request},{name}\n" for request, name in ASKED),
     "cases.tsv": "request\texpect\n" + "".join(f"{request}\t{name}\n" for request, name in ASKED),
-    "cases.jsonl": "".join(f"{json.dumps({'request': request, 'expect': name})}\n" for request, name in ASKED),
     "cases.yaml": "".join(f"- {{request: {request}, expect: {name}}}\n" for request, name in ASKED),
 }
 
