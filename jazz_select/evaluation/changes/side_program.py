@@ -123,7 +123,7 @@ async def _as_written(job: Job, answer: _Answer) -> None:
     line = sys.stdin.buffer.readline()
     if not line:
         return
-    async with indexed(registry, **how, cache=job.cache) as memory:
+    async with indexed(registry, **how) as memory:
         while line:
             wanted = loads(line)
             if "undone" in wanted:

@@ -50,7 +50,6 @@ class Job:
     policy: Policy
     embedder: str = "auto"
     language: str = "english"
-    cache: Path | None = None
     beside: Path | None = None
     learned: Mapping[str, Any] | None = None
 

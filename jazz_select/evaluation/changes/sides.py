@@ -62,7 +62,7 @@ class Side:
 
 
 def side_of(spec: str, *, flows: str, here: Path) -> Side:
-    """Return the side that a name stands for: `index:FOLDER`, a commit, `COMMIT:FLOWS`, a folder or a file.
+    """Return the side that a name stands for: `index:FOLDER`, a commit, a folder or a file.
 
     A commit comes before a folder of the same name; `./` in front means the folder. `flows` is relative to the compared
     folder; for a commit, to `here`.
@@ -78,20 +78,7 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
         return _folder_side(spec, path, flows=flows)
     if plainly_path:
         raise ConfigError(f"there is no folder or file {spec!r:.200}")
-    name, own = _named(spec, here)
-    return _commit_side(commit_of(name, here), flows if own is None else own, here=here, from_top=own is not None)
-
-
-def _named(spec: str, here: Path) -> tuple[str, str | None]:
-    """Split a name into a commit and flows; None if it names no flows.
-
-    A revision may contain colons (`main@{12:30}`, `:/message`, `HEAD^{/fix: it}`), so the longest valid one is taken.
-    """
-    colons = [place for place, letter in enumerate(spec) if letter == ":"]
-    if not colons or is_commit(spec, here):
-        return spec, None
-    parts = [(spec[:place], spec[place + 1 :]) for place in reversed(colons)]
-    return next((each for each in parts if each[0] and is_commit(each[0], here)), parts[-1])
+    return _commit_side(commit_of(spec, here), flows, here=here)
 
 
 def _index_side(spec: str, here: Path) -> Side:
@@ -120,17 +107,16 @@ def _plain(spec: str, root: Path, flows: str) -> Side:
     return Side(label=label, root=root, flows=flows, source=_content(place))
 
 
-def _commit_side(commit: Commit, flows: str, *, here: Path, from_top: bool) -> Side:
-    top = commit.root.resolve()
-    start, place = top if from_top else here.resolve(), Path(flows.strip("/") if from_top else flows).expanduser()
+def _commit_side(commit: Commit, flows: str, *, here: Path) -> Side:
+    top, start, place = commit.root.resolve(), here.resolve(), Path(flows).expanduser()
     if place.is_absolute() or ".." in place.parts:
-        place = (here.resolve() / place).resolve()
+        place = (start / place).resolve()
         if not place.is_relative_to(top):
             raise ConfigError(f"the flows {flows!r:.200} lie outside the repository {top}, so no commit holds them")
         below, own = "", place.relative_to(top).as_posix()
     else:
         below = _joined("", start.relative_to(top).as_posix()) if start.is_relative_to(top) else ""
-        own = flows.strip("/") if from_top else flows
+        own = flows
     path = _joined(below, own)
     tree = object_at(commit, path if _is_data(commit, path) else "")
     source = f"git {tree} {below} {own}" if tree else ""

@@ -64,9 +64,9 @@ class Repository:
         path.write_text(text, "utf-8")
         return path
 
-    def copied(self, folder: Path, *without: str) -> "Repository":
-        """One like it, with what comparisons kept in it, but for what has one of these names."""
-        return Repository(shutil.copytree(self.folder, folder, symlinks=True, ignore=shutil.ignore_patterns(*without)))
+    def copied(self, folder: Path) -> "Repository":
+        """One like it, with what comparisons kept in it."""
+        return Repository(shutil.copytree(self.folder, folder, symlinks=True))
 
     def commit(self, message: str = "change") -> str:
         self.git("add", "-A")

@@ -44,7 +44,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Judged:
 @pytest.fixture
 def known(judged: Judged, tmp_path: Path) -> Repository:
     """One like it, of which all is known."""
-    return judged.repo.copied(tmp_path / "known", "indexes")
+    return judged.repo.copied(tmp_path / "known")
 
 
 @pytest.mark.spec("007.3")
@@ -152,7 +152,7 @@ async def test_folders_files_and_flows_that_moved(repo: Repository, tmp_path: Pa
     other.write(ONE_MORE, "catalogue/all.json")
     found = await between(repo, ".", "../other", base_flows="flows", flows="catalogue")
     assert found.flows.changed == {"track": ("examples",)}
-    by_file = await between(repo, "HEAD:flows/all.json", str(other.folder / "catalogue/all.json"))
+    by_file = await between(repo, "HEAD", str(other.folder / "catalogue/all.json"), flows="flows/all.json")
     assert [each.request for each in by_file.changes] == [each.request for each in found.changes]
     repo.write(ONE_MORE, "moved/all.json")
     repo.git("rm", "-q", "flows/all.json")
@@ -162,7 +162,7 @@ async def test_folders_files_and_flows_that_moved(repo: Repository, tmp_path: Pa
     repo.commit()
     with pytest.raises(ConfigError, match=r"there are no flows at flows of HEAD .* and flows of the working tree"):
         await between(repo)
-    assert (await between(repo, "HEAD:moved", "moved")).changes == ()
+    assert (await between(repo, "HEAD", "moved", base_flows="moved")).changes == ()
 
 
 @pytest.mark.parametrize(

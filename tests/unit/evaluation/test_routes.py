@@ -123,6 +123,11 @@ async def test_what_is_kept_needs_nothing_made_anew(registry: FlowRegistry, tmp_
     assert second.texts < first.texts / 2, "the flows were embedded again"
     kept = sum(each.stat().st_blocks * 512 for each in tmp_path.rglob("*") if each.is_file())
     assert kept < 32 << 20, "holes were filled"
+    for file in [each for each in tmp_path.rglob("*") if each.is_file()]:
+        file.write_bytes(b"\x00nothing")
+    for _ in range(2):
+        async with indexed(registry, embedder=HashEmbedder(), cache=tmp_path) as memory:
+            assert await routes(registry, memory, AGENT, asked) == found[0], "a spoilt one is made anew"
 
 
 async def test_where_no_memory_is_at_hand_an_index_lies_elsewhere(registry: FlowRegistry, tmp_path: Path) -> None:
