@@ -51,8 +51,8 @@ async def diff(  # noqa: PLR0913 - options with a name
     from the cache.
 
     Args:
-        base: The version before: a commit (`main`, `HEAD~3`, `v1.2`, or `main...HEAD` for the merge base),
-            `COMMIT:FLOWS`, a folder, a file, or `index:FOLDER` for a deployed index.
+        base: The version before: a commit (`main`, `HEAD~3`, `v1.2`, or `main...HEAD` for the merge base), a folder, a
+            file, or `index:FOLDER` for a deployed index.
         head: The version after, likewise; `.` is the working tree with uncommitted changes.
         flows: The path of the flows, relative to the folder of either side.
         base_flows: The path of the flows of `base`, if different.
@@ -82,7 +82,7 @@ async def diff(  # noqa: PLR0913 - options with a name
     policy = policy or Policy()
     kept, notes = await asyncio.to_thread(_cache_at, None if cache is None else place / cache)
     book = RouteBook(kept, policy=policy, embedder=embedder, language=language)
-    job = partial(Job, policy=policy, embedder=embedder, language=language, agent_id=agent_id, cache=kept)
+    job = partial(Job, policy=policy, embedder=embedder, language=language, agent_id=agent_id)
     job = partial(job, learned=_lesson(place, learned))
     async with AsyncExitStack() as stack:
         runs = [SideRun(job(side=side), book, stack) for side in sides]
@@ -101,7 +101,7 @@ async def _explained(
 ) -> Difference:
     """Return the difference with the reason for each move, from the book if the same requests moved before."""
     before, after = sides
-    moved = [(each.probe.key, each.before.first, each.after.first) for each in found.changes]
+    moved = [(each.key, each.before.first, each.after.first) for each in found.changes]
     both = hashlib.sha256(dumps([before.flows, after.flows, run.catalogue.digest, moved])).hexdigest()
     whys = book.kept("reasons", both, dict[str, str])
     if whys is None:

@@ -14,7 +14,7 @@ from jazz_select.arguments import Constraint, Probability, checked
 from jazz_select.evaluation.changes.snapshots import Probe, SideState, Source
 from jazz_select.evaluation.metrics import recall_at
 from jazz_select.evaluation.route import Outcome, Routed
-from jazz_select.evaluation.rules import rules, table_as
+from jazz_select.evaluation.rules import FILE, rules
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
 from jazz_select.text import some_of
@@ -150,11 +150,10 @@ class Effect(StrEnum):
     """Neither better nor worse, or the request has no label."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RouteChange:
+@dataclass(frozen=True, kw_only=True)
+class RouteChange(Probe):
     """A request whose route changed, and why: what confirmably moved it, or what perhaps did."""
 
-    probe: Probe
     before: Routed
     after: Routed
     kinds: tuple[ChangeKind, ...]
@@ -162,26 +161,6 @@ class RouteChange:
     entered: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
     why: str = ""
-
-    @property
-    def request(self) -> str:
-        """The request."""
-        return self.probe.asked.request
-
-    @property
-    def episodes(self) -> tuple[str, ...]:
-        """Summaries of its earlier turns."""
-        return self.probe.asked.episodes
-
-    @property
-    def source(self) -> Source:
-        """Where it is from."""
-        return self.probe.source
-
-    @property
-    def expect(self) -> tuple[str, ...] | None:
-        """Its right flows; None without a label."""
-        return self.probe.expect
 
     @property
     def is_shuffle(self) -> bool:
@@ -486,7 +465,9 @@ def _change(pair: _RoutePair, flows: FlowChanges) -> RouteChange | None:
     entered, left = _moved(before, after, flows)
     reasons = dict.fromkeys(filter(None, (flows.told(before.first), flows.told(after.first))))
     return RouteChange(
-        probe=probe,
+        asked=probe.asked,
+        source=probe.source,
+        expect=probe.expect,
         before=before,
         after=after,
         kinds=kinds,
@@ -676,8 +657,7 @@ class Gates:
         Raises:
             ConfigError: The file cannot be read, or a gate is invalid.
         """
-        file = folder / "pyproject.toml"
-        return table_as(cls, rules("gates", file=file), f"{file}, [tool.jazz-select.gates]")
+        return rules(cls, "gates", file=folder / FILE)
 
     @property
     def any(self) -> bool:

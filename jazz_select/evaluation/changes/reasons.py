@@ -238,7 +238,7 @@ class _Search:
             self.left -= 1
             self._tried.add(part)
         changes = [self.moved[place] for place in places]
-        firsts = await self.ask(part.undone, [each.probe.asked for each in changes])
+        firsts = await self.ask(part.undone, [each.asked for each in changes])
         self._firsts |= {(place, part): first for place, first in zip(places, firsts, strict=True)}
         return [
             place

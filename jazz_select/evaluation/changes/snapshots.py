@@ -49,6 +49,16 @@ class Probe:
     source: Source
     expect: tuple[str, ...] | None = None
 
+    @property
+    def request(self) -> str:
+        """The request."""
+        return self.asked.request
+
+    @property
+    def episodes(self) -> tuple[str, ...]:
+        """Summaries of its earlier turns."""
+        return self.asked.episodes
+
     @cached_property
     def key(self) -> str:
         """An identifier of the request and its context, equal in every process."""

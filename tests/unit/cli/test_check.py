@@ -6,8 +6,9 @@ import orjson
 import pytest
 
 from jazz_select.errors import ConfigError
+from jazz_select.evaluation import Gates
 from jazz_select.evaluation.overlay import Overlay, Version, now
-from jazz_select.evaluation.rules import rules
+from jazz_select.evaluation.rules import Judging, rules
 from tests.unit.cli.conftest import Jazz
 
 SHARED = """
@@ -102,14 +103,14 @@ def test_rules_that_cannot_be_read_are_misuse(shop: Jazz, text: str, said: str) 
 
 
 def test_a_section_that_nobody_wrote_is_empty(tmp_path: Path) -> None:
-    assert rules("gates", file=tmp_path / "none.toml") == {}
+    assert rules(Gates, "gates", file=tmp_path / "none.toml") == Gates()
     file = tmp_path / "pyproject.toml"
-    file.write_text("[tool.jazz-select.gates]\nleast = 0.9\n", encoding="utf-8")
-    assert rules("gates", file=file) == {"least": 0.9}
-    assert rules("check", file=file) == {}
+    file.write_text("[tool.jazz-select.gates]\nmin-recall-at-1 = 0.9\n", encoding="utf-8")
+    assert rules(Gates, "gates", file=file) == Gates(min_recall_at_1=0.9)
+    assert rules(Judging, "check", file=file) == Judging()
     file.write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="UTF-8"):
-        rules("check", file=file)
+        rules(Judging, "check", file=file)
 
 
 @pytest.mark.spec("007.1")

@@ -8,7 +8,6 @@ import pytest
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Difference, Gates, Probe, Routed, SideState, Source
 from jazz_select.evaluation.route import Outcome, Query
-from jazz_select.evaluation.rules import table_as
 
 FLOWS = {name: {"name": name, "description": name} for name in "abc"}
 
@@ -36,7 +35,7 @@ GATES = Gates()
 
 
 def failing(told: dict[str, Any]) -> list[str]:
-    return [each.message for each in table_as(Gates, told, "gates").failures(change())]
+    return [each.message for each in Gates(**told).failures(change())]
 
 
 @pytest.mark.spec("007.3")

@@ -14,7 +14,7 @@ import yaml
 from jazz_select.evaluation import Case, Difference, Query, comment, diff
 from jazz_select.evaluation.changes.difference import ChangeKind, Effect, FlowChanges, RouteChange, Totals
 from jazz_select.evaluation.changes.reasons import reasons
-from jazz_select.evaluation.changes.snapshots import Probe, Source
+from jazz_select.evaluation.changes.snapshots import Source
 from jazz_select.evaluation.changes.undoing import Undone
 from jazz_select.evaluation.route import Routed
 from tests.unit.evaluation.repository import repository
@@ -134,7 +134,8 @@ async def test_several_changes_together_are_all_of_each() -> None:
     after = {"a": {"examples": ["y", "w"]}, "b": {"examples": ["p", "x"]}}
     was, now = (Routed(request="x", ranking=(name,), offered=1) for name in ("a", "b"))
     moved = RouteChange(
-        probe=Probe(asked=Query(request="x"), source=Source.EXAMPLE),
+        asked=Query(request="x"),
+        source=Source.EXAMPLE,
         before=was,
         after=now,
         kinds=(ChangeKind.FIRST,),
