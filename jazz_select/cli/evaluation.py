@@ -84,9 +84,8 @@ def judge(settings: "Settings", given: "EvalCommand") -> None:
         raise ConfigError(f"--format {given.format} beside --json, which is --format json: pass one of them")
     registry = catalogue(settings, learned=settings.learned)
     cases = _picked(read_cases(given.file, registry, flows=settings.flows), given.tag or ())
-    depths = tuple(sorted({*DEPTHS, *(given.k or ())}))
-    floors = floors_of(given.fail_under or (), _foreseen(cases, depths).measures)  # before anything costs time or calls
-    found = asyncio.run(_evaluated(settings, registry, cases, depths, given))
+    floors = floors_of(given.fail_under or (), _foreseen(cases).measures)  # before anything costs time or calls
+    found = asyncio.run(_evaluated(settings, registry, cases, given))
     failed = failures(floors, found.measures)
     _write(found, settings, given, failed)
     for problem in found.problems[:_PROBLEMS]:
@@ -107,15 +106,13 @@ def _picked(cases: Cases, tags: Sequence[str]) -> Cases:
     return Cases(cases=kept, problems=cases.problems, file=cases.file)
 
 
-def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
+def _foreseen(cases: Cases) -> Evaluation:
     """Return every measure of a run, without values."""
     judged = tuple(Judged(case=case, route=Routed(request=case.request)) for case in cases)
-    return Evaluation(judged=judged, policy=Policy(), agent_id="", embedder="", flows=0, depths=depths)
+    return Evaluation(judged=judged, policy=Policy(), agent_id="", embedder="", flows=0)
 
 
-async def _evaluated(
-    settings: "Settings", registry: "FlowRegistry", cases: Cases, depths: tuple[int, ...], given: "EvalCommand"
-) -> Evaluation:
+async def _evaluated(settings: "Settings", registry: "FlowRegistry", cases: Cases, given: "EvalCommand") -> Evaluation:
     who = " and ".join(each for each in (settings.decider, settings.llm) if each)
     async with AsyncExitStack() as stack:
         where: dict[str, Any] = {"embedder": settings.embedder, "language": settings.language, "cache": CACHE}
@@ -137,7 +134,6 @@ async def _evaluated(
             policy=Policy.of(settings),
             **judged,
             at=given.at,
-            depths=depths,
             timeout_s=settings.timeout_s,
             progress=update,
             **where,
@@ -184,7 +180,7 @@ def _write(found: Evaluation, settings: "Settings", given: "EvalCommand", failed
 
 def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> Iterator[RenderableType]:
     told = found.to_dict()
-    shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in (*(f"R@{each}" for each in found.depths), "R@k")}
+    shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in (*(f"R@{each}" for each in DEPTHS), "R@k")}
     of_group: dict[str, Column] = {
         "": lambda group: "one flow" if group["name"] == "one" else styled(group["name"], limit=30),
         ">cases": "{cases:,}",

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from jazz_select.cli.session import LEARNED, catalogue, logged_entries, sync_command
-from jazz_select.cli.terminal import Column, filled, hint, line, mark, styled, table, tell, waiting
+from jazz_select.cli.terminal import Column, filled, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
 from jazz_select.evaluation.drifting import DAY_S, Drift, Share, Window, drift
@@ -46,11 +46,6 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
         return
     learned = asyncio.run(_learned(settings, given, given.log, overlay))
     kept = learned if given.dry_run else _kept(file, learned, overlay)
-    while kept is None:  # what is learned has to go on from the version that is live by now, and be judged so
-        overlay = load_overlay(file)
-        hint(f"another version in {file} became live meanwhile: learning again from there")
-        learned = asyncio.run(_learned(settings, given, given.log, overlay))
-        kept = _kept(file, learned, overlay)
     next_step = () if given.dry_run or kept.version is None else (_NEXT,)
     shown = _lesson(kept, file, dry_run=given.dry_run)
     tell(kept.to_dict(), shown, (*kept.notes, *next_step), json=given.json)
@@ -61,17 +56,18 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
 _NEXT = "--shadow shows what it would have changed, --promote makes it live"
 
 
-def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned | None:
-    """Put what was learned on trial in the file; None if the live version has changed since."""
+def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned:
+    """Put what was learned on trial in the file, unless it was judged beside a version that is no longer live."""
     version = learned.version
     if version is None:
         return learned
 
     def tried(now: Overlay) -> Overlay:
-        return now.tried(version) if now.version("live") == overlay.version("live") else now
+        if now.version("live") != overlay.version("live"):
+            raise ConfigError(f"another version in {file} became live meanwhile: learn again, from there")
+        return now.tried(version)
 
-    now = changed_overlay(file, tried)
-    return learned.numbered(now.shadow) if now.version("live") == overlay.version("live") else None
+    return learned.numbered(changed_overlay(file, tried).shadow)
 
 
 def _move(file: Path, settings: "Settings", given: "LearnCommand") -> None:

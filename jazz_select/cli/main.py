@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 from jazz_select import __version__
 from jazz_select.cli.shared_options import (
     CHOICE,
-    SELECTING,
     AgentOption,
     ChoiceOptions,
     FlowOptions,
@@ -23,7 +22,6 @@ from jazz_select.cli.shared_options import (
     LogOption,
     Options,
     RecallOptions,
-    also_read,
     flag,
     option,
     settings_with,
@@ -32,8 +30,6 @@ from jazz_select.errors import ConfigError
 from jazz_select.service.service_options import ServeOptions
 
 _Given = TypeVar("_Given", bound=Options)
-_POLICY: Final = ("max_error", "skip_llm_above", "abstain_below", "on_empty", "language")
-"""What is read without an option where routes are judged."""
 _GOOD, _REPORT = "What is good enough", "What is told"
 _WHERE, _WHO, _LIMITS, _PARTS, _MCP = "Where it listens", "Who is served", "Limits", "What is served", "MCP"
 _USUAL: Final = ServeOptions()
@@ -69,13 +65,13 @@ app = typer.Typer(
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-def _command(name: str, run: str, *read: str) -> Callable[[type[_Given]], type[_Given]]:
+def _command(name: str, run: str) -> Callable[[type[_Given]], type[_Given]]:
     """Add a command: its options are the fields of a class, its help is the class's docstring."""
 
     def added(given: type[_Given]) -> type[_Given]:
         made = dataclass(frozen=True, kw_only=True)(given)
         _RUNS[made] = run
-        return app.command(name, epilog=also_read(*read) if read else None)(made)
+        return app.command(name)(made)
 
     return added
 
@@ -96,11 +92,11 @@ def main(
 ) -> None:
     """Find the right flow for a request.
 
-    Options win over the JAZZ_ variables of the environment, which the help of each command names.
+    Options win over the JAZZ_ variables of the environment.
     """
 
 
-@_command("sync", "catalogue_commands:sync", "language")
+@_command("sync", "catalogue_commands:sync")
 class SyncCommand(JsonOption, IndexOptions, LearnedOption, FlowOptions):
     """Bring the index to the flows: create, update and delete what changed, leave the rest.
 
@@ -118,7 +114,7 @@ class SyncCommand(JsonOption, IndexOptions, LearnedOption, FlowOptions):
     ] = False
 
 
-@_command("select", "catalogue_commands:select", *SELECTING)
+@_command("select", "catalogue_commands:select")
 class SelectCommand(JsonOption, IndexOptions, ChoiceOptions, FlowOptions):
     """Find the flows for a request, and show what there was to choose from and why it came out like this."""
 
@@ -132,11 +128,10 @@ class SelectCommand(JsonOption, IndexOptions, ChoiceOptions, FlowOptions):
             "KEY=VALUE",
         ),
     ] = None
-    prompt: Annotated[bool, flag("--prompt", "Print the prompt of the chosen flows instead.")] = False
     trace: Annotated[bool, flag("--trace", "Print every narrowing, decision and call as well.")] = False
 
 
-@_command("list", "catalogue_commands:list_flows", "language")
+@_command("list", "catalogue_commands:list_flows")
 class ListCommand(JsonOption, IndexOptions):
     """Show which flows of an agent are in the index."""
 
@@ -155,7 +150,7 @@ class GraphCommand(JsonOption):
     min_compatibility: Annotated[float, option("How well two tools must fit to be joined.", least=0, most=1)] = 0.5
 
 
-@_command("check", "check_commands:check_flows", "learned", "language")
+@_command("check", "check_commands:check_flows")
 class CheckCommand(JsonOption, FlowOptions):
     """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
 
@@ -197,7 +192,7 @@ def _print_schema(asked: bool) -> None:  # noqa: FBT001 - the signature of an op
         raise typer.Exit
 
 
-@_command("eval", "evaluation:judge", "decider", "max_error", "timeout_s", "language")
+@_command("eval", "evaluation:judge")
 class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
     """Measure on labelled requests how well the flows are found, and with a model how well it chooses.
 
@@ -205,9 +200,7 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
     Exit code 1: a --fail-under is not reached, or a case was left out, which is said; all others were judged.
     """
 
-    file: Annotated[
-        Path, typer.Argument(help="Labelled requests, as YAML, JSON, JSON Lines or CSV; examples/eval.yaml is one.")
-    ]
+    file: Annotated[Path, typer.Argument(help="Labelled requests, as YAML, JSON or CSV; examples/eval.yaml is one.")]
     skip_llm_above: Annotated[
         float | None,
         option("Do without the model where recall is at least this sure. (JAZZ_SKIP_LLM_ABOVE)", "P", panel=CHOICE),
@@ -243,9 +236,6 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
             panel=_GOOD,
         ),
     ] = None
-    k: Annotated[
-        list[int] | None, option("Show R@N as well; may be repeated.", "N", "--k", panel=_REPORT, least=1, most=10)
-    ] = None
     by_flow: Annotated[bool, flag("--by-flow", "Show every flow, not the worst alone.", panel=_REPORT)] = False
     format: Annotated[
         Literal["table", "json", "junit", "markdown"] | None,
@@ -266,7 +256,7 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
     ] = False
 
 
-@_command("converse", "conversing:converse", "learned", "timeout_s", *_POLICY)
+@_command("converse", "conversing:converse")
 class ConverseCommand(JsonOption, RecallOptions, FlowOptions):
     """Play conversations against an agent, and check flows, tools, arguments, texts and how each turn ends.
 
@@ -301,7 +291,7 @@ class ConverseCommand(JsonOption, RecallOptions, FlowOptions):
     verbose: Annotated[bool, flag("--verbose", "Show every turn, also of those that pass.", "-v")] = False
 
 
-@_command("diff", "evaluation:compare", *_POLICY)
+@_command("diff", "evaluation:compare")
 class DiffCommand(JsonOption, AgentOption, LearnedOption, RecallOptions, FlowOptions):
     r"""Show which requests a change of the flows leads elsewhere, and stop it where a gate is not passed.
 
@@ -309,9 +299,9 @@ class DiffCommand(JsonOption, AgentOption, LearnedOption, RecallOptions, FlowOpt
     \[tool.jazz-select.gates] in pyproject.toml; where one is not passed the exit code is 1.
     """
 
-    base: Annotated[
-        str, typer.Argument(help="Before: a commit, COMMIT:FLOWS, A...B (what both share), a folder, index:FOLDER.")
-    ] = "HEAD"
+    base: Annotated[str, typer.Argument(help="Before: a commit, A...B (what both share), a folder, index:FOLDER.")] = (
+        "HEAD"
+    )
     head: Annotated[str, typer.Argument(help='After, likewise; "." is the working tree as it is.')] = "."
     base_flows: Annotated[str | None, option("Where the flows are in BASE, if elsewhere.", "PATH")] = None
     cases: Annotated[
@@ -324,7 +314,7 @@ class DiffCommand(JsonOption, AgentOption, LearnedOption, RecallOptions, FlowOpt
     no_cache: Annotated[bool, flag("--no-cache", "Judge all anew, and keep nothing.")] = False
 
 
-@_command("suggest", "check_commands:suggest_texts", "learned", "language")
+@_command("suggest", "check_commands:suggest_texts")
 class SuggestCommand(JsonOption, AgentOption, FlowOptions):
     """Suggest examples, negatives and sharper conditions for thin or colliding flows. No flow is changed."""
 
@@ -343,7 +333,7 @@ class SuggestCommand(JsonOption, AgentOption, FlowOptions):
     output: Annotated[Path | None, option("Write a YAML file for review, a new one.", "FILE")] = None
 
 
-@_command("learn", "learn_commands:learn_from", *_POLICY)
+@_command("learn", "learn_commands:learn_from")
 class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
     """Learn examples from the corrections in a log, as far as they lower nothing, into a file beside the flows.
 
@@ -369,7 +359,7 @@ class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
     dry_run: Annotated[bool, flag("--dry-run", "Write nothing.")] = False
 
 
-@_command("drift", "learn_commands:watch", "learned")
+@_command("drift", "learn_commands:watch")
 class DriftCommand(JsonOption, AgentOption, FlowOptions):
     """Show how selection changes: how sure it is, who is asked, flows that nobody gets, requests without a flow."""
 
@@ -378,7 +368,7 @@ class DriftCommand(JsonOption, AgentOption, FlowOptions):
     fail_on_alarm: Annotated[bool, flag("--fail-on-alarm", "Exit code 1 where something is to be looked at.")] = False
 
 
-@_command("serve", "service:serve_agents", *SELECTING, "serve_secret", "serve_state")
+@_command("serve", "service:serve_agents")
 class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
     """Serve the flows over HTTP, MCP and a panel in the browser: one process that owns the index, for many that ask.
 

@@ -14,23 +14,6 @@ _INDEX = "Where the flows are indexed"
 CHOICE = "How a flow is chosen"
 _BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
-_ALSO = {
-    "language": "stop words and stems of the flows (JAZZ_LANGUAGE, default: english)",
-    "learned": "what was learned from corrections, once the file is there (JAZZ_LEARNED, default: none)",
-    "decider": "a decision model, asked before the model (JAZZ_DECIDER, default: none)",
-    "max_error": "the share of answers without the model that may be wrong; 0.01 if none is set "
-    "(JAZZ_MAX_ERROR, default: none)",
-    "ask_user": "true asks which flow is meant where two or three are left (JAZZ_ASK_USER, default: False)",
-    "timeout_s": "seconds that the model may take (JAZZ_TIMEOUT_S, default: 20.0)",
-    "skip_llm_above": "do without the model where recall is so sure (JAZZ_SKIP_LLM_ABOVE, default: none)",
-    "abstain_below": "choose nothing where P(some flow is right) is below (JAZZ_ABSTAIN_BELOW, default: none)",
-    "on_empty": "what comes of no answer of the model (JAZZ_ON_EMPTY, default: none)",
-    "serve_secret": "what conversations are signed with, for several processes (JAZZ_SERVE_SECRET, default: none)",
-    "serve_state": "the folder of what is kept beside the index (JAZZ_SERVE_STATE, default: none)",
-}
-SELECTING = ("decider", "max_error", "ask_user", "timeout_s", "skip_llm_above", "abstain_below", "language")
-"""The settings without an option that a selector reads."""
-
 
 def option(
     about: str,
@@ -171,11 +154,6 @@ class ChoiceOptions(RecallOptions):
             panel=CHOICE,
         ),
     ] = None
-
-
-def also_read(*names: str) -> str:
-    """The end of a command's help: the settings that it reads and has no option for, by their variables."""
-    return f"Also from the environment: {'; '.join(_ALSO[name] for name in names)}."
 
 
 def encodable(text: str) -> str:

@@ -99,16 +99,17 @@ def test_what_is_promoted_while_it_learns_stays_live(jazz: Jazz, log: Path, monk
     file = jazz.folder / "learned.yaml"
     other = Version(number=1, at="x", examples={"track_order": {"zzyzx qwerty": "id"}})
     Overlay().tried(other).save(file)
-    promotions = iter([True])
 
     async def meanwhile(*args: Any, **options: Any) -> Learned:
         found = await learn(*args, **options)
-        if next(promotions, False):
-            changed_overlay(file, Overlay.promoted)
+        changed_overlay(file, Overlay.promoted)
         return found
 
-    monkeypatch.setattr("jazz_select.cli.learn_commands.learn", meanwhile)
-    assert "learning again from there" in run(jazz, "learn", str(log)).stderr
+    with monkeypatch.context() as patched:
+        patched.setattr("jazz_select.cli.learn_commands.learn", meanwhile)
+        assert "became live meanwhile: learn again" in run(jazz, "learn", str(log), code=2).stderr
+    assert load_overlay(file).shadow == 0, "what was learned beside another version is on no trial"
+    run(jazz, "learn", str(log))
     kept = load_overlay(file)
     assert (kept.live, kept.shadow) == (1, 2)
     shadow = kept.version("shadow")

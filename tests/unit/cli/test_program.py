@@ -105,33 +105,6 @@ def test_the_help_names_the_variable_and_the_default_of_every_shared_option() ->
 
 
 @pytest.mark.parametrize(
-    ("command", "read"),
-    [
-        ("sync", "language learned"),
-        ("select", "decider max_error ask_user timeout_s skip_llm_above abstain_below language"),
-        ("list", "language"),
-        ("serve", "decider max_error ask_user timeout_s language serve_secret serve_state serve_key"),
-        ("eval", "decider max_error timeout_s skip_llm_above abstain_below language"),
-        ("converse", "max_error timeout_s on_empty rrf_k language learned"),
-        ("check", "language learned"),
-        ("suggest", "language learned"),
-        ("diff", "max_error on_empty language"),
-        ("learn", "max_error on_empty language"),
-        ("drift", "learned"),
-    ],
-)
-def test_the_help_of_a_command_names_what_it_reads_without_an_option(jazz: Jazz, command: str, read: str) -> None:
-    told = jazz(command, "--help", TERMINAL_WIDTH="400", COLUMNS="400").stdout
-    assert [name for name in read.split() if f"JAZZ_{name.upper()}" not in told] == []
-
-
-def test_every_setting_is_named_by_the_help_of_some_command(jazz: Jazz) -> None:
-    commands = ("sync", "select", "serve", "eval")
-    told = "".join(jazz(each, "--help", COLUMNS="400").stdout for each in commands)
-    assert [name for name in Settings.model_fields if f"JAZZ_{name.upper()}" not in told] == []
-
-
-@pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("a\n b\tc", "a b c"),

@@ -54,12 +54,6 @@ def test_json_holds_the_decision_and_what_led_to_it(shared: Jazz) -> None:
     assert selection["combined_prompt"] == selection["chosen"][0]["prompt"]
 
 
-def test_the_prompt_alone_is_what_json_calls_combined_prompt(shared: Jazz) -> None:
-    prompt = shared("select", "money back", "--prompt").stdout
-    assert prompt.startswith('<flow name="refund_order"')
-    assert prompt == shared.json(shapes.Selection, "select", "money back")["combined_prompt"] + "\n"
-
-
 def test_episodes_say_what_a_vague_request_is_about(shared: Jazz) -> None:
     vague = "yes, do that"
     for episode, name in [("They want a refund of money.", "refund_order"), ("Their parcel is late.", "track_order")]:
@@ -105,10 +99,9 @@ def test_flows_that_changed_since_the_last_sync_are_counted(jazz: Jazz) -> None:
     note = f"3 flows changed since the last sync: run jazz-select sync --flows {jazz.flows} --index {jazz.index}"
     shown = jazz("select", "where is my parcel", COLUMNS="500").stdout
     assert f"note {note}" in " ".join(shown.split())
-    for option in ("--json", "--prompt"):
-        result = jazz("select", "where is my parcel", option)
-        assert result.stderr == f"{note}\n"
-        assert (note in result.stdout) is (option == "--json")
+    result = jazz("select", "where is my parcel", "--json")
+    assert result.stderr == f"{note}\n"
+    assert note in result.stdout
     jazz("sync")
     assert "last sync" not in jazz("select", "where is my parcel", "--json").output
 
@@ -157,7 +150,6 @@ def test_nothing_asked_is_an_empty_answer_and_no_error(shared: Jazz, request_: s
     assert (selection["decision"]["tier"], selection["decision"]["reason"]) == ("open", "none")
     text = shared("select", request_).stdout
     assert "no candidates" in text
-    assert shared("select", request_, "--prompt").stdout == ""
 
 
 HOSTILE = "[red]refund[/red] \x1b]0;title\x07\x1b[31m \u202egnp \udcff"
@@ -255,4 +247,3 @@ def test_a_trace_shows_every_step_of_it(shared: Jazz) -> None:
         ("recall", "recall"),
     ]
     assert shared.json(shapes.Selection, "select", "give me my money back")["trace"] is None
-    assert "recall recall" in shared("select", "give me my money back", "--trace", "--prompt").stderr
