@@ -232,7 +232,6 @@ class ServiceLink:
             raise ServiceUnavailableError(self.url, problem) from error
 
     async def _read(self, answered: "httpx.Response") -> bytes:
-        """Read the body of an answer."""
         encoding = answered.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise ServiceReplyError(self.url, f"it answered in the encoding {one_line_of(encoding)!r:.80}")
@@ -245,7 +244,6 @@ class ServiceLink:
 
     @asynccontextmanager
     async def _within(self, limit_s: float | None) -> AsyncGenerator[None]:
-        """Limit the time of all waiting inside."""
         timer = asyncio.timeout(limit_s)
         try:
             async with timer:
@@ -256,7 +254,6 @@ class ServiceLink:
             raise
 
     def _transport(self) -> "httpx.AsyncHTTPTransport":
-        """Return the transport of the running event loop."""
         import httpx
 
         loop = asyncio.get_running_loop()
@@ -322,7 +319,6 @@ def _checked(url: object) -> str:
 
 
 def _object(content: bytes) -> dict[str, Any] | None:
-    """Return the JSON object in a body, or None."""
     try:
         found = orjson.loads(content)
     except ValueError:

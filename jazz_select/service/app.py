@@ -249,13 +249,11 @@ class _Place(BaseRoute):
         self._error: Exception | None = None
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Whether this is for the part."""
         path: str = scope.get("path", "")
         below = scope["type"] == "http" and any(path == each or path.startswith(f"{each}/") for each in self._paths)
         return (Match.FULL if below else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Wait for the part, and have the request answered by its routes."""
         self._wanted.set()
         await self._tried.wait()
         if self._error is not None:
@@ -264,7 +262,6 @@ class _Place(BaseRoute):
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
-        """Have it open until the service stops."""
         holding = asyncio.create_task(self._hold(), name="part")
         try:
             yield

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any, Final, Literal
 
 from jazz_select.errors import StoreError
@@ -99,21 +100,14 @@ class BatchedRecall:
         finally:
             self._go_on(scope)
 
-    async def _found(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | Exception]":
+    async def _found(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | BaseException]":
         """Recall for a batch; if that fails, for each request alone, so that one cannot fail the others."""
         if len(waiting) > 1:
             queries, focuses, _ = zip(*waiting, strict=True)
-            try:
+            with suppress(Exception):  # whatever it is, each is told its own
                 return [*await self._memory.recall_many(queries, focuses=focuses, **dict(scope))]
-            except Exception:  # noqa: BLE001, S110 - whatever it is, each is told its own
-                pass
-        found: list[RecallResult | Exception] = []
-        for query, focus, _ in waiting:
-            try:
-                found.append(await self._recall(scope, query, focus))
-            except Exception as error:  # noqa: BLE001 - it is the caller's
-                found.append(error)
-        return found
+        alone = (self._recall(scope, query, focus) for query, focus, _ in waiting)
+        return await asyncio.gather(*alone, return_exceptions=True)
 
     async def _recall(self, scope: _Scope, query: str, focus: str) -> RecallResult:
         return await self._memory.recall(query, focus=focus, **dict(scope))

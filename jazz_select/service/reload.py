@@ -19,7 +19,7 @@ from jazz_select.errors import EmbeddingError, FlowLoadError, StoreError, SyncDe
 from jazz_select.flow.data import SUFFIXES
 from jazz_select.flow.imports import AsWritten, run_once
 from jazz_select.service.running import RunningCatalogue, Sources
-from jazz_select.text import describe_error, in_log
+from jazz_select.text import describe_error
 from jazz_select.threads import beside, in_thread
 
 _MOST_FOLDERS: Final = 1_000
@@ -189,7 +189,6 @@ class ReadAnew:
 
 
 def _digests(seen: SeenFiles) -> Mapping[str, bytes]:
-    """Return the digest of each Python file."""
     found: dict[str, bytes] = {}
     for path, *_ in seen:
         if path.endswith(".py"):
@@ -199,7 +198,6 @@ def _digests(seen: SeenFiles) -> Mapping[str, bytes]:
 
 
 def _there(places: Sequence[str]) -> dict[str, ModuleType]:
-    """Return the modules imported from these places."""
     return {
         name: module
         for name, module in tuple(sys.modules.items())
@@ -216,7 +214,6 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """As Python asks it of a finder."""
         found = PathFinder.find_spec(name, path, target)
         if found is None or not isinstance(found.loader, SourceFileLoader) or not _lies_in(found.origin, self._places):
             return None
@@ -249,7 +246,6 @@ _SHARE: Final = 50
 """Looking takes one part in so many of the time at most, however many files there are."""
 _AGAIN_S: Final = 5.0
 _AGAIN_MOST_S: Final = 60.0
-_LONG_S: Final = 30.0
 
 
 @asynccontextmanager
@@ -262,69 +258,41 @@ async def reloading(catalogues: Iterable[RunningCatalogue], *, every_s: float | 
         catalogues: Whose; they have been loaded.
         every_s: Look that often, such as at a network file system; by default as often as looking is cheap.
     """
-    watches = [_Watch(each, each.read, every_s) for each in catalogues if isinstance(each.read, ReadAnew)]
-    async with beside(*(each.run() for each in watches)):
+    watched = [_watch(each, each.read, every_s) for each in catalogues if isinstance(each.read, ReadAnew)]
+    async with beside(*watched):
         yield
 
 
-class _Watch:
-    """Watches the files of one catalogue."""
-
-    def __init__(self, catalogue: RunningCatalogue, read: ReadAnew, every_s: float | None) -> None:
-        self._catalogue, self._read, self._every_s = catalogue, read, every_s
-        self._again_at = None if catalogue.is_ready else monotonic() + _AGAIN_S  # it failed when the service started
-        self._pause_s = _AGAIN_S
-
-    async def run(self) -> None:
-        """Look again and again, until cancelled."""
-        while True:
-            began = monotonic()
-            seen = await self._look()
-            took_s = monotonic() - began
-            if seen != self._read.seen or self._catalogue.is_outdated:
-                await self._settle(seen)
-                await self._reload()
-            elif self._again_at is not None and monotonic() >= self._again_at:
-                await self._reload()
-            else:
-                await asyncio.sleep(max(_LOOK_S, took_s * _SHARE) if self._every_s is None else self._every_s)
-
-    async def _look(self) -> SeenFiles:
-        return await in_thread(look, self._read.places)
-
-    async def _settle(self, seen: SeenFiles) -> None:
-        """Wait until the files stop changing."""
-        for _ in range(_NOISY):
-            await asyncio.sleep(_QUIET_S)
-            later = await self._look()
-            if later == seen:
-                return
-            seen = later
-
-    async def _reload(self) -> None:
-        """Reload the catalogue; a failure does not end the watch."""
-        late = asyncio.get_running_loop().call_later(_LONG_S, self._is_late)
+async def _watch(catalogue: RunningCatalogue, read: ReadAnew, every_s: float | None) -> None:
+    """Look at the files of a catalogue again and again, until cancelled; a failure does not end it."""
+    again_at = None if catalogue.is_ready else monotonic() + _AGAIN_S  # it failed when the service started
+    pause_s = _AGAIN_S
+    while True:
+        began = monotonic()
+        seen = await in_thread(look, read.places)
+        took_s = monotonic() - began
+        if seen != read.seen or catalogue.is_outdated:
+            await _settled(read.places, seen)
+        elif again_at is None or monotonic() < again_at:
+            await asyncio.sleep(max(_LOOK_S, took_s * _SHARE) if every_s is None else every_s)
+            continue
+        again_at = None
         try:
-            await self._catalogue.reload()
+            await catalogue.reload()
         except Exception as error:  # noqa: BLE001 - an author's code may raise anything, and the service goes on
-            self._failed(error)
-        else:
-            self._again_at, self._pause_s = None, _AGAIN_S
-        finally:
-            late.cancel()
+            what = "what was changed is not live, and what was before still is"
+            log.warning("agent %s: %s: %s", catalogue.agent_id, what, describe_error(error))
+            if isinstance(error, StoreError | EmbeddingError) and not isinstance(error, SyncDeletesError):
+                again_at, pause_s = monotonic() + pause_s, min(2 * pause_s, _AGAIN_MOST_S)
+                continue
+        pause_s = _AGAIN_S
 
-    def _is_late(self) -> None:
-        catalogue = self._catalogue
-        catalogue.problem = f"reading takes longer than {_LONG_S:g} s: does a module wait for something?"
-        log.warning("agent %s: %s", catalogue.agent_id, in_log(catalogue.problem))
 
-    def _failed(self, error: Exception) -> None:
-        catalogue = self._catalogue
-        log.warning(
-            "agent %s: what was changed is not live, and what was before still is: %s",
-            catalogue.agent_id,
-            describe_error(error),
-        )
-        passing = isinstance(error, StoreError | EmbeddingError) and not isinstance(error, SyncDeletesError)
-        self._again_at = monotonic() + self._pause_s if passing else None
-        self._pause_s = min(2 * self._pause_s, _AGAIN_MOST_S) if passing else _AGAIN_S
+async def _settled(places: Sequence[str | Path], seen: SeenFiles) -> None:
+    """Wait until the files stop changing."""
+    for _ in range(_NOISY):
+        await asyncio.sleep(_QUIET_S)
+        later = await in_thread(look, places)
+        if later == seen:
+            return
+        seen = later

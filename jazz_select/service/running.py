@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from secrets import token_bytes
 from time import perf_counter, time
@@ -69,63 +69,51 @@ class Generation:
     took_s: float
 
 
+@dataclass(eq=False, repr=False)
 class RunningCatalogue:
     """One agent, served. Reloads come one after the other; requests never wait for one.
 
     All generations share one index. While a sync writes, what answers recalls from what is written by then: a flow that
     is new there takes a place among what is recalled and is then left out, one that was deleted is found no more, and
     one that was rewritten is found by its new examples. Which flow is chosen, its guard and its prompt are always those
-    of one generation.
+    of one generation. Nothing is read before `reload`.
 
     Attributes:
         settings: How it selects; `settings.agent_id` is whose flows these are.
         memory: The index, of all agents of this process.
-        recalls: The index as requests ask it: those of one moment together.
+        read: Reads flows and tools from where they are written; blocking, and called in a thread.
+        model: Chooses, and goes on in conversations; closed by whoever made it.
+        decider: Asked before the model, which flow fits and in conversations; closed by whoever made it.
         log: Where outcomes are kept, if anywhere.
-        read: Reads flows and tools from where they are written.
+        claims: Where calls that destroy something are claimed before they are made.
         secret: Conversations that leave are signed with it, and none that comes back without is gone on with.
+        factory: Makes the agent, as `package.module:factory`; without one it is made of the tools.
+        patience_s: How many seconds a reading may take; then it is left behind, and another one may begin.
+        recalls: The index as requests ask it: those of one moment together.
         problem: Why the newest files are not live; empty where they are.
         failures: How often flows and tools could not be read anew.
         is_outdated: Whether a reading that was given up has come back since: the next one may succeed.
     """
 
-    def __init__(  # noqa: PLR0913 - what it is made of, by name
-        self,
-        settings: Settings,
-        memory: ProceduralMemory,
-        read: Callable[[], Sources],
-        *,
-        model: ChatModel | None = None,
-        decider: DecisionClient | None = None,
-        log: "OutcomeLog | None" = None,
-        claims: ClaimStore | None = None,
-        secret: Secret | None = None,
-        factory: str | None = None,
-        patience_s: float = _PATIENCE_S,
-    ) -> None:
-        """Take what it is made of; nothing is read before `reload`.
+    settings: Settings
+    memory: ProceduralMemory
+    read: Callable[[], Sources]
+    _: KW_ONLY
+    model: ChatModel | None = None
+    decider: DecisionClient | None = None
+    log: "OutcomeLog | None" = None
+    claims: ClaimStore | None = None
+    secret: Secret = field(default_factory=lambda: token_bytes(32))
+    factory: str | None = None
+    patience_s: float = _PATIENCE_S
+    problem: str = field(default="", init=False)
+    failures: int = field(default=0, init=False)
+    is_outdated: bool = field(default=False, init=False)
+    _live: Generation | None = field(default=None, init=False)
 
-        Args:
-            settings: How it selects.
-            memory: The index.
-            read: Reads flows and tools from where they are written; blocking, and called in a thread.
-            model: Chooses, and goes on in conversations; closed by whoever made it.
-            decider: Asked before the model, which flow fits and in conversations; closed by whoever made it.
-            log: Where outcomes are kept.
-            claims: Where calls that destroy something are claimed before they are made.
-            secret: What conversations that leave are signed with; one of this process where there is none.
-            factory: Makes the agent, as `package.module:factory`; without one it is made of the tools.
-            patience_s: How many seconds a reading may take; then it is left behind, and another one may begin.
-        """
-        self.settings, self.memory, self.log = settings, memory, log
-        self.recalls = BatchedRecall(memory)
-        self.secret: Secret = token_bytes(32) if secret is None else secret
-        self.problem, self.failures, self.is_outdated = "", 0, False
-        self.read = read
-        self.factory = factory
-        self._model, self._decider, self._claims, self._patience_s = model, decider, claims, patience_s
+    def __post_init__(self) -> None:
+        self.recalls = BatchedRecall(self.memory)
         self._one_at_a_time = asyncio.Lock()
-        self._live: Generation | None = None
 
     @property
     def agent_id(self) -> str:
@@ -179,7 +167,7 @@ class RunningCatalogue:
         """Read the catalogue in its own thread, since a module may never return."""
         reading = asyncio.create_task(in_daemon_thread(self.read, name=_READS))
         try:
-            done, _ = await asyncio.wait({reading}, timeout=self._patience_s)
+            done, _ = await asyncio.wait({reading}, timeout=self.patience_s)
         except asyncio.CancelledError:
             reading.cancel()
             raise
@@ -187,7 +175,7 @@ class RunningCatalogue:
             return reading.result()
         reading.add_done_callback(self._came_back)
         problem = (
-            f"reading it takes longer than {self._patience_s:g} s, and is not waited for any more: does a module wait "
+            f"reading it takes longer than {self.patience_s:g} s, and is not waited for any more: does a module wait "
             "for something? Mend it; where it never comes back, start the service again"
         )
         raise FlowLoadError(self.settings.flows, problem)
@@ -227,20 +215,20 @@ class RunningCatalogue:
             ConfigError: There is no such factory, or it gives no agent in time.
         """
         if self.factory is None:
-            policy = None if self._model is not None else found.policy
+            policy = None if self.model is not None else found.policy
             return Agent(
                 selector,
                 found.tools,
-                self._model,
+                self.model,
                 decision_callback=policy,
-                approval=Approval(claims=self._claims),
-                decider=self._decider,
+                approval=Approval(claims=self.claims),
+                decider=self.decider,
             )
         factory = await in_daemon_thread(partial(load_factory, self.factory, named_by="factory"), name=_READS)
-        patience_s = self._patience_s
+        patience_s = self.patience_s
         try:
             made = await run_with_timeout(
-                made_by, factory, selector, self._model, limit_s=patience_s, name=_READS, of=factory
+                made_by, factory, selector, self.model, limit_s=patience_s, name=_READS, of=factory
             )
         except TimeoutError as error:
             raise ConfigError(f"factory {self.factory} gave no agent within {patience_s:g} s") from error
@@ -248,19 +236,19 @@ class RunningCatalogue:
             raise ConfigError(f"factory {self.factory} failed: {describe_error(error)}") from error
         if not isinstance(made, Agent):
             raise ConfigError(f"factory {self.factory} gives an Agent, not {made!r:.80}")
-        return made if self._claims is None else made.with_claims(self._claims)
+        return made if self.claims is None else made.with_claims(self.claims)
 
     def selector(self, registry: FlowRegistry | None = None, **options: object) -> FlowSelector:
         """A selector over flows, those that answer now by default, as the settings say, with some options otherwise."""
         settings = self.settings
         given: Mapping[str, object] = {
             **selector_options(settings),
-            "decider": self._decider,
+            "decider": self.decider,
             "log": self.log,
             **options,
         }
         flows = self.live.registry if registry is None else registry
-        return FlowSelector(self._model, flows, self.recalls, self.agent_id, **given)  # pyright: ignore[reportArgumentType]
+        return FlowSelector(self.model, flows, self.recalls, self.agent_id, **given)  # pyright: ignore[reportArgumentType]
 
 
 def _tell(made: Generation, catalogue: RunningCatalogue) -> None:

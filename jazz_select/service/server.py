@@ -141,7 +141,6 @@ class PatientProtocol(HttpToolsProtocol):
         self.cycle.keep_alive = False
 
     def _unanswered(self) -> list[RequestResponseCycle]:
-        """Return the requests without an answer, in order."""
         begun = [] if self._begun is None or self._begun.response_complete else [self._begun]
         return [*begun, *(cycle for cycle, _ in reversed(self.pipeline))]
 

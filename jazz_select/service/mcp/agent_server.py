@@ -214,7 +214,6 @@ class AgentServer:
     async def _made(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Return the result of a call of a connected tool."""
         relay = Relay(report=context.session.report_progress)  # which tells nobody who has not asked for it
         server = tool.provider if self.connected.is_foreign(tool) else ""
         with set_in(relayed, relay):
@@ -283,7 +282,6 @@ _INSTRUCTIONS: Final = (
 
 
 def _session(context: Context) -> str:
-    """Return the session id of a request, or ""."""
     request = context.request
     if isinstance(request, Request):
         return request.headers.get(_SESSION_ID, "")

@@ -116,7 +116,6 @@ def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) 
 
 
 def _advice(outcome: CallOutcome, *, only_reads: bool) -> dict[str, object]:
-    """Return what the model should do next."""
     if outcome.status == "unknown" and only_reads:
         return {"advice": "It changes nothing, so it can be called again."}
     if outcome.status == "unknown":

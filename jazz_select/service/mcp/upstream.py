@@ -370,7 +370,6 @@ class Upstream:
         return types.CallToolResult(content=blocks, is_error=True)
 
     def _doubt(self) -> None:
-        """Check whether the server still answers."""
         self._doubted = True
         self._stir.set()
 
@@ -392,7 +391,6 @@ _LISTENING_SINCE: Final = "2026-07-28"
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the first cause in an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error

@@ -107,7 +107,6 @@ class _Panel:
         self.runs = runs.Runs(catalogue, files)
 
     async def state(self, _: Request) -> Any:
-        """Who is served, how, and what is wrong."""
         catalogue, files = self._catalogue, self._files
         settings, live = catalogue.settings, catalogue.live
         return {
@@ -126,32 +125,26 @@ class _Panel:
         }
 
     async def tried(self, request: Request) -> Any:
-        """A request, selected."""
         return await tried(self._catalogue, await read_body(request, TryBody))
 
     async def flows(self, _: Request) -> Any:
-        """Every flow, in short."""
         live = self._catalogue.live
         chosen = await asyncio.to_thread(runs.chosen_lately, self._catalogue)
         return {"generation": live.number, "flows": pages.flow_rows(live, chosen)}
 
     async def flow(self, request: Request) -> Any:
-        """One flow, whole."""
         live = self._catalogue.live
         return await pages.flow_details(live, flow_named(live, request.path_params["name"]))
 
     async def map(self, _: Request) -> Any:
-        """Where the flows lie, and which are confused."""
         return pages.mapped(await self._survey.now())
 
     async def findings(self, _: Request) -> Any:
-        """What a check finds, and how much of it names which flow."""
         surveyed = await self._survey.now()
         told = {"by_flow": pages.findings_by_flow(surveyed.findings), "recalled": pages.recalled(surveyed.land)}
         return {**surveyed.findings.to_dict(), **told}
 
     async def all_runs(self, _: Request) -> Any:
-        """The runs that are kept, the one that is being made, and what there is to judge by."""
         files = self._files
         return {
             "runs": await asyncio.to_thread(runs.list_runs, files),
@@ -163,11 +156,9 @@ class _Panel:
         }
 
     async def begin(self, request: Request) -> Any:
-        """Begin a run."""
         return {"id": self.runs.begin(await read_body(request, runs.RunBody))}
 
     async def run(self, request: Request) -> Any:
-        """A run that is kept, how far one that is being made has come, or why it failed."""
         name: str = request.path_params["run"]
         under = self.runs.under_way
         if under is not None and under["id"] == name:
@@ -180,7 +171,6 @@ class _Panel:
         raise HTTPException(404, "there is no such run; the list has all there are")
 
     async def drift(self, request: Request) -> Any:
-        """The last days of the log."""
         try:
             days = float(request.query_params.get("days", _DAYS))
         except ValueError as error:
@@ -189,26 +179,21 @@ class _Panel:
         return {"has_log": self._catalogue.log is not None, "drift": found}
 
     async def corrections(self, _: Request) -> Any:
-        """What was corrected so far."""
         return await asyncio.to_thread(teaching.recent, self._catalogue, self._files)
 
     async def correct(self, request: Request) -> Any:
-        """Keep what was right."""
         body = await read_body(request, teaching.CorrectionBody)
         return await teaching.save_correction(self._catalogue, self._files, body)
 
     async def rehearse(self, request: Request) -> Any:
-        """What the gate says of an example, before it is taught."""
         body = await read_body(request, teaching.CorrectionBody)
         found = await teaching.rehearsed_here(self._catalogue, self._files, body)
         return plain(found) | {"passes": found.passes}
 
     async def undo(self, _: Request) -> Any:
-        """Take back what was taught last."""
         return await teaching.taken_back(self._catalogue)
 
 
 async def _turn(request: Request) -> Response:
-    """Answer a turn as server-sent events."""
     given = turn_arguments(request, await read_body(request, TurnBody))
     return StreamingResponse(streamed(request, given, turn_shown), media_type=MEDIA_TYPE, headers=HEADERS)

@@ -120,7 +120,6 @@ def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) ->
 
 
 def _sent(spans: Sequence[Span]) -> list[dict[str, str]]:
-    """Return the messages of the last model call."""
     asked = [each for each in spans if each.kind == "chat" and each.content.get("messages")]
     return list(asked[-1].content["messages"]) if asked else []
 
