@@ -275,33 +275,28 @@ class ServiceLink:
             return ServiceKeyError(self.url, given=self._has_key)
         wait_s = seconds_to_wait(headers)
         wait_s = None if wait_s is None else min(wait_s, _LONGEST_WAIT_S)
-        if not (isinstance(said.get("detail"), str) and isinstance(said.get("code"), str)):
-            said = {}
-        if status == HTTPStatus.TOO_MANY_REQUESTS or said.get("code") == NO_ROOM:
+        is_ours = isinstance(said.get("detail"), str) and isinstance(said.get("code"), str)
+        said = said if is_ours else {}
+        detail, code, request = (one_line_of(said.get(name)) for name in ("detail", "code", "request_id"))
+        if status == HTTPStatus.TOO_MANY_REQUESTS or (is_ours and code == NO_ROOM):
             return ServiceBusyError(self.url, retry_after=wait_s)
-        told = self._told(status, said) if said else f"HTTP {status}, from something that stands before it"
-        if isinstance(told, JazzSelectError):
-            return told
+        if is_ours and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            return self._same(code, detail)
+        known = ", ".join(filter(None, (code, request and f"request {request}")))
+        told = f"{detail} ({known})" if known else detail or f"HTTP {status}, from something that stands before it"
         if status in _PASSING:
             return ServiceUnavailableError(self.url, told, retry_after=wait_s)
-        return (
-            ServiceError(self.url, told)
-            if said
-            else ServiceReplyError(self.url, f"HTTP {status}, without a word of why")
-        )
+        if is_ours:
+            return ServiceError(self.url, told)
+        return ServiceReplyError(self.url, f"HTTP {status}, without a word of why")
 
-    def _told(self, status: int, said: Mapping[str, Any]) -> JazzSelectError | str:
-        """Return the detail of a server's failure; else the error that the problem code names."""
-        detail, code, request = (one_line_of(said.get(name)) for name in ("detail", "code", "request_id"))
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            known = ", ".join(each for each in (code, f"request {request}" if request else "") if each)
-            return f"{detail} ({known})" if known else detail
+    def _same(self, code: str, detail: str) -> JazzSelectError:
         if code in _OF_A_BODY:
             return ConfigError(detail)
-        if code in _SAME:
-            same = error_of({"code": code, "message": detail, "details": {"problem": detail, "missing": []}})
-            return cast("JazzSelectError", same)
-        return ServiceError(self.url, detail)
+        if code not in _SAME:
+            return ServiceError(self.url, detail)
+        same = error_of({"code": code, "message": detail, "details": {"problem": detail, "missing": []}})
+        return cast("JazzSelectError", same)
 
 
 def _checked(url: object) -> str:
@@ -340,13 +335,11 @@ async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[
         looked = max(len(left) - 1, 0)
         left += piece.replace(b"\r", b"")  # which no JSON holds
         while (end := left.find(b"\n\n", looked)) >= 0:
-            lines = [line.partition(b":") for line in bytes(left[:end]).split(b"\n")]
-            fields = [(field, value.removeprefix(b" ")) for field, _, value in lines]
-            name = next((value for field, value in reversed(fields) if field == b"event"), b"message")
-            data = b"\n".join(value for field, value in fields if field == b"data")
-            if data:
+            lines = bytes(left[:end]).split(b"\n")
+            fields = dict(line.split(b": ", 1) for line in lines if b": " in line)
+            if b"data" in fields:
                 try:
-                    yield name.decode(errors="replace"), orjson.loads(data)
+                    yield fields.get(b"event", b"message").decode(errors="replace"), orjson.loads(fields[b"data"])
                 except ValueError as error:
                     raise ServiceReplyError(url, "the data of an event are no JSON") from error
             del left[: end + 2]

@@ -25,7 +25,7 @@ _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that are no format characters by their category and show nothing all the same."""
 _SELECTORS: Final = frozenset((*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)))
 """Variants of a character: a text may be hidden in a row of them."""
-_JOINERS: Final = "\u200c\u200d"
+JOINERS: Final = "\u200c\u200d"
 """Scripts need them between letters."""
 
 
@@ -77,8 +77,13 @@ def visible(text: str) -> str:
 def _is_seen(char: str, before: str, after: str) -> bool:
     if char.isascii():
         return True
-    if char in _JOINERS:
+    if char in JOINERS:
         return bool(before and after) and not (before.isascii() or after.isascii())
+    return is_visible(char)
+
+
+def is_visible(char: str) -> bool:
+    """Whether a reader sees something of a character, or its place."""
     return category(char) not in _UNSEEN and char not in _BLANK and ord(char) not in _SELECTORS
 
 

@@ -62,12 +62,6 @@ async def page(_: Request) -> Response:
     return Response(_html(), headers=_SECURE, media_type="text/html")
 
 
-async def style(_: Request) -> Response:
-    """How the page looks."""
-    text = files("jazz_select.service.api").joinpath("docs.css").read_bytes()
-    return Response(text, headers=_SECURE, media_type="text/css")
-
-
 class _Schemas(GenerateJsonSchema):
     """Generates the schemas; in those of answers every field is required."""
 
@@ -199,11 +193,12 @@ def make_app(
                 await stack.enter_async_context(part.lifespan())
             yield
 
+    style = files("jazz_select.service.api").joinpath("docs.css").read_bytes()
     routes = [
         *(Route(each.path, each.endpoint, methods=[each.method]) for each in OPERATIONS),
         Route("/openapi.json", document, methods=["GET"]),
         Route("/docs", page, methods=["GET"]),
-        Route("/docs/style.css", style, methods=["GET"]),
+        Route("/docs/style.css", Response(style, headers=_SECURE, media_type="text/css"), methods=["GET"]),
         *(route for part in parts for route in part.routes),
         # Where a browser that was given the bare address is sent.
         Route("/", RedirectResponse("/panel/" if wanted.panel else "/docs", 307), methods=["GET"]),

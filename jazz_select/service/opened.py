@@ -71,7 +71,7 @@ async def open_service(
                     if each.agents_file is None:
                         raise
                     raise ConfigError(f"{each.agents_file}: agent {each.settings.agent_id}: {error}") from error
-                running = RunningCatalogue(each.settings, memory, _unusable(error))
+                running = RunningCatalogue(each.settings, memory, partial(_unusable, error))
             made[each.settings.agent_id] = running
         served = ServedAgents(made, keys, is_open=not keys)
         for each, catalogue in zip(agents, served.values(), strict=True):
@@ -97,16 +97,12 @@ def _notes(settings: Settings, live: Generation, agents_file: Path | None) -> It
     if settings.learned is not None and settings.learned_by_now is None:
         yield f"{settings.learned} is not there yet: nothing was learned so far"
     if settings.llm is None:
-        yield from _open_flows(live)
-    yield from live.report.notes
-
-
-def _open_flows(live: Generation) -> Iterator[str]:
-    """Return a note on flows without tools: a turn leaves those to its caller."""
-    count = sum(not (each.chain or each.composite or each.manual) for each in live.registry.values())
-    if count:
+        count = sum(not (each.chain or each.composite or each.manual) for each in live.registry.values())
         which = "1 flow has" if count == 1 else f"{count} flows have"
-        yield f"{which} no chain of tools, and no model is there to go on: a turn answers `open`; --llm names a model"
+        if count:  # a turn leaves those to its caller
+            why = "no chain of tools, and no model is there to go on"
+            yield f"{which} {why}: a turn answers `open`; --llm names a model"
+    yield from live.report.notes
 
 
 async def _running(
@@ -140,25 +136,17 @@ async def _running(
     )
 
 
-def _unusable(error: JazzSelectError) -> Callable[[], Sources]:
-    """Return a reader that raises: the agent's model or log is unusable."""
-
-    def read() -> Sources:
-        raise ConfigError(f"{error}; mend that, and start the service again") from error
-
-    return read
+def _unusable(error: JazzSelectError) -> Sources:
+    """Raise, as the reader of an agent whose model or log is unusable."""
+    raise ConfigError(f"{error}; mend that, and start the service again") from error
 
 
 def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:
     """Return the agents by key."""
     keys: dict[str, str] = {}
     logs: dict[Path, str] = {}
-    names: set[str] = set()
     for each in agents:
         agent_id = each.settings.agent_id
-        if agent_id in names:
-            raise ConfigError(f"two agents are called {agent_id!r}: give one another name")
-        names.add(agent_id)
         for key in each.keys:
             if keys.setdefault(key, agent_id) != agent_id:
                 msg = f"agents {keys[key]!r} and {agent_id!r} have one key: a key opens one agent, so make another one"

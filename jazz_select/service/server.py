@@ -6,7 +6,7 @@ import signal
 import socket
 import stat
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -172,20 +172,19 @@ _OWN_AND_GROUP: Final = 0o660
 
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens at an address; port 0 takes a free one."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, number, _, address = found[0]
-        listening = socket.socket(family, kind, number)
+    with ExitStack() as failed:
         try:
+            family, kind, number, _, address = socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            listening = failed.enter_context(socket.socket(family, kind, number))
             if os.name == "posix":
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
-        except OSError:
-            listening.close()
-            raise
-    except (OSError, OverflowError, UnicodeError) as error:
-        msg = f"cannot listen at {host}:{port}: {describe_error(error)}; --port 0 takes a port that is free"
-        raise ConfigError(msg) from error
+        except (OSError, OverflowError, UnicodeError) as error:
+            msg = f"cannot listen at {host}:{port}: {describe_error(error)}; --port 0 takes a port that is free"
+            raise ConfigError(msg) from error
+        failed.pop_all()
     listening.settimeout(0)
     return listening
 

@@ -5,7 +5,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from time import monotonic
 from typing import Any, Final
 
@@ -125,6 +125,10 @@ class TokenBucket:
         return wait_s
 
 
+def _bucket(rate: float, burst: float, clock: Callable[[], float], _whose: str) -> TokenBucket:
+    return TokenBucket(rate, burst, clock)
+
+
 class Door:
     """Lets in who may ask, within limits, and reads each body before the app is asked.
 
@@ -138,16 +142,9 @@ class Door:
         rate = options.rate or 0.0
         burst = options.burst or max(1.0, 2 * rate)
 
-        def buckets(rate: float, burst: float, clock: Callable[[], float]) -> Callable[[str], TokenBucket]:
-            def made(_: str) -> TokenBucket:
-                return TokenBucket(rate, burst, clock)
-
-            return lru_cache(_MOST_BUCKETS)(made)
-
-        self._bucket_of = buckets(rate, burst, monotonic)
-        self._bucket_of_strangers = buckets(
-            _STRANGERS_A_SECOND, _STRANGERS_AT_ONCE, lambda: asyncio.get_running_loop().time()
-        )
+        usual, time = partial(_bucket, rate, burst, monotonic), lambda: asyncio.get_running_loop().time()
+        strangers = partial(_bucket, _STRANGERS_A_SECOND, _STRANGERS_AT_ONCE, time)
+        self._bucket_of, self._bucket_of_strangers = map(lru_cache(_MOST_BUCKETS), (usual, strangers))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its body, or refuse it."""
@@ -199,8 +196,10 @@ class Door:
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         whose: str = scope["state"][_WHOSE]  # not what was sent: one key can be written in many ways
-        if self._options.rate is not None:
-            self._check_rate(whose, self._options.rate)
+        rate = self._options.rate
+        if rate is not None and (wait_s := self._bucket_of(whose).wait_s()):
+            detail = f"more than {rate:g} requests a second with this key: come again in {wait_s:.1f} s"
+            raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
         if is_stream(scope):
             await self._held_open(scope, receive, send)
             return
@@ -234,12 +233,6 @@ class Door:
             detail = f"the body was not there within {timeout_s:g} s: send it at once"
             raise refused(408, detail, rest="close") from error
         return bytes(body)
-
-    def _check_rate(self, whose: str, rate: float) -> None:
-        wait_s = self._bucket_of(whose).wait_s()
-        if wait_s:
-            detail = f"more than {rate:g} requests a second with this key: come again in {wait_s:.1f} s"
-            raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
 
     async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a stream until its client leaves or the service stops; refuse it if there are too many."""

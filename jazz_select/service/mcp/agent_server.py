@@ -4,13 +4,12 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, cast
 
 from mcp import MCPError, types
 from mcp.server import NotificationOptions, Server
 from mcp.server.context import ServerRequestContext
-from mcp.server.models import InitializationOptions
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.session import ServerSession
 from mcp.server.stdio import stdio_server
@@ -52,19 +51,6 @@ _MOST_SESSIONS: Final = 1_000
 _MOST_LISTS: Final = 10_000
 _LOOKED_S: Final = 0.5
 Context = ServerRequestContext[Any, Any]
-
-
-class _Announcing(Server[Any]):
-    """A server that announces notifications of changes on every transport."""
-
-    def create_initialization_options(
-        self,
-        notification_options: NotificationOptions | None = None,
-        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
-        extensions: dict[str, dict[str, Any]] | None = None,
-    ) -> InitializationOptions:
-        told = notification_options or NotificationOptions(prompts_changed=True, tools_changed=True)
-        return super().create_initialization_options(told, experimental_capabilities, extensions)
 
 
 class AgentServer:
@@ -109,7 +95,7 @@ class AgentServer:
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self._sessions: OrderedDict[str, ServerSession] = OrderedDict()
-        self.server: Server[Any] = _Announcing(
+        self.server: Server[Any] = Server(
             f"jazz-select/{running.agent_id}",
             version=__version__,
             instructions=_INSTRUCTIONS,
@@ -120,6 +106,10 @@ class AgentServer:
             on_subscriptions_listen=self._listening,
             get_tool_input_schema=meta_tools.SCHEMAS.get,
         )
+        # On every transport it says that it tells of changes; the SDK asks without arguments.
+        changes = NotificationOptions(prompts_changed=True, tools_changed=True)
+        announcing = partial(self.server.create_initialization_options, changes)
+        vars(self.server)["create_initialization_options"] = announcing
         sealed = RequestStateSecurity.ephemeral(ttl=900.0)
         self.server.middleware.append(RequestStateBoundary(sealed, default_audience=self.server.name))
 
@@ -214,7 +204,7 @@ class AgentServer:
     async def _made(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        relay = Relay(report=context.session.report_progress)  # which tells nobody who has not asked for it
+        relay = Relay(context.session.report_progress)  # which tells nobody who has not asked for it
         server = tool.provider if self.connected.is_foreign(tool) else ""
         with set_in(relayed, relay):
             outcome = await call_tool(

@@ -129,14 +129,12 @@ class ConnectedTools:
             tools = self.tools
             if not tools:
                 return
-            report = await sync_tools(
-                self._running.memory, self._running.agent_id, list(tools.values()), allow_delete=True
-            )
+            running = self._running
+            report = await sync_tools(running.memory, running.agent_id, list(tools.values()), allow_delete=True)
             self._indexed = version
-            _log.info(
-                "agent_id=<%s>, tools=<%d>, written=<%d> | the connected tools are indexed",
-                *(self._running.agent_id, len(tools), len(report.created) + len(report.updated)),
-            )
+            written = len(report.created) + len(report.updated)
+            told = "agent_id=<%s>, tools=<%d>, written=<%d> | the connected tools are indexed"
+            _log.info(told, running.agent_id, len(tools), written)
 
     def _unconnected(self) -> tuple[str, ...]:
         if self._gateway is None:

@@ -6,9 +6,9 @@ very same call.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Final, cast
 
 import orjson
@@ -26,6 +26,7 @@ _FIELD: Final = "run_it"
 _SECONDS: Final = 600.0
 """How long a person may think."""
 _LONGEST_REASON: Final = 300
+_DESTROYS: Final = "it may destroy something"
 _MOST_ANSWERED: Final = 10_000
 _SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
@@ -48,12 +49,12 @@ class Asking:
     Attributes:
         policy: Which calls need a yes where there is no hook.
         hook: The caller's own, asked for every call.
-        unused: Whether an answer was not used yet, and from now on was: each counts once, however often it is sent.
+        used: The last calls that an answer was used for: each counts once, however often it is sent.
     """
 
     policy: ApprovalPolicy = "destructive"
     hook: Approve | None = None
-    unused: Callable[[str], Iterator[bool]] = field(default_factory=lambda: lru_cache(_MOST_ANSWERED)(_once))
+    used: deque[object] = field(default_factory=lambda: deque(maxlen=_MOST_ANSWERED))
 
     def approver(
         self, context: Context, params: types.CallToolRequestParams, server: str
@@ -67,7 +68,7 @@ class Asking:
             if params.request_state is not None:
                 return self._said(call, params.request_state, params.input_responses)
             if not can_ask(context):
-                why = verdict.reason or _why(call)
+                why = verdict.reason or (_DESTROYS if call.destructive else "every call has to be approved")
                 return Deny(f"{why}, and this client cannot ask anybody (it has no elicitation): let a person run it")
             if not context.session.can_send_request:
                 return verdict  # the answer to this request says what is to be asked
@@ -86,13 +87,10 @@ class Asking:
         said = (responses or {}).get(ANSWER)
         if not isinstance(said, types.ElicitResult):
             return Ask("the question was not answered")
-        if not next(self.unused(str(call_id)), False):
+        if call_id in self.used:
             return Deny("this answer was used already; call again without requestState")
+        self.used.append(call_id)
         return _answer(said)
-
-
-def _once(_: str) -> Iterator[bool]:
-    return iter((True,))
 
 
 def can_ask(context: Context) -> bool:
@@ -134,7 +132,3 @@ def _answer(said: types.ElicitResult) -> Answer:
     if said.action == "accept" and said.content is not None and said.content.get(_FIELD) is True:
         return Allow()
     return Deny("the person at the client said no" if said.action != "cancel" else "the question was dismissed")
-
-
-def _why(call: ToolCall) -> str:
-    return "it may destroy something" if call.destructive else "every call has to be approved"

@@ -30,18 +30,17 @@ class Relay:
     """What a call and whoever made it tell each other, beside arguments and output.
 
     Attributes:
-        report: Where progress goes; None where nobody asked for it.
+        report: Where progress goes.
         answer: What a server of others answered, where the call was made there.
     """
 
-    report: Report | None = None
+    report: Report
     answer: types.CallToolResult | None = None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Pass on how far it is; the words are those of a server of others."""
-        if self.report is not None:
-            told = None if message is None else cut(plain_text(message), _LONGEST_MESSAGE)
-            await self.report(progress, total, told)
+        told = None if message is None else cut(plain_text(message), _LONGEST_MESSAGE)
+        await self.report(progress, total, told)
 
 
 relayed: ContextVar[Relay | None] = ContextVar("jazz_select_relay", default=None)

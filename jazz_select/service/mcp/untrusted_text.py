@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
-from unicodedata import category
 
 import orjson
 
+from jazz_select.routing.question import JOINERS, is_visible
 from jazz_select.routing.schemas.fields import inner
 from jazz_select.text import at_word, cut, json_line
 
@@ -15,12 +15,6 @@ _LONGEST_PARAMETER: Final = 300
 LARGEST_SCHEMA: Final = 20_000
 """Bytes of a schema that is shown with all that it says of its parts."""
 _DEEPEST: Final = 40
-_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn"))
-"""Control and format characters, such as those that turn the direction of a line, and those that stand for nothing."""
-_JOINERS = frozenset("\u200c\u200d")
-"""Scripts need them between letters."""
-_SELECTORS = (*range(0xFE00, 0xFE0F), *range(0xE0100, 0xE01F0))
-"""Variants of a character: a text may be hidden in a row of them."""
 _WORDS = frozenset(("description", "title"))
 _UNSAID = frozenset(("$comment", "examples", "deprecated", "x-mcp-header"))
 BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"))
@@ -36,7 +30,7 @@ def plain_text(text: str) -> str:
 def _is_seen(char: str) -> bool:
     if char.isascii():
         return char.isprintable()
-    return (category(char) not in _UNSEEN or char in _JOINERS) and ord(char) not in _SELECTORS
+    return char in JOINERS or is_visible(char)
 
 
 def description_of(text: str) -> str:

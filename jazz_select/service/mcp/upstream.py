@@ -127,6 +127,8 @@ _LISTED_ANEW: Final = 0.05
 """Seconds in which several notices of a changed list are taken for one."""
 _APART_S: Final = 1.0
 """Seconds between two lists of a server that says without end that its list has changed."""
+_PINNED: Final = ("description", "title", "input_schema", "output_schema")
+"""What of a tool may not change."""
 _ITS_OWN_ERRORS: Final = frozenset((-32700, -32601, -32602, -32603))
 """Codes by which a server says that it does not like a call; anything else may mean that it is gone."""
 
@@ -246,11 +248,8 @@ class Upstream:
                     with anyio.fail_after(_CONNECT_S):
                         await self._list(client)
                 except JazzSelectError as error:  # the tools of before are still there
-                    _log.warning(
-                        "server=<%s>, problem=<%s> | its new list cannot be used",
-                        self.spec.name,
-                        self._told(str(error)),
-                    )
+                    problem = self._told(str(error))
+                    _log.warning("server=<%s>, problem=<%s> | its new list cannot be used", self.spec.name, problem)
 
     async def _list(self, client: Client) -> None:
         self._listing = client
@@ -277,14 +276,8 @@ class Upstream:
         One that takes or says something else is withheld: nobody has looked at that.
         """
         first = self._pinned.setdefault(tool.operation, tool)
-        pairs = {
-            "description": (first.description, tool.description),
-            "title": (first.title, tool.title),
-            "input schema": (first.input_schema, tool.input_schema),
-            "output schema": (first.output_schema, tool.output_schema),
-        }
-        if changed := [what for what, (then, now) in pairs.items() if then != now]:
-            self.withheld[tool.name] = ", ".join(changed)
+        if changed := [each for each in _PINNED if getattr(first, each) != getattr(tool, each)]:
+            self.withheld[tool.name] = ", ".join(changed).replace("_", " ")
             return None
         self._pinned[tool.operation] = replace(
             tool,
@@ -304,9 +297,8 @@ class Upstream:
                 async for _ in changes:
                     self._outdate()
         except Exception as error:  # noqa: BLE001 - without it the tools are those of the connection's begin
-            _log.info(
-                "server=<%s>, error=<%s> | changes of its list are not heard of", self.spec.name, type(error).__name__
-            )
+            kind = type(error).__name__
+            _log.info("server=<%s>, error=<%s> | changes of its list are not heard of", self.spec.name, kind)
 
     async def _heard(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -342,11 +334,9 @@ class Upstream:
         client, relay = self._client, relayed.get()
         if client is None or self._ended:
             raise ToolError(name, self._why_down())
-        asked = relay is not None and relay.report is not None
+        progress = None if relay is None else relay.progress
         try:
-            answer = await client.call_tool(
-                name, dict(arguments), progress_callback=relay.progress if relay is not None and asked else None
-            )
+            answer = await client.call_tool(name, dict(arguments), progress_callback=progress)
         except MCPError as error:
             if error.error.code not in _ITS_OWN_ERRORS:
                 self._doubt()

@@ -194,8 +194,6 @@ def _seen_from(flows: str) -> tuple[Path | None, str]:
 
 def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
     """The runs of the folder, the newest first; what is no run is passed over. Blocking."""
-    if not files.runs.is_dir():
-        return []
     found = [file for file in files.runs.glob("*.json") if is_file_name(file.name) and file.is_file()]
     newest = sorted(found, key=lambda file: file.stat().st_mtime, reverse=True)[:_MOST_LISTED]
     told: list[dict[str, Any]] = []

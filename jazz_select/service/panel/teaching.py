@@ -108,7 +108,7 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
     """What was collected and learned so far, and the last entries of the log. Blocking."""
     learned = catalogue.settings.learned
     overlay = Overlay() if learned is None else load_overlay(learned)
-    version = overlay.version("live")
+    live = overlay.version("live")
     entries = [] if catalogue.log is None else list(catalogue.log.read(agent_id=catalogue.agent_id))
     cases = _cases(files.collected)
     return {
@@ -119,10 +119,10 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
         },
         "learned": {
             "file": "" if learned is None else learned.as_posix(),
-            "version": 0 if version is None else version.number,
-            "count": 0 if version is None else version.count,
+            "version": overlay.live,
+            "count": 0 if live is None else live.count,
             "can_undo": bool(overlay.was_live),
-            "examples": {} if version is None else {name: list(texts) for name, texts in version.examples.items()},
+            "examples": {} if live is None else {name: list(texts) for name, texts in live.examples.items()},
         },
         "log": None
         if catalogue.log is None
@@ -164,7 +164,6 @@ def add_case(
 
 
 def _entry(entry: Mapping[str, Any]) -> str:
-    """Return an entry of a cases file on a line of its own."""
     written: str = yaml.safe_dump(
         dict(entry), default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
     )
@@ -239,23 +238,17 @@ def _as_example(
     text = _fit_to_teach(catalogue, files, body, right)
     file = cast("Path", catalogue.settings.learned)
     (name,) = right
+    told: dict[str, Any] = {"is_new": False, "file": file.as_posix(), "text": "", "make": "example"}
     if text is None:
-        return {"is_new": False, "file": file.as_posix(), "text": "", "make": "example"}
+        return told
     was: list[int] = []
 
     def teach(overlay: Overlay) -> Overlay:
         was.append(overlay.live)
         return _taught(overlay, name=name, text=text, ids=body.logged)
 
-    changed = changed_overlay(file, teach)
-    is_new = changed.live not in was
-    return {
-        "is_new": is_new,
-        "file": file.as_posix(),
-        "text": f"{name}: {text}" if is_new else "",
-        "make": "example",
-        "version": changed.live,
-    }
+    told["version"] = changed_overlay(file, teach).live
+    return told if told["version"] in was else {**told, "is_new": True, "text": f"{name}: {text}"}
 
 
 def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
