@@ -108,32 +108,20 @@ def _notes(settings: Settings, live: Generation, agents_file: Path | None) -> It
 async def _running(
     stack: AsyncExitStack, source: AgentSource, memory: ProceduralMemory, claims: SqliteClaims, master: bytes
 ) -> RunningCatalogue:
-    settings = source.settings
-    model = as_chat_model(settings.llm)
-    close = getattr(model, "aclose", None)
-    if close is not None:
-        stack.push_async_callback(close)
-    decider = decision_client_for(settings.decider)
-    if decider is not None:
-        stack.push_async_callback(decider.aclose)
-    log = None
-    if source.log is not None:
-        log = await in_thread(OutcomeLog, source.log)
-        stack.push_async_callback(partial(in_thread, log.close))
+    settings, read = source.settings, ReadAnew(source.read, source.places)
+    made = RunningCatalogue(settings, memory, read, claims=claims, factory=source.factory)
     # Another one for each: no conversation changes agents.
-    secret = digest(master, settings.agent_id.encode(), "sha256")
-    read = ReadAnew(source.read, source.places)
-    return RunningCatalogue(
-        settings,
-        memory,
-        read,
-        model=model,
-        decider=decider,
-        log=log,
-        claims=claims,
-        secret=secret,
-        factory=source.factory,
-    )
+    made.secret = digest(master, settings.agent_id.encode(), "sha256")
+    made.model = as_chat_model(settings.llm)
+    if (close := getattr(made.model, "aclose", None)) is not None:
+        stack.push_async_callback(close)
+    made.decider = decision_client_for(settings.decider)
+    if made.decider is not None:
+        stack.push_async_callback(made.decider.aclose)
+    if source.log is not None:
+        made.log = await in_thread(OutcomeLog, source.log)
+        stack.push_async_callback(partial(in_thread, made.log.close))
+    return made
 
 
 def _unusable(error: JazzSelectError) -> Sources:

@@ -17,7 +17,7 @@ from jazz_select.json_values import plain
 from jazz_select.selector.candidates_stage import Request as Query
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
 from jazz_select.service.api import answers, bodies
-from jazz_select.service.api.answers import answer_json, json_answer
+from jazz_select.service.api.answers import json_answer
 from jazz_select.service.api.bodies import read_body
 from jazz_select.service.api.turns import HEADERS, MEDIA_TYPE, streamed, turn_arguments
 from jazz_select.service.http.limits import catalogue_of
@@ -46,7 +46,7 @@ async def select(request: Request) -> Response:
         asked=one.asked,
     )
     metrics_of(request).selected((result,))
-    return answer_json(result.to_json())
+    return json_answer(result.to_json())
 
 
 async def select_many(request: Request) -> Response:

@@ -86,7 +86,7 @@ class AgentServer:
         """
         self._running, self._gateway, self._timeout_s = running, gateway, timeout_s
         if gateway is not None:
-            gateway.reserve(meta_tools.NAMES)
+            gateway.names.reserve(meta_tools.NAMES)
         self.connected = ConnectedTools(running, gateway)
         # An agent that a team has put together decides about calls here as it does in its turns, guards and all.
         own = self._by_the_agent if approve is None and running.factory is not None else approve

@@ -37,7 +37,7 @@ class ConnectedTools:
         self._stirred.set()
         self._patience_ends: float | None = None
         if gateway is not None:
-            gateway.on_change(self._stirred.set)
+            gateway.changed = self._stirred.set
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -114,7 +114,7 @@ class ConnectedTools:
         own = self._running.live.tools
         foreign: Mapping[str, Tool] = {}
         if self._gateway is not None:
-            self._gateway.reserve(own)
+            self._gateway.names.reserve(own)
             taken = {name.casefold() for name in own}
             foreign = {name: tool for name, tool in self._gateway.tools.items() if name.casefold() not in taken}
         self._tools = {**own, **foreign}

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 import anyio
@@ -115,6 +114,9 @@ class Gateway:
         version: Counts the changes of what is listed.
         notes: What there is to say of tools that are left out.
         upstreams: The servers, in their order.
+        tools: All tools, in the order of the servers and of their lists; of a server that is down, those it had.
+        names: What they are called.
+        changed: Called, in this loop, whenever the tools may be others.
     """
 
     def __init__(self, servers: Sequence[ServerSpec], *, backoff: Backoff | None = None) -> None:
@@ -126,20 +128,11 @@ class Gateway:
         """
         self.version = 0
         self.notes: tuple[str, ...] = ()
-        self._names = GivenNames()
+        self.names = GivenNames()
+        self.changed: Callable[[], None] = lambda: None
         self.upstreams = tuple(Upstream(spec, changed=self._has_changed, backoff=backoff) for spec in servers)
-        self._tools: Mapping[str, Tool] = {}
+        self.tools: Mapping[str, Tool] = {}
         self._usable: dict[str, Mapping[str, Tool]] = {}
-        self._listeners: list[Callable[[], None]] = []
-
-    def reserve(self, names: Iterable[str]) -> None:
-        """Keep names from being given to a server's tool; those that were given already stay."""
-        self._names.reserve(names)
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """All tools, in the order of the servers and of their lists; of a server that is down, those it had."""
-        return MappingProxyType(self._tools)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["Gateway"]:
@@ -154,10 +147,6 @@ class Gateway:
                 await upstream.tried.wait()
         return all(upstream.tried.is_set() for upstream in self.upstreams)
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Have a function called, in this loop, whenever the tools may be others."""
-        self._listeners.append(listener)
-
     def _has_changed(self) -> None:
         found: dict[str, Tool] = {}
         notes: list[str] = []
@@ -165,7 +154,7 @@ class Gateway:
             server = upstream.spec.name
             try:
                 usable = [tool for tool in upstream.tools if not has_unseen_names(tool.input_schema)]
-                self._usable[server] = gateway_names(upstream.spec, usable, self._names)
+                self._usable[server] = gateway_names(upstream.spec, usable, self.names)
                 if left_out := len(upstream.tools) - len(usable):
                     notes.append(
                         f"{left_out} tools of the MCP server {server} are left out: "
@@ -177,11 +166,10 @@ class Gateway:
                 )
                 notes.append(f"the new list of the MCP server {server} cannot be used; its tools are those of before")
             found |= self._usable.get(server, {})
-        self._tools, self.notes = found, tuple(notes)
+        self.tools, self.notes = found, tuple(notes)
         self.version += 1
         _log.info("tools=<%d>, version=<%d> | the tools behind the gateway were listed anew", len(found), self.version)
-        for listener in self._listeners:
-            listener()
+        self.changed()
 
 
 @asynccontextmanager
