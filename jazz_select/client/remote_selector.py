@@ -198,14 +198,13 @@ class RemoteSelector(FlowSelector):
 
 
 def _one(asked: SelectRequest) -> dict[str, Any]:
-    """Return a request as JSON without its defaults, which an earlier service may not know."""
-    said = _said(asked.enhanced_query, asked.episode_summaries)
-    question = plain(question_in(asked.asked))
-    only = {} if asked.only is None else {"only": [*asked.only]}
-    more = {**only, **({} if question is None else {"asked": question})}
     given = asked.candidates
-    sent = None if given is None else [_json({**each}, f"candidates[{place}]") for place, each in enumerate(given)]
-    return {**said, "candidates": sent, **more}
+    return {
+        **_said(asked.enhanced_query, asked.episode_summaries),
+        "candidates": given and [_json({**each}, f"candidates[{place}]") for place, each in enumerate(given)],
+        "only": None if asked.only is None else [*asked.only],
+        "asked": plain(question_in(asked.asked)),
+    }
 
 
 def _said(request: str, summaries: Sequence[str] | None) -> dict[str, Any]:

@@ -161,10 +161,8 @@ def _section(told: Operation) -> Iterator[str]:
 def _call(told: Operation) -> str:
     key = "" if told.public else " -H 'Authorization: Bearer KEY'"
     path = _path(told).replace("{name}", "refund_order")
-    if told.body is None:
-        return f"curl{key} http://127.0.0.1:8420{path}"
-    body = json.dumps(told.example)
-    return f"curl{key} -H 'Content-Type: application/json' \\\n  -d '{body}' \\\n  http://127.0.0.1:8420{path}"
+    body = f" -H 'Content-Type: application/json' \\\n  -d '{json.dumps(told.example)}' \\\n "
+    return f"curl{key}{body if told.body else ''} http://127.0.0.1:8420{path}"
 
 
 @dataclass(frozen=True, slots=True)

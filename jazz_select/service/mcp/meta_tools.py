@@ -1,7 +1,6 @@
 """The tools that clients see: four that find, list and call all others, and beside them a list that only grows."""
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import islice
 from typing import Any, Final, Literal
 
 from mcp import types
@@ -136,7 +135,7 @@ def flows_after(running: RunningCatalogue, after: str) -> dict[str, Any]:
     """A page of what `list_flows` answers: by name, from the one after `after`; `next` where there are more."""
     flows = sorted(running.live.registry.values(), key=lambda flow: flow.name)
     rest = [flow for flow in flows if flow.name > after]
-    page = list(islice(rest, PAGE))
+    page = rest[:PAGE]
     return {
         "flows": [
             {

@@ -170,10 +170,10 @@ class Upstream:
         self._client: Client | None = None
         self._listing: Client | None = None
         self.state: State = "starting"
-        self.problem, self._logged = "", ""
+        self.problem = ""
         self._retry_at = self._listed_at = 0.0
         self._stir = anyio.Event()
-        self._ended = self._doubted = self._outdated = self._has_been_up = False
+        self._ended = self._doubted = self._outdated = False
 
     async def run(self) -> None:
         """Keep it connected until this is cancelled. Nothing that goes wrong with it ends this."""
@@ -191,15 +191,13 @@ class Upstream:
                 problem = "its command or folder is not found: install it, or give its whole path"
             except Exception as error:  # noqa: BLE001 - of servers and transports anything may be expected
                 problem = describe_error(_first(error))
-            was_steady = self._has_been_up and monotonic() - began >= _STEADY_S
-            failures = 1 if was_steady else failures + 1
+            failures = 1 if monotonic() - began >= _STEADY_S else failures + 1
             delay = self._backoff.after(failures)
             self._client, self.state, self._retry_at = None, "down", monotonic() + delay
-            self.problem, before = self._told(problem), self._logged
+            self.problem = self._told(problem)
             self.tried.set()
-            self._logged = self.problem
             _log.log(
-                logging.INFO if self.problem == before else logging.WARNING,
+                logging.WARNING if failures == 1 else logging.INFO,
                 "server=<%s>, problem=<%s>, retry_s=<%.1f> | an MCP server is not connected",
                 *(self.spec.name, self.problem, delay),
             )
@@ -208,8 +206,8 @@ class Upstream:
     async def _connected(self) -> None:
         """Connect, list the tools, and wait until the connection ends."""
         self._stir = anyio.Event()
-        self._ended = self._doubted = self._outdated = self._has_been_up = False
-        with anyio.CancelScope(deadline=anyio.current_time() + _CONNECT_S) as within:
+        self._ended = self._doubted = self._outdated = False
+        with anyio.fail_after(_CONNECT_S) as within:
             client = Client(
                 connection(self.spec, self._has_ended),
                 message_handler=self._heard,
@@ -219,8 +217,7 @@ class Upstream:
             async with client:
                 await self._list(client)
                 within.deadline = float("inf")
-                self._client, self.state, self._has_been_up = client, "up", True
-                self.problem = self._logged = ""
+                self._client, self.state, self.problem = client, "up", ""
                 self.tried.set()
                 _log.info("server=<%s>, tools=<%d> | an MCP server is connected", self.spec.name, len(self.tools))
                 async with anyio.create_task_group() as watching:
@@ -228,8 +225,6 @@ class Upstream:
                     await self._until_it_ends(client)
                     self._client = None
                     watching.cancel_scope.cancel()
-                return
-        raise TimeoutError
 
     async def _until_it_ends(self, client: Client) -> None:
         while not self._ended:
