@@ -16,7 +16,7 @@ from typing import Any, Final
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.loops.auto import auto_loop_factory
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from jazz_select.errors import ConfigError
 from jazz_select.service.http.limits import CONNECTION, Lifecycle, is_public
@@ -28,24 +28,23 @@ from jazz_select.travel import NO_ROOM
 
 LARGEST_HEAD: Final = 64 << 10
 """Bytes of all lines and headers before a body; and of all that comes after it, until it is answered."""
-_MOST_AHEAD: Final = 8
-"""Requests that may be sent before an earlier one is answered."""
 
 
 class PatientProtocol(HttpToolsProtocol):
     """uvicorn's protocol, but for how long it waits, how much it reads, and who hears that the client has left.
 
-    uvicorn waits for a head for ever, and reads one of any size. It stops reading a connection on which a request was
-    sent before the one ahead of it is answered: then it never hears that the client has left.
+    uvicorn waits for a head for ever, and reads one of any size. What is sent before the request ahead of it is
+    answered is not read: the connection is closed with that answer.
     """
 
     options = ServeOptions()
     kept = Connections(options)
     own: Connection | None = None
     _late: asyncio.TimerHandle | None = None
-    _begun: RequestResponseCycle | None = None
     _read = 0
     """Bytes since a request was begun, or a piece of its body came."""
+    _is_deaf = False
+    """Whether what comes is thrown away, until the connection is closed."""
 
     @classmethod
     def within(cls, options: ServeOptions) -> type[asyncio.Protocol]:
@@ -66,12 +65,13 @@ class PatientProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Read on; stop waiting where the head is whole. What is neither head nor body is bounded, too."""
         self._read += len(data)
-        super().data_received(data)
+        if not self._is_deaf:
+            super().data_received(data)
         if self.transport.is_closing():
             return
         if self._is_asked():
             self._forget()
-            if self.pipeline or not self.cycle.more_body:
+            if not self.cycle.more_body:
                 self.flow.resume_reading()
         if self._read > LARGEST_HEAD:
             self.send_400_response(f"the head of a request, or what follows its body, has over {LARGEST_HEAD} bytes")
@@ -79,12 +79,11 @@ class PatientProtocol(HttpToolsProtocol):
             self._wait()
 
     def on_headers_complete(self) -> None:
-        """Take a request."""
-        if len(self.pipeline) >= _MOST_AHEAD:
-            raise ValueError(f"more than {_MOST_AHEAD} requests were sent before the first was answered")
+        """Take a request, where none waits for its answer."""
+        if self._is_asked():
+            raise ValueError("it was sent before the request ahead of it was answered")
         super().on_headers_complete()
-        if not self.pipeline:
-            self._begun, self._read = self.cycle, 0
+        self._read = 0
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body; of one that nobody reads, keep nothing."""
@@ -92,14 +91,8 @@ class PatientProtocol(HttpToolsProtocol):
             self.flow.pause_reading()
             return
         super().on_body(body)
-        if self._is_asked() and not self.pipeline:
+        if self._is_asked():
             self._read = 0
-
-    def on_response_complete(self) -> None:
-        """Begin with the next request, if there is one."""
-        if self.pipeline:
-            self._begun, self._read = self.pipeline[-1][0], 0
-        super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is waited for any more."""
@@ -107,9 +100,8 @@ class PatientProtocol(HttpToolsProtocol):
         if self.own is not None:
             self.kept.drop(self.own)
         super().connection_lost(exc)
-        for each in self._unanswered():  # uvicorn itself tells only the last of them
-            each.disconnected, each.body = True, bytearray()
-            each.message_event.set()
+        if self._is_asked():
+            self.cycle.body = bytearray()
 
     def timeout_keep_alive_handler(self) -> None:
         """Nobody has asked for a while: what is still not read by then never is."""
@@ -119,12 +111,14 @@ class PatientProtocol(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        """Say that it is no request, as all that goes wrong here is said; but never within or before an answer."""
-        waiting = self._unanswered()
-        if len(waiting) > 1 or any(each.response_started for each in waiting):
-            self.transport.close()
-            return
-        self._say(400, msg, "not_http")
+        """Say that it is no request, as all that goes wrong here is said; but never within an answer, or before one."""
+        if self._is_asked() and (self.cycle.response_started or not self.cycle.more_body):
+            self.cycle.keep_alive = False
+            if self._is_deaf and self._read > LARGEST_HEAD:
+                self.transport.close()
+            self._is_deaf = True
+        else:
+            self._say(400, msg, "not_http")
 
     def _say(self, status: int, detail: str, code: str) -> None:
         """Send an error before there is a request, and close the connection."""
@@ -140,12 +134,8 @@ class PatientProtocol(HttpToolsProtocol):
         """Answer the request and read nothing further: no other protocol is supported."""
         self.cycle.keep_alive = False
 
-    def _unanswered(self) -> list[RequestResponseCycle]:
-        begun = [] if self._begun is None or self._begun.response_complete else [self._begun]
-        return [*begun, *(cycle for cycle, _ in reversed(self.pipeline))]
-
     def _is_asked(self) -> bool:
-        return bool(self._unanswered())
+        return bool(self.cycle and not self.cycle.response_complete)  # there is none before the first head
 
     def _wait(self) -> None:
         self._late = self.loop.call_later(self.options.head_timeout_s, self._hang_up)

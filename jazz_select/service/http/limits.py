@@ -299,16 +299,13 @@ def is_stream(scope: Scope) -> bool:
 _PUBLIC: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/favicon.ico"})
 _PUBLIC_BELOW: Final = ("/panel/", "/docs/")
 """Pages, the same for everybody: what they show is asked for below `/v1`, with a key."""
-_BEARER: Final = "bearer "
 _CATALOGUE, _WHOSE, CONNECTION = "catalogue", "whose", "connection"
 """Where the state of a request has its agent; who was let in, the same for one key, however it was written; and how."""
 
 
 def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
     """The agent that the request is for."""
-    found: RunningCatalogue | None = connection.scope.get("state", {}).get(_CATALOGUE)
-    if found is None:
-        raise _no_key(given=bool(connection.headers.get("authorization")))
+    found: RunningCatalogue = connection.scope["state"][_CATALOGUE]
     return found
 
 
@@ -329,7 +326,7 @@ def enter(scope: Scope, served: ServedAgents) -> None:
     elif is_public(path):
         return
     kind, _, key = headers.get("authorization", "").partition(" ")
-    given = key.strip() if f"{kind.lower()} " == _BEARER else ""
+    given = key.strip() if kind.lower() == "bearer" else ""
     found = served.of_key(given)
     if found is None:
         raise _no_key(given="authorization" in headers)

@@ -15,8 +15,6 @@ from jazz_select.routing.tool_call import CallOutcome
 from jazz_select.service.mcp.untrusted_text import plain_text
 from jazz_select.text import beginning, cut
 
-Report = Callable[[float, float | None, str | None], Awaitable[None]]
-"""Tells a client how far its call is: progress, total and what is being done."""
 MOST_LETTERS: Final = 100_000
 """Characters of text in one answer."""
 _MOST_BLOCKS: Final = 100
@@ -30,11 +28,11 @@ class Relay:
     """What a call and whoever made it tell each other, beside arguments and output.
 
     Attributes:
-        report: Where progress goes.
+        report: Tells a client how far its call is: progress, total and what is being done.
         answer: What a server of others answered, where the call was made there.
     """
 
-    report: Report
+    report: Callable[[float, float | None, str | None], Awaitable[None]]
     answer: types.CallToolResult | None = None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
