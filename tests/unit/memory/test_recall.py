@@ -93,6 +93,8 @@ async def test_a_long_request_is_cut_and_says_so(memory: ProceduralMemory) -> No
     found = await memory.recall("where is my parcel " + "and so on " * 10_000, "a")
     assert found[0]["flow_name"] == "track_parcel"
     assert any("8000 of 100019 characters" in note for note in found.notes)
+    blank = await memory.recall("\x00" * 9_000, "a")
+    assert (list(blank), blank.notes) == ([], ("recall read the first 8000 of 9000 characters",))
 
 
 async def test_words_are_found_where_no_spaces_stand(place: Place) -> None:
@@ -124,6 +126,16 @@ async def test_recall_goes_on_by_words_when_the_embedder_fails(place: Place, cap
     assert set(found[0]["ranks"]) == {"bm25"}
     assert any("BM25 alone" in note for note in found.notes)
     assert "BM25 alone" in caplog.text
+
+
+async def test_how_many_are_needed_is_not_known_by_words_alone() -> None:
+    embedder = FailingEmbedder(failing=False)
+    cards = [card(f"{deed} {topic}") for topic in ["parcel", "invoice", "voucher"] for deed in ["show", "send", "pay"]]
+    async with await ProceduralMemory.open(":memory:", embedder=embedder) as memory:
+        await memory.sync("a", cards)
+        embedder.failing = True
+        found = await memory.recall("pay the invoice", "a", "auto")
+    assert found.sized.endswith("how many are needed is not known where BM25 alone reads the request")
 
 
 async def test_a_whole_number_may_be_written_as_a_float(memory: ProceduralMemory) -> None:

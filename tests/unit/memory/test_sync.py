@@ -49,6 +49,7 @@ async def test_a_deleted_flow_is_known_by_its_name_no_more(memory: ProceduralMem
     await memory.sync("a", CARDS)
     before = await memory.recall("Refund order", "a")
     assert (before[0]["flow_id"], before.in_scope) == (gone.id, 1.0), "a request that is its name is for it"
+    assert before[0]["score"] == max(each["score"] for each in before)
     await (memory.sync("a", rest) if by == "sync" else memory.delete_flow(gone.id, "a"))
     after = await memory.recall("Refund order", "a")
     assert gone.id not in {each["flow_id"] for each in after}
@@ -77,6 +78,9 @@ async def test_other_flows_or_labelled_requests_are_fitted_anew(memory: Procedur
     assert await sure() == at_first
     await memory.sync("a", cards, cases=[("send me that voucher", cards[-1].id)] * 20)
     assert await sure() not in {at_first, with_a_rival}, "labelled requests that say otherwise are learned from"
+    await memory.sync("a", cards, cases=[("send me that voucher", cards[-1].id)])
+    (note,) = (await memory.sync("a", cards)).notes
+    assert note.startswith("an earlier sync learned from 1 labelled request, and")
 
 
 async def test_the_same_flows_are_fitted_once_in_a_process(
@@ -97,6 +101,9 @@ async def test_the_same_flows_are_fitted_once_in_a_process(
     assert [each["confidence"] for each in ours] == [each["confidence"] for each in theirs]
     await memory.sync("b", CARDS[:-1], allow_delete=True)
     assert len(fits) == 2, "other flows"
+    monkeypatch.setattr(sync, "_RECENT_FITS", {})
+    await memory.sync("a", CARDS)
+    assert len(fits) == 2, "another process finds it in the index"
 
 
 async def test_a_sync_creates_updates_deletes_and_skips(memory: ProceduralMemory) -> None:
@@ -106,6 +113,7 @@ async def test_a_sync_creates_updates_deletes_and_skips(memory: ProceduralMemory
     second = await memory.sync("a", changed)
     assert (second.created, second.updated, second.deleted) == (("greet",), (NAMES[0],), (NAMES[1],))
     assert second.skipped == NAMES[2:]
+    assert str(second) == "1 created, 1 updated, 1 deleted, 2 unchanged"
     third = await memory.sync("a", changed)
     assert third.skipped == (NAMES[0], *NAMES[2:], "greet")
     assert not third.created + third.updated + third.deleted
@@ -157,6 +165,22 @@ async def test_a_sync_that_fails_half_way_is_finished_by_the_next(place: Place) 
         embedder.failing = False
         report = await memory.sync("a", MANY)
         assert (len(report.created), len(report.skipped)) == (len(MANY) - BATCH, BATCH)
+
+
+@pytest.mark.usefixtures("batches_are_small")
+async def test_where_a_sync_was_cut_short_the_words_of_what_is_there_count(small: ProceduralMemory) -> None:
+    async def of_words() -> float:
+        found = {each["flow_name"]: each["scores"] for each in await small.recall("parcel", "a", top_k=20)}
+        return found["track_parcel"]["bm25"]
+
+    def stop(done: int, total: int) -> None:
+        raise InterruptedError(f"{done} of {total}")
+
+    await small.sync("a", CARDS)
+    before = await of_words()
+    with pytest.raises(InterruptedError):
+        await small.sync("a", [*CARDS, *(card(f"n{each}", f"parcel {each}") for each in range(BATCH))], progress=stop)
+    assert await of_words() < before, "now many speak of parcels"
 
 
 @pytest.mark.usefixtures("batches_are_small")
@@ -266,7 +290,8 @@ async def test_a_change_of_the_embedder_indexes_anew(tmp_path: Path) -> None:
     async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder(64)) as memory:
         await memory.sync("a", CARDS)
     async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder(32)) as memory:
-        assert (await memory.sync("a", CARDS)).created == NAMES
+        report = await memory.sync("a", CARDS)
+        assert (report.created, report.deleted) == (NAMES, ())
         assert (await memory.recall("money back", "a"))[0]["flow_name"] == "refund_order"
     async with await ProceduralMemory.open(tmp_path, embedder=HashEmbedder(64)) as memory:
         with pytest.raises(EmbedderMismatchError, match="hash:32"):  # the old vectors are gone
