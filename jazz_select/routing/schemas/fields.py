@@ -38,6 +38,7 @@ _NAMED: Final = frozenset(("properties", "$defs", "definitions", "patternPropert
 _VALUES: Final = frozenset(("const", "default", "enum", "examples"))
 _DEEPEST_TOLD: Final = 20
 UNEVALUATED: Final = ("unevaluatedProperties", "unevaluatedItems")
+_BESIDE_A_REFERENCE: Final = ("$ref", "$defs", "definitions")
 _MOST_SEARCHED: Final = 5_000
 _LONGEST_PLACE: Final = 6
 _OLDER: Final = frozenset(
@@ -78,24 +79,13 @@ _WHO_KNOWS: Final = Alternative("", {}, certain=False)
 class Cursor:
     """A schema being read: where its references point, and how much of it may still be looked at."""
 
-    __slots__ = ("left", "nullable", "refers_alone", "root")
+    __slots__ = ("dialect", "left", "root")
 
     def __init__(self, root: Schema, left: int = MOST_PARTS) -> None:
         said = root.get("$schema")
-        dialect = said if isinstance(said, str) else ""
+        self.dialect = said if isinstance(said, str) else ""
         self.root = root
         self.left = left
-        self.nullable = not dialect
-        """OpenAPI's `nullable` is a keyword of no draft."""
-        self.refers_alone = bool(dialect) and refers_alone(dialect)
-
-    def node(self, schema: Schema) -> Schema:
-        """One schema, without what is in its parts, in the keywords of today's draft."""
-        if self.refers_alone and "$ref" in schema:
-            return {"$ref": schema["$ref"]}
-        if self.refers_alone and any(each in schema for each in UNEVALUATED):  # of no draft that old
-            schema = {key: value for key, value in schema.items() if key not in UNEVALUATED}
-        return node_in_todays_words(schema, nullable=self.nullable)
 
     def is_elsewhere(self, schema: Schema) -> bool:
         """Whether it is a document in the document, with references of its own: those are not followed."""
@@ -133,7 +123,7 @@ def _spread(schema: object, reading: Cursor, hops: int) -> Iterator[Alternative]
     if unread or reading.is_elsewhere(cast("Schema", schema)):
         yield _WHO_KNOWS
         return
-    known = reading.node(cast("Schema", schema))
+    known = node_in_todays_words(cast("Schema", schema), reading.dialect)
     if known.get("nullable") is True:
         # Without a type beside it: its standard says that this means nothing, who writes it means null.
         yield from _spread(_without(known, "nullable"), reading, hops + 1)
@@ -520,13 +510,16 @@ def _in_words(alternative: Alternative) -> str:
 # --- in today's words -----------------------------------------------------------
 
 
-def node_in_todays_words(schema: Schema, *, nullable: bool = True) -> dict[str, Any]:
-    """Return one schema node of any dialect, without its parts, in the keywords of draft 2020-12.
+def node_in_todays_words(schema: Schema, dialect: str) -> dict[str, Any]:
+    """Return one schema node, without its parts, in the keywords of draft 2020-12.
 
-    Keywords of older drafts are recognized by their form. OpenAPI's `nullable` without a `type` beside it stays: its
-    standard does not define that case.
+    Keywords of older drafts are recognized by their form. OpenAPI's `nullable` is a keyword of no draft; without a
+    `type` beside it, it stays: its standard does not define that case.
     """
     own = dict(schema)
+    if dialect and _is_old(dialect):
+        kept = _BESIDE_A_REFERENCE if "$ref" in own else own.keys() - UNEVALUATED
+        own = {key: value for key, value in own.items() if key in kept}
     if _OLDER.isdisjoint(own) and not isinstance(own.get("type"), list):
         return own
     _bounds(own)
@@ -534,7 +527,7 @@ def node_in_todays_words(schema: Schema, *, nullable: bool = True) -> dict[str, 
     _dependencies(own)
     _draft_3(own)
     _required(own)
-    if not nullable or own.get("nullable") is not True:
+    if dialect or own.get("nullable") is not True:
         own.pop("nullable", None)
     elif isinstance(own.get("type"), str | list):
         del own["nullable"]
@@ -542,8 +535,8 @@ def node_in_todays_words(schema: Schema, *, nullable: bool = True) -> dict[str, 
     return own
 
 
-def refers_alone(dialect: str) -> bool:
-    """Whether nothing counts beside a reference: so until draft 7."""
+def _is_old(dialect: str) -> bool:
+    """Whether it is draft 7 or older: nothing counts beside a reference there, and nothing is unevaluated."""
     return any(f"draft-0{number}" in dialect for number in (3, 4, 5, 6, 7))
 
 

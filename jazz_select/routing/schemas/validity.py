@@ -21,7 +21,6 @@ from jazz_select.routing.schemas.fields import (
     prefix,
     referred,
     refers,
-    refers_alone,
     written,
 )
 from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of
@@ -116,12 +115,8 @@ class _Rewriting:
         if given.keys() <= _PLAIN and isinstance(given.get("type"), str) and given["type"] != "any":
             return {"type": given["type"]}
         doubts = self.doubts
-        known = node_in_todays_words(given, nullable=not self.dialect)
+        known = node_in_todays_words(given, self.dialect)
         own = {key: value for key, value in known.items() if key not in _SAID_TO_PEOPLE}
-        if "$ref" in own and refers_alone(self.dialect):
-            own = {key: value for key, value in own.items() if key in ("$ref", "$defs", "definitions")}
-        if refers_alone(self.dialect):
-            own = {key: value for key, value in own.items() if key not in UNEVALUATED}  # of no draft that old
         _named(own, self.dialect)
         self._refer(own)
         may_be_null = own.pop("nullable", False)
