@@ -13,6 +13,7 @@ from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError, FlowValidationError
 from jazz_select.flow.origin import locate
 from jazz_select.text import beginning, describe_value, did_you_mean, in_words, near
+from jazz_select.values import is_number
 
 _MOST_CHOICES: Final = 100
 _Text: TypeAlias = Annotated[str, Constraint("a text of at most 1,000 characters", max_length=1_000)]
@@ -105,11 +106,9 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
     name = cast("str", fields["name"])
     if not name:
         raise subject.error("name", "is missing; give the flow a name of its own")
-    if name.isascii():
-        pass
-    elif _TURNING.search(name):
+    if _TURNING.search(name):
         raise subject.error("name", "has characters in it that turn the direction of text; take them out")
-    elif all(category(character) in _UNSEEN for character in name):
+    if not name.isascii() and all(category(character) in _UNSEEN for character in name):
         raise subject.error("name", "has nothing in it that can be seen; give the flow a name of its own")
     if name != name.strip() or any(category(character) in _BREAKS for character in name):
         raise subject.error("name", "has blanks around it, or line breaks or control characters in it; take them out")
@@ -121,7 +120,10 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
         if any(category(character) in _BREAKS for character in cast("str", fields[field])):
             raise subject.error(field, "has line breaks or control characters in it; take them out")
     _check_asking(subject, fields)
-    _check_share(subject, "max_error", fields["max_error"])
+    share = fields["max_error"]
+    if share is not None and not (is_number(share) and 0 <= share <= 1):
+        problem = f"has to be a share from 0 to 1, such as .001, or None, not {describe_value(share)}"
+        raise subject.error("max_error", problem)
     _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
 
 
@@ -140,11 +142,6 @@ def _check_asking(subject: Subject, fields: Mapping[str, object]) -> None:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise subject.error("inputs", f"has {repeated!r} twice; one input says all of one argument")
-
-
-def _check_share(subject: Subject, field: str, value: object) -> None:
-    if value is not None and not (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1):
-        raise subject.error(field, f"has to be a share from 0 to 1, such as .001, or None, not {describe_value(value)}")
 
 
 def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:

@@ -181,7 +181,11 @@ OnCall = Callable[[StepRecord, StepRecord | None], Awaitable[None]]
 
 
 class FlowExecutor:
-    """Runs flows of tools. One executor may run many at once."""
+    """Runs flows of tools. One executor may run many at once.
+
+    Attributes:
+        tools: What there is, by name.
+    """
 
     def __init__(  # noqa: PLR0913 - options with a name
         self,
@@ -228,7 +232,7 @@ class FlowExecutor:
         self._approve_chosen = engine_approver(approval, approve, by_model=by_model)
         check_argument("open_router", open_router, OpenRouter | None)
         check_argument("claims", claims, Claims | None)
-        self._tools = toolbox_of(tools)
+        self.tools: Mapping[str, Tool] = toolbox_of(tools)
         self._outputs = cache(_outputs_by_name)
         self._callback = as_callback(decision_callback)
         self._open_router = open_router
@@ -239,11 +243,6 @@ class FlowExecutor:
         self._max_candidates = max_candidates
         self._min_compatibility = min_compatibility
         self._on_call = on_call
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """What there is, by name."""
-        return self._tools
 
     async def run(  # noqa: PLR0913 - options with a name
         self,
@@ -312,7 +311,7 @@ class FlowExecutor:
     def _named(self, step: Step | Tool) -> Step:
         if not isinstance(step, Tool):
             return step
-        if self._tools.get(step.name) is step:
+        if self.tools.get(step.name) is step:
             return step.name
         raise ConfigError(f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor")
 
@@ -347,9 +346,9 @@ class FlowExecutor:
     async def _chosen(self, run: RunContext, step: Step) -> StepRecord:
         number = len(run.records) + 1
         if isinstance(step, str):
-            if step in self._tools:
+            if step in self.tools:
                 return StepRecord(step=number, tool=step, tier=Tier.DETERMINISTIC, reason="planned")
-            told = f"there is no tool {step!r}{misspelt(step, [*self._tools]).removeprefix(step)}"
+            told = f"there is no tool {step!r}{misspelt(step, [*self.tools]).removeprefix(step)}"
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="unknown", status="open", error=told)
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates, dropped = await self._read(self._candidates, run, point)
@@ -357,7 +356,7 @@ class FlowExecutor:
             told = "none of the tools that may come next fits what is there"
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open", error=told)
         # That only one fits is a finding of schemas, nobody's word: it is not enough to destroy something.
-        destroys = any(self._tools[each.name].destructive for each in candidates)
+        destroys = any(self.tools[each.name].destructive for each in candidates)
         if len(candidates) == 1 and not destroys:
             return StepRecord(
                 step=number,
@@ -379,7 +378,7 @@ class FlowExecutor:
             return replace(record, tier=Tier.OPEN, reason="no_callback", status="open", error=told)
         prompt = point.decision_prompt if point else None
         if prompt is None:
-            last = await self._read(run.last_fields, self._tools)
+            last = await self._read(run.last_fields, self.tools)
             prompt = decision_prompt(run.last_tool, last, candidates)
         try:
             asked = (callback.decide, run.shown(point), list(candidates), prompt)
@@ -404,7 +403,7 @@ class FlowExecutor:
         failure = DecisionCallbackError(run.last_tool or "the input", describe_error(error))
         failure.__cause__ = error
         fallback = point.fallback_tool if point else None
-        if fallback is not None and fallback in self._tools:
+        if fallback is not None and fallback in self.tools:
             return replace(record, tool=fallback, reason="fallback", error=str(failure), cause=failure)
         return replace(record, status="failed", error=str(failure), cause=failure)
 
@@ -416,7 +415,7 @@ class FlowExecutor:
             choice = await run_with_timeout(*asked, limit_s=self._decision_timeout_s, name="jazz-select-open_router")
         except Exception as error:  # noqa: BLE001 - whatever a router fails with
             return replace(record, error=f"open_router failed: {describe_error(error)}", cause=error)
-        if not isinstance(choice, str) or choice not in self._tools:
+        if not isinstance(choice, str) or choice not in self.tools:
             return record
         return replace(record, tool=choice, reason="open_router", status="ok", error="")
 
@@ -427,18 +426,18 @@ class FlowExecutor:
         if point is None:
             names, most = list(fitting), self._max_candidates
         else:
-            named = [name for name in point.candidate_tools if name in self._tools and name != run.last_tool]
+            named = [name for name in point.candidate_tools if name in self.tools and name != run.last_tool]
             names = [
                 name
                 for name in named
-                if name in fitting or (name in self._analyzer.callable and not fields(self._tools[name].input_schema))
+                if name in fitting or (name in self._analyzer.callable and not fields(self.tools[name].input_schema))
             ]
             most = len(names)
         found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
         return found, len(names[most:])
 
     def _all(self) -> list[ToolCandidate]:
-        found = ((name, tool) for name, tool in self._tools.items() if name in self._analyzer.callable)
+        found = ((name, tool) for name, tool in self.tools.items() if name in self._analyzer.callable)
         return [ToolCandidate(name=name, description=tool.description) for name, tool in found]
 
     async def _read(self, reading: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -449,7 +448,7 @@ class FlowExecutor:
 
     @cached_property
     def _is_large(self) -> bool:
-        every = self._tools.values()
+        every = self.tools.values()
         return len(every) > _MANY or any(
             too_much(schema, _LARGE) for tool in every for schema in (tool.input_schema, tool.output_schema)
         )
@@ -457,10 +456,10 @@ class FlowExecutor:
     @cached_property
     def _analyzer(self) -> ChainAnalyzer:
         """The analyzer, created on first use: many executors never need one."""
-        return ChainAnalyzer(self._tools)
+        return ChainAnalyzer(self.tools)
 
     async def _called(self, run: RunContext, record: StepRecord) -> StepRecord:
-        tool = self._tools[record.tool]
+        tool = self.tools[record.tool]
         arguments, missing = await self._read(arguments_of, tool, run.context, run.fixed)
         lost = await self._read(inputs_lost, tool, run.lost, arguments)
         if missing or lost:
@@ -551,7 +550,7 @@ class FlowExecutor:
                 if missing and certain:
                     problem = f"context_fields names {', '.join(missing)}, which nothing before it gives"
                     raise ToolError(step.after_step, problem)
-            tool = self._tools.get(step) if isinstance(step, str) else None
+            tool = self.tools.get(step) if isinstance(step, str) else None
             given_by_it: Mapping[str, Slot] = self._outputs(tool) if tool else {}
             certain = certain and bool(given_by_it)  # one that does not tell its fields may give any
             there.update(given_by_it)

@@ -98,7 +98,7 @@ def _takes_three(function: Callable[..., object]) -> bool:
     except TypeError:
         return False
     except ValueError:  # of what is built in nothing may be known
-        return True
+        pass
     return True
 
 

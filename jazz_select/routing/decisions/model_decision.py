@@ -127,7 +127,8 @@ class ModelDecision:
         )
 
         def problem(answer: ChatReply, reading: Reading) -> str:
-            return "" if _usable(reading, names) else why_unusable(answer, reading.ids, names, what="tools")
+            usable = reading.status == "empty" or any(each in names for each in reading.ids)
+            return "" if usable else why_unusable(answer, reading.ids, names, what="tools")
 
         _, reading = await client.ask_until_usable(
             lambda: question,
@@ -181,10 +182,6 @@ def choice_schema(names: Sequence[str]) -> dict[str, Any]:
         "required": ["choice"],
         "additionalProperties": False,
     }
-
-
-def _usable(reading: Reading, names: Sequence[str]) -> bool:
-    return reading.status == "empty" or any(each in names for each in reading.ids)
 
 
 def _as_json(context: Mapping[str, Any]) -> str:

@@ -159,15 +159,10 @@ def known_words(tool: Tool) -> frozenset[str]:
     return frozenset(word for text in texts for word in stems(text)) | input_words(tool.input_schema)
 
 
-def name_words(tool: Tool) -> tuple[str, ...]:
-    """The words of a tool's name, each in its singular."""
-    return stems(tool.name)
-
-
 def _forms(place: int, tool: Tool) -> Iterable[NameForm]:
     whole = stems(tool.provider) + stems(tool.operation)
     found = dict.fromkeys(
-        tuple(dict.fromkeys(each)) for each in (name_words(tool), whole, *map(stems, tool.capabilities))
+        tuple(dict.fromkeys(each)) for each in (stems(tool.name), whole, *map(stems, tool.capabilities))
     )
     for number, each in enumerate(found):
         if each:
@@ -208,7 +203,7 @@ def _undone(fit: NameFit, tool: Tool) -> str:
     denied = [word for word in fit.unmatched if word in NEGATION]
     if denied:
         return f"{denied[0]!r} is no part of {tool.name}"
-    own = (*fit.unasked, *(word for word in name_words(tool) if word not in fit.matched.values()))
+    own = (*fit.unasked, *(word for word in stems(tool.name) if word not in fit.matched.values()))
     for asked in fit.unmatched:
         for word in own:
             if are_opposites(asked, word):
@@ -240,14 +235,10 @@ def _overdone(fit: NameFit, tool: Tool) -> str:
     A name of a tool that only looks may say more closely what it looks at; a capability is asked for as a whole.
     """
     provider = stems(tool.provider)
-    own = [word for word in fit.unasked if word not in provider and _counts(word)]
+    own = [word for word in fit.unasked if word not in {*provider, *CONNECTING, *BEHIND}]
     if fit.form.is_name and _verb(tool) in LOOKING:
         own = [word for word in own if word in ACTING - LOOKING]
     return f"{tool.name} would do more than was asked: {_quoted(own)}" if own else ""
-
-
-def _counts(word: str) -> bool:
-    return word not in CONNECTING and word not in BEHIND
 
 
 def _quoted(words: Sequence[str]) -> str:
@@ -256,7 +247,7 @@ def _quoted(words: Sequence[str]) -> str:
 
 def _verb(tool: Tool) -> str:
     """Return the first verb in a name: `check` in check_refund_eligibility, where `refund` is none."""
-    return next((word for word in name_words(tool) if word in LOOKING | ACTING), "")
+    return next((word for word in stems(tool.name) if word in LOOKING | ACTING), "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
