@@ -179,7 +179,8 @@ def _unreachable(rng: random.Random, flows: list[Data], _: list[Case]) -> tuple[
             flows.append({**whole, "type": "sequential", "flows": [one["name"], f"{other['name']} again"]})
             return name, {"missing-part"}
         case 1:
-            branches = [[third["description"], one["name"]], [third["description"].upper(), other["name"]]]
+            said = third["description"]
+            branches = [{"when": said, "flow": one["name"]}, {"when": said.upper(), "flow": other["name"]}]
             flows.append({**whole, "type": "conditional", "branches": branches})
             return name, {"dead-branch"}
         case _:

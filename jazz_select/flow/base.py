@@ -429,8 +429,8 @@ class BaseFlow:
         """Whether the flow may be offered in this context. Called before retrieval and again after the choice."""
         return True
 
-    def links(self) -> Sequence[tuple[str | None, FlowPart]]:
-        """The parts as written, each with the text that says when to take it; None: its own condition says so."""
+    def links(self) -> Sequence[tuple[str, FlowPart]]:
+        """The parts as written, each with the text that says when to take it; empty where they all are."""
         return ()
 
     def check_parts(self, subject: Subject) -> None:
@@ -481,7 +481,7 @@ class BaseFlow:
         """Return the definition with named parts left as names, since they may not be registered yet."""
         counted = count(1)
         parts = tuple(
-            SubflowDefinition(name=part, when=when or "")
+            SubflowDefinition(name=part, when=when)
             if isinstance(part, str)
             else self._part(when, self.resolve(part), (self,), counted)
             for when, part in self.links()
@@ -538,10 +538,7 @@ class BaseFlow:
         return self._with_parts(tuple(self._part(when, flow, inner, counted) for when, flow in links))
 
     @staticmethod
-    def _part(
-        when: str | None, flow: "BaseFlow", path: tuple["BaseFlow", ...], counted: Iterator[int]
-    ) -> SubflowDefinition:
-        when = flow.condition or flow.description if when is None else when
+    def _part(when: str, flow: "BaseFlow", path: tuple["BaseFlow", ...], counted: Iterator[int]) -> SubflowDefinition:
         return SubflowDefinition(name=flow.name, when=when, flow=flow._define(path, counted))  # noqa: SLF001 - a flow like this one
 
     def _with_parts(self, parts: tuple[SubflowDefinition, ...]) -> Definition:

@@ -46,7 +46,7 @@ class CompositeFields(FlowFields, total=False):
     flows: Sequence[FlowPart] | None
 
 
-class ConditionalFields(CompositeFields, total=False):
+class ConditionalFields(FlowFields, total=False):
     """The fields of a conditional flow."""
 
     branches: Sequence[tuple[str, FlowPart]] | None
@@ -122,13 +122,15 @@ class CompositeFlow(BaseFlow):
         self.definition()
         return all(part.available(context) for part in self.subflows)
 
-    def links(self) -> Sequence[tuple[str | None, FlowPart]]:
+    def links(self) -> Sequence[tuple[str, FlowPart]]:
         """Return the parts in order; `when` is empty."""
         return [("", part) for part in self.flows]
 
     def check_parts(self, subject: Subject) -> None:
         """Refuse a composite without parts, or with a part that is not a flow, class of flow or name."""
-        _check_parts(subject, self.flows)
+        _check_list(subject, "flows", self.flows)
+        for number, part in enumerate(self.flows):
+            _check_part(subject, f"flows[{number}]", part)
         if not self.flows:
             raise subject.error("flows", "is empty; a composite needs at least one sub flow")
         self._check_classes()
@@ -153,10 +155,7 @@ class ParallelFlow(CompositeFlow):
 
 
 class ConditionalFlow(CompositeFlow):
-    """A composite that runs one branch: the first whose condition holds, else `otherwise`.
-
-    `flows=[…]` is short for branches with the parts' own conditions.
-    """
+    """A composite that runs one branch: the first whose condition holds, else `otherwise`."""
 
     type: str = "conditional"
     branches: Sequence[tuple[str, FlowPart]] = ()
@@ -171,16 +170,16 @@ class ConditionalFlow(CompositeFlow):
             self, *, registry: FlowRegistry | None = None, replace: bool = False, **fields: Unpack[ConditionalFields]
         ) -> None: ...
 
-    def links(self) -> Sequence[tuple[str | None, FlowPart]]:
-        """Return the branches, then `flows` under their own conditions, then `otherwise` with an empty text."""
-        links: list[tuple[str | None, FlowPart]] = [(when, part) for when, part in self.branches]
-        links += [(None, part) for part in self.flows]
-        return links if self.otherwise is None else [*links, ("", self.otherwise)]
+    def links(self) -> Sequence[tuple[str, FlowPart]]:
+        """Return the branches, then `otherwise` with an empty text."""
+        return [*self.branches, *([] if self.otherwise is None else [("", self.otherwise)])]
 
     def check_parts(self, subject: Subject) -> None:
         """Refuse a conditional without branches, or with a branch that is not a pair of a text and a flow."""
         _check_list(subject, "branches", self.branches)
-        if not self.branches and not self.flows:
+        if self.flows:
+            raise subject.error("flows", "is for flows that run all their parts; a conditional has branches")
+        if not self.branches:
             raise subject.error("branches", 'is empty; a conditional needs at least one, such as ("when …", flow)')
         for number, branch in enumerate(cast("Sequence[Any]", self.branches)):
             field = f"branches[{number}]"
@@ -192,16 +191,9 @@ class ConditionalFlow(CompositeFlow):
                     _check_part(subject, field, part)
                 case _:
                     raise subject.error(field, f'has to be a pair ("when …", flow), not {describe_value(branch)}')
-        _check_parts(subject, self.flows)
         if self.otherwise is not None:
             _check_part(subject, "otherwise", self.otherwise)
         self._check_classes()
-
-
-def _check_parts(subject: Subject, flows: object) -> None:
-    _check_list(subject, "flows", flows)
-    for number, part in enumerate(cast("Sequence[object]", flows)):
-        _check_part(subject, f"flows[{number}]", part)
 
 
 def _check_list(subject: Subject, field: str, value: object) -> None:
@@ -295,10 +287,8 @@ def _made(
         flow = Flow(**known)
     elif own.type == "conditional":
         taken = [(when, part) for when, part in parts if when.strip()]
-        rest = [part for when, part in parts if not when.strip()]
-        # With branches, the last part without a condition is `otherwise`; without, all are `flows`.
-        last = rest.pop() if taken and rest else None
-        flow = ConditionalFlow(**known, branches=taken, flows=rest, otherwise=last)
+        otherwise = next((part for when, part in parts if not when.strip()), None)
+        flow = ConditionalFlow(**known, branches=taken, otherwise=otherwise)
     else:
         kind = ParallelFlow if own.type == "parallel" else SequentialFlow
         flow = kind(**known, flows=[part for _, part in parts])

@@ -121,7 +121,9 @@ def _build(data: FlowData, subject: Subject) -> BaseFlow:
     common["inputs"] = [_input(each, subject, number) for number, each in enumerate(data.inputs)]
     if data.type == "conditional":
         branches = [(branch.when, branch.flow) for branch in data.branches]
-        return ConditionalFlow(**common, branches=branches, flows=data.flows, otherwise=data.otherwise)
+        if data.flows:
+            raise subject.error("flows", "is for flows that run all their parts; a conditional has `branches:`")
+        return ConditionalFlow(**common, branches=branches, otherwise=data.otherwise)
     for field in ("branches", "otherwise"):
         if getattr(data, field):
             raise subject.error(field, "is for flows of `type: conditional` only")

@@ -60,7 +60,8 @@ def registry_of(catalogue: list[list[Any]], kind: Any) -> FlowRegistry:
     for number, chain in enumerate(catalogue):
         vars(flow(f"part{number}", registry)).update(tools=NAMES, chain=tuple(chain))
     last = [f"part{number}" for number in range(len(catalogue))][-2:]
-    kind(name="whole", description="d", condition="c", flows=last, examples=[], registry=registry)
+    parts: Any = {"branches": [(name, name) for name in last]} if kind is ConditionalFlow else {"flows": last}
+    kind(name="whole", description="d", condition="c", examples=[], registry=registry, **parts)
     return registry
 
 

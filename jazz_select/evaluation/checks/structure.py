@@ -79,8 +79,8 @@ def _parts(flow: BaseFlow, places: Places) -> Iterator[Finding]:
     if flow.type != "conditional":
         return
     seen: dict[str, int] = {}
-    for number, (when, part) in enumerate(flow.links()):
-        text = " ".join((flow.resolve(part).condition if when is None else when).casefold().split())
+    for number, (when, _) in enumerate(flow.links()):
+        text = " ".join(when.casefold().split())
         if text and text in seen:
             what = f"Branch {number + 1} of {flow.name}, “{beginning(text, _LONGEST)}”, is never taken"
             what += f": branch {seen[text] + 1} is for the same case."

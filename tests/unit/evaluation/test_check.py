@@ -206,7 +206,7 @@ COMPOSITE = """
 - name: either
   type: conditional
   description: One thing of two.
-  branches: [[the lamp is broken, refund_order], [%s, track_order]]
+  branches: [{when: the lamp is broken, flow: refund_order}, {when: "%s", flow: track_order}]
   examples: [a2 x, b2 y, c2 z, d2 u, e2 v]
 """
 

@@ -106,6 +106,8 @@ PARTS: list[tuple[str, dict[str, Any], str, str]] = [
     ("half a surrogate pair", {"flows": ["\ud800"]}, "flows[0]", "surrogate"),
     ("a class that is no flow", {"flows": [dict]}, "flows[0]", "class of flow"),
     ("a class that declares none", {"flows": [SignedIn]}, "flows", "SignedIn declares no flow"),
+]
+BRANCHES: list[tuple[str, dict[str, Any], str, str]] = [
     ("no branch", {}, "branches", "is empty"),
     ("branches in a mapping", {"branches": {"when": "part"}}, "branches", "has to be a list"),
     ("a branch without its flow", {"branches": [("when",)]}, "branches[0]", "a pair"),
@@ -117,15 +119,27 @@ PARTS: list[tuple[str, dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "words"), [case[1:] for case in PARTS], ids=[case[0].replace(" ", "-") for case in PARTS]
+    ("kind", "given", "field", "words"),
+    [
+        pytest.param(kind, *case[1:], id=case[0].replace(" ", "-"))
+        for kind, cases in ((SequentialFlow, PARTS), (ConditionalFlow, BRANCHES))
+        for case in cases
+    ],
 )
 def test_parts_that_cannot_work_are_refused(
-    registry: FlowRegistry, given: dict[str, Any], field: str, words: str
+    registry: FlowRegistry, kind: Any, given: dict[str, Any], field: str, words: str
 ) -> None:
     with pytest.raises(FlowValidationError, match=words) as caught:
-        conditional(registry, **given)
+        kind(name="c", description="d", examples=FIVE, registry=registry, **given)
     assert caught.value.field == field
     assert not registry
+
+
+def test_a_conditional_has_branches_and_no_other_parts(registry: FlowRegistry) -> None:
+    with pytest.raises(TypeError, match="'flows'"):
+        conditional(registry, flows=["a"])
+    with pytest.raises(FlowValidationError, match=r"flows: .*a conditional has branches"):
+        type("Either", (ConditionalFlow,), {"name": "e", "flows": ["a"], "branches": [("x", "a")]}, registry=registry)
 
 
 def test_a_class_that_declares_no_flow_stays_an_error_in_lists(registry: FlowRegistry) -> None:
@@ -184,12 +198,6 @@ def test_kind_order_and_conditions_are_part_of_the_checksum() -> None:
         branching("x", "a"),
     ]
     assert len(set(seen)) == len(seen)
-
-
-def test_flows_of_a_conditional_are_branches_under_their_own_condition(registry: FlowRegistry) -> None:
-    leaf(registry, "a")
-    parts = conditional(registry, flows=["a"]).definition().parts
-    assert [part.when for part in parts] == ["when a"]
 
 
 def test_a_composite_is_no_way_around_the_guard_of_a_part(registry: FlowRegistry) -> None:

@@ -52,8 +52,7 @@ def test_of_a_conditional_flow_those_of_every_branch(registry: FlowRegistry) -> 
         name="one_of",
         description="d",
         examples=FIVE,
-        branches=[("when a", parts[0])],
-        flows=[parts[1]],
+        branches=[("when a", parts[0]), ("when b", parts[1])],
         otherwise=parts[2],
         registry=registry,
     )

@@ -55,7 +55,8 @@ def of_parts(kind: type[SequentialFlow | ParallelFlow | ConditionalFlow]) -> Cal
     def make(tmp_path: Path, **fields: Any) -> BaseFlow:
         registry = FlowRegistry(min_examples=0)
         part = Flow(name="part", registry=registry)
-        return kind(name="refund", tools=TOOLS, flows=[part], registry=registry, **fields)
+        parts: Any = {"branches": [("x", part)]} if kind is ConditionalFlow else {"flows": [part]}
+        return kind(name="refund", tools=TOOLS, registry=registry, **parts, **fields)
 
     return make
 

@@ -58,7 +58,10 @@ def all_sorts() -> FlowRegistry:
     SequentialFlow(name="one_by_one", flows=[refund, "cancel_order"], **about)
     ParallelFlow(name="side_by_side", flows=[refund, cancel], **about)
     ConditionalFlow(
-        name="one_of_them", branches=[("it arrived", refund)], flows=[cancel], otherwise="exchange_order", **about
+        name="one_of_them",
+        branches=[("it arrived", refund), ("or not", cancel)],
+        otherwise="exchange_order",
+        **about,
     )
     return registry
 
