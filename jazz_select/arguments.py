@@ -68,7 +68,7 @@ class Methods(Constraint):
 
 
 Count: TypeAlias = Annotated[int, Constraint("a whole number from 0", ge=0)]
-Positive: TypeAlias = Annotated[int, Constraint("a whole number from 1", ge=1)]
+Positive: TypeAlias = Annotated[int, Constraint("a whole number from 1", ge=1, lt=1 << 31)]
 Probability: TypeAlias = Annotated[float, Constraint("a probability from 0 to 1", ge=0, le=1)]
 Seconds: TypeAlias = Annotated[float, Constraint("a number of seconds above 0", gt=0, allow_inf_nan=False)]
 
@@ -179,7 +179,6 @@ def _checkable(kind: Any) -> Any:
 
 
 def _words(kind: Any) -> str:
-    """Return the words for a kind of value in a message."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind in _PLAIN:
         return _PLAIN[kind]

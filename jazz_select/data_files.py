@@ -133,7 +133,6 @@ def _whole(digits: str) -> int:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An `object_pairs_hook` that refuses repeated keys."""
     seen: dict[str, object] = {}
     for key, value in pairs:
         if key in seen:

@@ -120,10 +120,7 @@ def plain(value: object) -> Any:
     A number that is not finite becomes None, a lone surrogate a question mark, and an integer of more than 64 bits a
     text.
     """
-    try:
-        return orjson.loads(orjson.dumps(value, default=_substitute, option=_OPTIONS))
-    except Exception:  # noqa: BLE001 - any error of a value; convert it piece by piece
-        return storable(value)
+    return orjson.loads(json_bytes(value))
 
 
 def as_bytes(value: object) -> bytes:
@@ -142,7 +139,7 @@ def json_bytes(value: object) -> bytes:
     """Return the JSON text of `plain`, in one step."""
     try:
         return orjson.dumps(value, default=_substitute, option=_OPTIONS)
-    except Exception:  # noqa: BLE001 - as there
+    except Exception:  # noqa: BLE001 - any error of a value; convert it piece by piece
         return orjson.dumps(storable(value))
 
 
@@ -373,7 +370,6 @@ def _fewer(value: Any, most: int) -> Any:
 
 
 def _foreign(value: object) -> object:
-    """Convert a value that orjson does not support."""
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json")

@@ -162,7 +162,6 @@ class OpenTelemetryHook:
 
 
 def _named(span: Span) -> dict[str, str]:
-    """Return the attributes that a span's name provides."""
     if span.kind in {"chat", "decide"}:
         provider, _, model = span.name.partition(":")
         known = PROVIDERS.get(provider) if model else None

@@ -222,7 +222,6 @@ _place: ContextVar[_Place] = ContextVar("jazz_select_trace", default=_NOWHERE)
 
 @contextmanager
 def _open(trace: Trace, span: Span) -> Generator[Span]:
-    """Make a span the current one for the block."""
     token = _place.set(_Place(trace, span))
     try:
         trace.started(span)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import lru_cache
 from math import isfinite
-from typing import Any, ClassVar, Literal, TypeGuard, cast
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeGuard, cast
 from uuid import NAMESPACE_DNS, uuid5
 
+from jazz_select.arguments import Constraint, Positive
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import NotebookRepr, facts_html, page_html, rows_html
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, UserQuestion
@@ -39,6 +40,13 @@ LEAST_COVERAGE, MOST_COVERAGE = 0.5, 0.999
 """The bounds of `coverage`, which sets the number of candidates with `top_k="auto"`."""
 COVERAGE = 0.98
 """The default: the right flow is among the candidates in 98 of 100 requests."""
+Coverage: TypeAlias = Annotated[
+    float,
+    Constraint(f"a probability from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}", ge=LEAST_COVERAGE, le=MOST_COVERAGE),
+]
+AUTO: Final = "auto"
+TopK: TypeAlias = Positive | Literal["auto"]
+"""The number of candidates to recall; `auto`: as few as hold the right one with probability `coverage`."""
 UNSIZED = 8
 """The number of candidates if recall cannot tell how many are needed."""
 

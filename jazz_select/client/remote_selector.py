@@ -21,10 +21,10 @@ from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
-from jazz_select.selector.selector_options import Context, TimeLimit, TopK
+from jazz_select.selector.selector_options import Context, TimeLimit
 from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error
-from jazz_select.values import Decision, Message, RecallResult
+from jazz_select.values import Decision, Message, RecallResult, TopK
 
 _SELECT_S: Final = 30.0
 

@@ -221,7 +221,7 @@ async def compared(
         raise ConfigError("no version is on trial: jazz-select learn LOG makes one where there is something to learn")
     logged = [each for each in entries if each.request.strip()][-_MOST_REQUESTS:]
     if not logged:
-        raise ConfigError("the log has no requests to compare by: it is empty, or texts are not kept (text=False)")
+        raise ConfigError("the log has no requests to compare by: it is empty, or its texts were redacted")
     sides: list[list[Routed]] = []
     notes: list[str] = []
     asked = [Query(request=each.request) for each in logged]

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
@@ -22,7 +22,7 @@ from jazz_select.memory.sync import IndexWriter, SyncReport
 from jazz_select.memory.text_vectors import VectorFile
 from jazz_select.ports import Capability, Embedder, FlowStore
 from jazz_select.threads import in_thread
-from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult
+from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult, TopK
 
 _log = logging.getLogger(__name__)
 _HALF = re.compile("[\ud800-\udfff]")
@@ -312,7 +312,7 @@ class ProceduralMemory:
         self,
         query: str,
         agent_id: str,
-        top_k: int | Literal["auto"] = 3,
+        top_k: TopK = 3,
         rrf_k: int = 10,
         *,
         exclude: Collection[str] = (),
@@ -344,15 +344,16 @@ class ProceduralMemory:
             EmbedderMismatchError: The agent's flows were indexed with another embedder or other settings.
             StoreUnavailableError: The server did not answer.
         """
-        checked_agent(agent_id)
-        scope = RecallScope.of(agent_id, top_k, rrf_k, exclude, coverage)
-        return (await self._recalled((query,), (focus,), scope))[0]
+        found = await self.recall_many(
+            (query,), agent_id, top_k, rrf_k, exclude=exclude, focuses=(focus,), coverage=coverage
+        )
+        return found[0]
 
     async def recall_many(  # noqa: PLR0913 - likewise
         self,
         queries: Sequence[str],
         agent_id: str,
-        top_k: int | Literal["auto"] = 3,
+        top_k: TopK = 3,
         rrf_k: int = 10,
         *,
         exclude: Collection[str] = (),
@@ -368,12 +369,9 @@ class ProceduralMemory:
         if focuses and len(focuses) != len(queries):
             msg = f"there are {len(queries)} queries and {len(focuses)} focuses; give one for each, or none"
             raise ConfigError(msg)
-        return await self._recalled(queries, focuses or [""] * len(queries), scope)
-
-    async def _recalled(self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope) -> list[RecallResult]:
         check_texts((*queries, *focuses))
-        state = await self._state(scope.agent_id)
-        results = await self._recaller.recall(queries, focuses, scope, state.model)
+        state = await self._state(agent_id)
+        results = await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
         unknown = () if state.flows or not scope.exclude else (nothing_indexed(scope.agent_id),)
         for result in results:
             result.notes = (*result.notes, *state.notes, *(() if result else unknown))

@@ -21,8 +21,8 @@ from jazz_select.memory.requests import (
     Pace,
     RecallQuery,
     RecallScope,
-    SentenceReader,
     clarity,
+    shortened,
 )
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
@@ -50,7 +50,6 @@ async def _fused(
     asked: EncodedRequest,
     scope: RecallScope,
 ) -> RecallResult:
-    """Fuse what the store found for `asked.texts` into candidates."""
     query, evidence = queries[0], found[0]
     each_scored = [each.scores(scope.rrf_k) for each in found]
     scores = _own_scores(each_scored, asked)
@@ -145,7 +144,6 @@ async def _readable(
 
 
 def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
-    """Return the flow whose name or alias is the whole request."""
     flow_id = model.names.get(folded_alias(request)) if model.names else None
     if flow_id is None or flow_id in query.exclude:
         return None
@@ -241,7 +239,6 @@ class Retriever:
         self._language: str = getattr(encoder.embedder, "language", "")
         self._hollow = [HollowTexts(encoder, stage) for stage in range(len(encoder.stages))]
         self._pace = Pace()
-        self._sentences = SentenceReader(store, encoder.lexical, self._pace)
 
     async def recall(
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
@@ -250,8 +247,8 @@ class Retriever:
         requests = [RecallQuery(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
         for number, each in enumerate(requests):
             if len(each.own) >= LONG:
-                requests[number] = await self._sentences.shortened(
-                    each, scope.agent_id, scope.exclude, terms=model.terms
+                requests[number] = await shortened(
+                    each, scope, self._store, lexical=self._encoder.lexical, pace=self._pace, terms=model.terms
                 )
         read = self._by_cascade if len(self._encoder.stages) > 1 else self._by_embedder
         found: list[RecallResult] = []

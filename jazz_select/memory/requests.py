@@ -4,17 +4,17 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from math import exp
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from jazz_select.arguments import Positive, check_argument
 from jazz_select.errors import ConfigError
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, TermCounts, indexable
 from jazz_select.memory.fit.model import MOST_SIZED
 from jazz_select.ports import FlowStore, HybridQuery, Vectors
-from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, is_number
+from jazz_select.values import AUTO, COVERAGE, Coverage, TopK
 
 T = TypeVar("T")
 _JOINT = re.compile(
@@ -28,7 +28,6 @@ _MIN_WORDS = 3
 _MIN_LETTERS = 4
 """Minimum length of a clause in scripts without spaces."""
 MAX_CLAUSES = 6
-_MAX_COUNT = 1 << 31
 _AT_ONCE = 4_000
 """Maximum size of texts, in bytes of UTF-8, that are encoded on the event loop; more go to a thread."""
 _DICTIONARIES = {
@@ -178,27 +177,22 @@ class RecallScope:
     def of(
         cls,
         agent_id: str,
-        top_k: int | Literal["auto"],
+        top_k: TopK,
         rrf_k: int,
         exclude: Collection[str],
         coverage: float = COVERAGE,
     ) -> "RecallScope":
         """Check and take these options."""
         check_texts(tuple(exclude), "an id in exclude")
-        auto = isinstance(top_k, str) and top_k == "auto"
-        count: Any = MOST_SIZED if auto else top_k
-        for name, value, other in (("top_k", count, ', or "auto"'), ("rrf_k", rrf_k, "")):
-            if not (is_number(value) and 1 <= value < _MAX_COUNT and value == int(value)):
-                raise ConfigError(f"{name} must be a whole number of at least 1{other}, not {value!r:.80}")
-        if not is_number(coverage) or not LEAST_COVERAGE <= coverage <= MOST_COVERAGE:
-            bounds = f"{LEAST_COVERAGE:g} to {MOST_COVERAGE:g}"
-            raise ConfigError(f"coverage must be a number from {bounds}, such as .98, not {coverage!r:.80}")
+        check_argument("top_k", top_k, TopK)
+        check_argument("rrf_k", rrf_k, Positive)
+        check_argument("coverage", coverage, Coverage)
         return cls(
             agent_id=agent_id,
-            top_k=int(count),
-            rrf_k=int(rrf_k),
+            top_k=MOST_SIZED if top_k == AUTO else top_k,
+            rrf_k=rrf_k,
             exclude=tuple(exclude),
-            coverage=float(coverage) if auto else None,
+            coverage=coverage if top_k == AUTO else None,
         )
 
 
@@ -275,53 +269,36 @@ def _cut(text: str) -> list[str]:
     return [*parts, text] if text else parts
 
 
-class SentenceReader:
-    """Reduces a long request to the sentences that match some flow best.
+async def shortened(
+    said: RecallQuery, scope: RecallScope, store: FlowStore, *, lexical: Lexical, pace: Pace, terms: TermCounts | None
+) -> RecallQuery:
+    """Reduce a long request to the sentences that match some flow best; as it is if no flow shares a word with it.
 
     A transformer takes many times as long for a mail as for a sentence, and its vector hides what the mail is about.
     """
+    whole = said.own
 
-    def __init__(self, store: FlowStore, lexical: Lexical, pace: Pace) -> None:
-        self._store = store
-        self._lexical, self._pace = lexical, pace
-
-    async def shortened(
-        self, said: RecallQuery, agent_id: str, exclude: Sequence[str] = (), *, terms: TermCounts | None = None
-    ) -> RecallQuery:
-        """Return the query with its best sentences alone, or as it is if no flow shares a word with it."""
-        whole = said.own
-        read = partial(self._asked, whole[:MAX_QUERY_CHARS], agent_id, exclude, terms)
-        asked = await self._pace.run([whole], read)
-        found = iter(await self._store.search([query for _, query in asked if query.arms]))
-        weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
-        kept = " ".join(_best([text for text, _ in asked], weights))
-        if not kept:
-            return said
-        notes = [f"recall looked for {len(kept)} characters of it: the sentences that are most about a flow"]
-        if len(whole) > MAX_QUERY_CHARS:
-            notes.insert(0, f"recall read the first {MAX_QUERY_CHARS} of {len(whole)} characters")
-        if not said.focus:
-            return RecallQuery(query=kept, notes=tuple(notes))
-        context = said.query.removeprefix(whole).strip()
-        return RecallQuery(query=f"{kept} {context}", focus=kept, notes=tuple(notes))
-
-    def _asked(
-        self, text: str, agent_id: str, exclude: Sequence[str], terms: TermCounts | None
-    ) -> list[tuple[str, HybridQuery]]:
+    def read() -> list[tuple[str, HybridQuery]]:
         """Return each sentence with a query by its words for the one best flow."""
-        return [
-            (
-                each,
-                HybridQuery(
-                    agent_id=agent_id,
-                    dense=None,
-                    sparse=words if terms is None else terms.weighed(words),
-                    depth=1,
-                    exclude=tuple(exclude),
-                ),
-            )
-            for each, words in ((each, self._lexical.query(each)) for each in sentences(text))
-        ]
+        texts = sentences(whole[:MAX_QUERY_CHARS])
+        words = (lexical.query(each) for each in texts)
+        weighed = [each if terms is None else terms.weighed(each) for each in words]
+        own: dict[str, Any] = {"agent_id": scope.agent_id, "dense": None, "depth": 1, "exclude": scope.exclude}
+        return [(text, HybridQuery(sparse=each, **own)) for text, each in zip(texts, weighed, strict=True)]
+
+    asked = await pace.run([whole], read)
+    found = iter(await store.search([query for _, query in asked if query.arms]))
+    weights = [_weight(text, query, next(found).bm25.values() if query.arms else ()) for text, query in asked]
+    kept = " ".join(_best([text for text, _ in asked], weights))
+    if not kept:
+        return said
+    notes = [f"recall looked for {len(kept)} characters of it: the sentences that are most about a flow"]
+    if len(whole) > MAX_QUERY_CHARS:
+        notes.insert(0, f"recall read the first {MAX_QUERY_CHARS} of {len(whole)} characters")
+    if not said.focus:
+        return RecallQuery(query=kept, notes=tuple(notes))
+    context = said.query.removeprefix(whole).strip()
+    return RecallQuery(query=f"{kept} {context}", focus=kept, notes=tuple(notes))
 
 
 def _weight(text: str, query: HybridQuery, scores: Iterable[float]) -> float:

@@ -4,7 +4,6 @@ Several processes may write and read it at once. A selection only queues a row, 
 full disk, never reaches the selection. Rows are only added: a correction is a row of its own, joined on reading.
 """
 
-import hashlib
 import logging
 import os
 import secrets
@@ -41,9 +40,7 @@ class Logged:
         id: Unique in the file.
         at: Seconds since 1970.
         agent_id: The agent whose flows were selected.
-        request: The redacted text; empty where texts are not stored.
-        digest: Equal for equal requests; empty where texts are stored. It confirms a guess of the request.
-        chars: Length of the request.
+        request: The redacted text.
         alone: Whether the request opened the conversation, so that its text is all that was asked.
         chosen: Names of the chosen flows.
         candidates: Names of the first ten candidates, best first.
@@ -64,8 +61,6 @@ class Logged:
     at: float
     agent_id: str = ""
     request: str = ""
-    digest: str = ""
-    chars: int = 0
     alone: bool = True
     chosen: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
@@ -127,8 +122,6 @@ _COLUMNS: Final = {
     "at": "REAL NOT NULL",
     "agent": "TEXT NOT NULL",
     "request": "TEXT NOT NULL",
-    "digest": "TEXT NOT NULL",
-    "chars": "INTEGER NOT NULL",
     "alone": "INTEGER NOT NULL",
     "chosen": "TEXT NOT NULL",
     "candidates": "TEXT NOT NULL",
@@ -211,7 +204,6 @@ def _check(path: Path, database: sqlite3.Connection) -> None:
 
 
 def _connected(path: Path, target: str, **options: Any) -> sqlite3.Connection:
-    """Open a connection to a file that is a log."""
     database = sqlite3.connect(target, timeout=BUSY_S, check_same_thread=False, **options)
     try:
         _check(path, database)
@@ -474,7 +466,7 @@ class OutcomeLog:
     """A log of outcomes in a file; a context manager that writes what is queued when it ends.
 
     Rows are written within `0.2` seconds; a killed process loses only the rows of that time, and the file stays whole.
-    The file holds what users said, unless `text=False`: store it where you store conversations.
+    The file holds what users said: store it where you store conversations.
 
     Attributes:
         path: Path of the file.
@@ -488,7 +480,6 @@ class OutcomeLog:
         keep_days: Annotated[float, Constraint("a number of days above 0", gt=0)] | None = 90,
         max_entries: Positive | None = 1_000_000,
         redact: Redact | None = None,
-        text: bool = True,
     ) -> None:
         """Open the file, or create it.
 
@@ -497,8 +488,6 @@ class OutcomeLog:
             keep_days: Age at which entries are deleted, in days; None: never.
             max_entries: The number of entries to keep, the newest; None: all.
             redact: Applied to each request and note before it is queued.
-            text: Whether to store requests and notes. Otherwise a request is stored as digest and length: enough to
-                see how often and how surely flows are chosen, not to learn from.
 
         Raises:
             ConfigError: An argument is invalid.
@@ -506,14 +495,11 @@ class OutcomeLog:
         """
         file = log_path(path)
         made(file)
-        self._begin(file, keep_days, max_entries, redact, text=text)
+        self._begin(file, keep_days, max_entries, redact)
 
-    def _begin(
-        self, path: Path, keep_days: float | None, max_entries: int | None, redact: Redact | None, *, text: bool
-    ) -> None:
+    def _begin(self, path: Path, keep_days: float | None, max_entries: int | None, redact: Redact | None) -> None:
         self.path = path
         self._redact = redact
-        self._text = text
         self._writer = LogWriter(path, keep_days, max_entries)
         self._end = weakref.finalize(self, self._writer.close)
 
@@ -531,7 +517,7 @@ class OutcomeLog:
         with reading(file):
             pass
         log = cls.__new__(cls)
-        log._begin(file, None, None, None, text=True)  # noqa: SLF001 - one of this class
+        log._begin(file, None, None, None)  # noqa: SLF001 - one of this class
         return log
 
     def __enter__(self) -> Self:
@@ -566,7 +552,6 @@ class OutcomeLog:
             catalogue: Digest of the flows' cards.
         """
         try:
-            text, digest = self._stored(request)
             offered, usage = decision.candidates[:_MOST_CANDIDATES], decision.usage
             took_s = float(decision.latency.total_s)
             entry = self._writer.new_id()
@@ -574,9 +559,7 @@ class OutcomeLog:
                 entry,
                 time(),
                 as_text(agent_id),
-                text,
-                digest,
-                len(request),
+                self._stored(request),
                 alone,
                 _names(chosen),
                 _names([each.flow_name or each.flow_id for each in offered]),
@@ -622,7 +605,7 @@ class OutcomeLog:
             self._writer.lost(1, f"{as_text(entry)[:_LONGEST_NAME]!r} is no entry's id")
             return
         try:
-            self._writer.put(FEEDBACK, (entry, time(), _names(right), self._stored(note)[0], source))
+            self._writer.put(FEEDBACK, (entry, time(), _names(right), self._stored(note), source))
         except Exception as error:  # noqa: BLE001 - likewise
             self._writer.lost(1, describe_error(error))
 
@@ -686,18 +669,15 @@ class OutcomeLog:
             for row in database.execute(f"{READ}{where} ORDER BY n", [*wanted.values()]):
                 yield logged(row, corrections.get(row[0]))
 
-    def _stored(self, text: str) -> tuple[str, str]:
-        """Return the redacted text to store, or "" and its digest where texts are not stored."""
+    def _stored(self, text: str) -> str:
+        """Return the redacted text to store."""
         if self._redact is not None:
             try:
                 text = self._redact(text)[:LONGEST]
             except Exception:  # noqa: BLE001 - whatever it trips over, nothing may get out that it should have taken out
                 _log.warning("redact failed, so the text is left out of the log of outcomes")
-                return "", ""
-        text = as_text(text[:LONGEST])
-        if self._text:
-            return text, ""
-        return "", hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
+                return ""
+        return as_text(text[:LONGEST])
 
 
 def is_id(entry: object) -> bool:

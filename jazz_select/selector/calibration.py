@@ -77,7 +77,6 @@ def decider_deadline(deadline: Deadline) -> Deadline:
 
 
 def _state(request: Request) -> str:
-    """Return the request with the conversation before it, as text."""
     said: list[str] = []
     situation = request.situation
     if situation is not None and situation.said:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from itertools import chain, count, islice, repeat
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
-from jazz_select.arguments import Constraint, Positive, checked
+from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import HungError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import FlowMemory, has_capability
@@ -20,11 +20,8 @@ from jazz_select.stages import OwnAnswers, UserQuestion
 from jazz_select.telemetry import span
 from jazz_select.text import clean, in_log, some_of
 from jazz_select.threads import run_with_timeout
-from jazz_select.values import UNSIZED, Candidate, Decision, chance_in
+from jazz_select.values import AUTO, UNSIZED, Candidate, Decision, TopK, chance_in
 
-AUTO: Final = "auto"
-TopK: TypeAlias = Positive | Literal["auto"]
-"""The number of candidates to recall; `auto`: as few as hold the right one with probability `coverage`."""
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
 _READ = 8_000
@@ -287,7 +284,6 @@ class Availability:
 
 
 async def _closed(guarded: Sequence[BaseFlow], context: Mapping[str, Any]) -> Unavailable:
-    """Return those of the guarded flows that are not available."""
     said: dict[str, str | None] = {}
 
     def ask() -> None:

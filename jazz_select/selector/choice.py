@@ -638,7 +638,6 @@ class Choosing:
         return replace(state, records=tuple(record if each.name == record.name else each for each in state.records))
 
     def _described(self, answer: DeciderAnswer) -> str:
-        """Describe the decision model's own choice and confidence."""
         name, chance = _vote(answer)
         named = "says that none fits" if name == NONE else "names a flow that has left the registry"
         if name in self.flows:
@@ -728,7 +727,6 @@ class Choosing:
         return replace(choice, notes=(self._unsure_note(*choice.chosen_ids),))
 
     def _unsure_note(self, best: str = NONE) -> str:
-        """Return the note on a choice that no stage was sure of."""
         return _UNBOUND if self._allowed(best) is None else _OVER
 
     def _allowed(self, best: str) -> float | None:
@@ -813,6 +811,5 @@ class Choosing:
 
 
 def _vote(answer: DeciderAnswer) -> tuple[str, float]:
-    """Return the decision model's own choice, and its confidence."""
     name = max(answer.chances, key=answer.chances.__getitem__)
     return name, answer.chances[name]

@@ -1,7 +1,7 @@
 """Records a selector's selections and feedback on them in a log of outcomes."""
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from os import PathLike
@@ -72,11 +72,6 @@ class Outcomes:
                 "of what another one selected, tell that one"
             )
         await in_thread(partial(self.log.correct, entry, names, note=note))
-
-    def hinted(self, entry: str, right: Sequence[str], note: str) -> None:
-        """Record what a conversation implies about a selection, if it was logged."""
-        if entry:
-            self.log.hint(entry, right, note=note)
 
     def _checked(self, right: Collection[str]) -> tuple[str, ...]:
         names = (right,) if isinstance(right, str) else tuple(right)

@@ -201,7 +201,6 @@ def why_of(decision: Decision) -> str:
 
 
 def _stage_line(stage: StageRecord) -> str:
-    """Return a stage's outcome and its cost, actual or average."""
     took = f", {stage.took_s * 1e3:.1f} ms" if stage.took_s else ""
     tokens = f", {stage.usage.input_tokens} tokens in, {stage.usage.output_tokens} out" if stage.usage else ""
     spared = " on average" if stage.outcome == "spared" and took else ""

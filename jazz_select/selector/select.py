@@ -39,10 +39,10 @@ from jazz_select.selector.choice import (
 )
 from jazz_select.selector.prompt import Situation
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
-from jazz_select.selector.selector_options import Context, Coverage, ModelOptions, OnEmpty, TimeLimit, TopK
+from jazz_select.selector.selector_options import Context, ModelOptions, OnEmpty, TimeLimit
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
-from jazz_select.values import COVERAGE, Decision, Latency, Reason, Tier
+from jazz_select.values import COVERAGE, Coverage, Decision, Latency, Reason, Tier, TopK
 
 if TYPE_CHECKING:
     from jazz_select.selector.feedback import Outcomes
@@ -358,8 +358,8 @@ class FlowSelector:
             right: Names of the flows that seem right; empty if the chosen flow was called off.
             note: What happened.
         """
-        if self._outcomes is not None:
-            self._outcomes.hinted(entry, right, note)
+        if self._outcomes is not None and entry:
+            self._outcomes.log.hint(entry, right, note=note)
 
     def _read_request(
         self, asked: SelectRequest, context: Mapping[str, Any] | None, situation: Situation | None = None

@@ -5,18 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, TypedDict
 
 from jazz_select.arguments import Constraint, Count, Positive, Seconds, checked
-from jazz_select.selector.candidates_stage import AUTO, TopK
-from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE, PROMPT_TOKENS
+from jazz_select.values import AUTO, COVERAGE, PROMPT_TOKENS, TopK
 
 if TYPE_CHECKING:
     from jazz_select.selector.calibration import Cascade
 
 OnEmpty: TypeAlias = Literal["top1", "none"]
 """What to choose where a model says that no flow fits."""
-Coverage: TypeAlias = Annotated[
-    float,
-    Constraint(f"a probability from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}", ge=LEAST_COVERAGE, le=MOST_COVERAGE),
-]
 Context: TypeAlias = Annotated[
     Mapping[str, object] | None, Constraint("a mapping such as {'authenticated': True}, or None")
 ]

@@ -80,7 +80,6 @@ class FailingEmbedder:
 
 
 def _features(text: str) -> dict[str, float]:
-    """Return the words and the n-grams in each, with weights."""
     features: defaultdict[str, float] = defaultdict(float)
     for word in _WORD.findall(text.casefold()):
         features[word] += 1.0

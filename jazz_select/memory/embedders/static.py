@@ -67,6 +67,22 @@ class StaticEmbedder:
                 self._vectors[ids].sum(axis=0, out=row)
 
 
+class SymmetricEmbedder:
+    """Base of embedders that read requests as they read documents."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit row per text."""
+        raise NotImplementedError
+
+    def embed_query(self, text: str) -> Vectors:
+        """Return the vector of a request; requests and documents are embedded alike."""
+        return self.embed([text])[0]
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors of several requests, in one run."""
+        return self.embed(texts)
+
+
 @cache
 def _load() -> tuple[Any, Vectors]:
     """Return the tokenizer and the vectors, read once per process.

@@ -92,7 +92,6 @@ class _IndexFolder:
 
 
 def _disk_full(path: Path, wanted: int) -> DiskFullError:
-    """Return the error for a disk without room."""
     return DiskFullError(str(path), wanted=wanted, free=_free(path))
 
 
@@ -239,7 +238,6 @@ def _to_point(point: FlowPoint, layout: str) -> qe.Point:
 
 
 def _edge_requests(query: HybridQuery, *, filtered: bool) -> Iterator[qe.QueryRequest]:
-    """Return one request per vector of the query, dense first."""
     mine = _edge_filter(query.agent_id, query.exclude) if filtered or query.exclude else None
     for using, vector in arms_of(query):
         asked = _to_sparse(vector) if isinstance(vector, SparseVector) else list(vector)
@@ -257,7 +255,6 @@ def _to_sparse(vector: SparseVector) -> qe.SparseVector:
 
 
 def _scores(found: Iterable[Any]) -> dict[Key, float]:
-    """Return raw scores by key, best first."""
     return {point.id: point.score for point in found}
 
 

@@ -214,7 +214,6 @@ class _Rivals(NamedTuple):
 
 
 def _first_two(scores: Iterable[float]) -> tuple[float, float]:
-    """Return the first two of scores in descending order."""
     best, second = (*islice(scores, 2), 0.0, 0.0)[:2]
     return best, second
 

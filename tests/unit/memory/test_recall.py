@@ -1,6 +1,5 @@
 """Recall: what comes back, in which order, with which facts, for any request."""
 
-from typing import Any
 
 import pytest
 
@@ -138,15 +137,9 @@ async def test_how_many_are_needed_is_not_known_by_words_alone() -> None:
     assert found.sized.endswith("how many are needed is not known where BM25 alone reads the request")
 
 
-async def test_a_whole_number_may_be_written_as_a_float(memory: ProceduralMemory) -> None:
-    await memory.sync("a", CARDS)
-    whole: Any = 2.0
-    assert len(await memory.recall("please", "a", top_k=whole, rrf_k=whole)) == 2
-
-
-@pytest.mark.parametrize(("top_k", "rrf_k"), [(0, 10), (-1, 10), (3, 0)])
+@pytest.mark.parametrize(("top_k", "rrf_k"), [(0, 10), (-1, 10), (1 << 40, 10), (3, 0)])
 async def test_settings_that_cannot_work_are_refused(memory: ProceduralMemory, top_k: int, rrf_k: int) -> None:
-    with pytest.raises(ConfigError, match="at least 1"):
+    with pytest.raises(ConfigError, match="a whole number from 1"):
         await memory.recall("anything", "a", top_k=top_k, rrf_k=rrf_k)
 
 
