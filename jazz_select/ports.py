@@ -178,21 +178,6 @@ class BatchEmbedder(Embedder, Protocol):
         ...
 
 
-@runtime_checkable
-class StagedEmbedder(Embedder, Protocol):
-    """Two embedders in one: the second reads requests if the first is not confident. Optional for an `Embedder`."""
-
-    @property
-    def stages(self) -> tuple[Embedder, Embedder]:
-        """The fast one and the better one."""
-        ...
-
-
-def stages_of(embedder: Embedder) -> tuple[Embedder, ...]:
-    """Return the one or two embedders that may read a request, in order."""
-    return embedder.stages if isinstance(embedder, StagedEmbedder) else (embedder,)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparseVector:
     """Token ids and their weights, of equal length."""

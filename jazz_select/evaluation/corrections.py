@@ -14,11 +14,12 @@ from jazz_select.evaluation.checks.wording import is_broad
 from jazz_select.evaluation.overlay import Version, spelled, taught, yaml_text
 from jazz_select.evaluation.route import Policy, Query, Routed, led
 from jazz_select.flow.base import BaseFlow, FlowRegistry
+from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import indexable, spoken_name
 from jazz_select.memory.text_vectors import embedded
 from jazz_select.outcomes.log import Logged
-from jazz_select.ports import Embedder, Vectors, stages_of
+from jazz_select.ports import Embedder, Vectors
 from jazz_select.text import nfkc
 
 LONGEST: Final = 500

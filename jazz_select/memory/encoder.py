@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.errors import ConfigError, EmbeddingError
+from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.engines.stored_points import SYNCED, Layout
 from jazz_select.memory.text_vectors import VectorFile, embedded
-from jazz_select.ports import BatchEmbedder, Embedder, FlowPoint, SparseVector, Vectors, stages_of
+from jazz_select.ports import BatchEmbedder, Embedder, FlowPoint, SparseVector, Vectors
 from jazz_select.values import FlowCard
 
 if TYPE_CHECKING:

@@ -452,20 +452,8 @@ class ProceduralMemory:
         A sync may be interrupted: each batch is atomic, flows that stay are never absent, and the next sync finishes.
         Unreadable entries of the agent are replaced or removed.
 
-        Args:
-            agent_id: Whose flows.
-            flows: All flows of the agent.
-            dry_run: Only report what would happen.
-            progress: Called with (flows written, flows to write) after each batch.
-            cases: Labelled requests (text, flow id), which improve confidence.
-            allow_delete: Allow deleting more than 5 flows and more than half of the agent's. Unreadable entries count
-                as flows, unless they are replaced.
-
-        Raises:
-            SyncDeletesError: Too many would be deleted; nothing was written.
-            EmbeddingError: The embedder failed; what was written before stays.
-            StoreUnavailableError: The server did not answer.
-            DiskFullError: There is no room for what is to be written.
+        Options and errors are those of `jazz_select.sync_registry`, but `cases` name flows by id. For `allow_delete`,
+        unreadable entries count as flows, unless they are replaced. A `DiskFullError` says that there is no room.
         """
         checked_agent(agent_id)
         given = list(flows)

@@ -8,20 +8,23 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.stored_points import fault_at
 from jazz_select.memory.fit.model import MOST_SIZED, RecallModel, Signals, best_first
 from jazz_select.memory.languages import is_in_another
 from jazz_select.memory.requests import (
+    HOLLOW,
     LONG,
     MEANT_WEIGHT,
     EncodedRequest,
-    HollowTexts,
     Pace,
     RecallQuery,
     RecallScope,
     clarity,
+    nearness,
     shortened,
 )
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
@@ -237,7 +240,8 @@ class Retriever:
         self._store = store
         self._encoder = encoder
         self._language: str = getattr(encoder.embedder, "language", "")
-        self._hollow = [HollowTexts(encoder, stage) for stage in range(len(encoder.stages))]
+        self._hollow: dict[int, Vectors] = {}
+        """The vectors of `HOLLOW` by stage, made at first use."""
         self._pace = Pace()
 
     async def recall(
@@ -361,9 +365,12 @@ class Retriever:
         return asked, queries, degraded
 
     def _hollowness(self, query: HybridQuery, stage: int) -> float:
-        """Return the similarity of a request to hollow texts (`HollowTexts`); 0 if unknown."""
+        """Return the similarity of a request to hollow texts; 0 if unknown."""
         try:
-            return 0.0 if query.dense is None else self._hollow[stage].nearness(query.dense)
+            if query.dense is not None and stage not in self._hollow:
+                rows = self._encoder.requests(HOLLOW, stage)
+                self._hollow[stage] = np.stack([row for row in rows if row is not None])
+            return 0.0 if query.dense is None else nearness(query.dense, self._hollow[stage])
         except EmbeddingError as error:
             _log.warning("error=<%s> | how much a request says by itself is not known", in_log(error))
             return 0.0

@@ -11,7 +11,7 @@ import numpy as np
 
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.errors import ConfigError
-from jazz_select.memory.encoder import MAX_QUERY_CHARS, Encoder, Lexical, TermCounts, indexable
+from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, indexable
 from jazz_select.memory.fit.model import MOST_SIZED
 from jazz_select.ports import FlowStore, HybridQuery, Vectors
 from jazz_select.values import AUTO, COVERAGE, Coverage, TopK
@@ -134,7 +134,7 @@ class EncodedRequest:
     """The `wanted_part` of the request."""
     content_words: int = 0
     hollow: float = 0.0
-    """Similarity to hollow texts (`HollowTexts`) of a request with context."""
+    """Similarity to `HOLLOW` of a request with context."""
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -353,21 +353,9 @@ _PER_CONTENT, _MOST_CONTENT = 0.04, 4
 """Clarity per content word, and the most words that count."""
 
 
-class HollowTexts:
-    """Vectors of `HOLLOW` by one embedder, made at first use."""
-
-    def __init__(self, encoder: Encoder, stage: int = 0) -> None:
-        self._encoder = encoder
-        self._stage = stage
-        self._rows: Vectors | None = None
-
-    def nearness(self, aimed: Sequence[float]) -> float:
-        """Return the mean cosine of a request's vector, after the transform, with the nearest hollow texts."""
-        if self._rows is None:
-            rows = self._encoder.requests(HOLLOW, self._stage)
-            self._rows = np.stack([row for row in rows if row is not None])
-        found = self._rows @ np.asarray(aimed, dtype=np.float32)
-        return float(np.sort(found)[-_NEAREST:].mean())
+def nearness(aimed: Sequence[float], hollow: Vectors) -> float:
+    """Return the mean cosine of a request's vector, after the transform, with the nearest of the `hollow` texts."""
+    return float(np.sort(hollow @ np.asarray(aimed, dtype=np.float32))[-_NEAREST:].mean())
 
 
 def clarity(*, nearest: float, hollow: float, content_words: int) -> float:

@@ -49,23 +49,19 @@ class DeciderAnswer:
     model: str = ""
 
 
-class Deciding:
-    """Asks one decision model which candidate fits."""
-
-    def __init__(self, client: DecisionClient) -> None:
-        self.client = client
-
-    async def ask(self, request: Request, candidates: Sequence[Candidate], deadline: Deadline) -> DeciderAnswer:
-        """Return the probability of each candidate and of none. Errors of the client pass."""
-        # In shuffled order, a model with a bias for positions does not seem to agree with recall.
-        shown = shuffled(candidates, request.query)
-        ids = {str(number): each.flow_id for number, each in enumerate(shown, start=1)}
-        options = {label: _meaning(each) for label, each in zip(ids, shown, strict=True)}
-        question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
-        reply = await self.client.ask(_state(request), {_QUESTION: question}, deadline)
-        by_label = reply.probabilities[_QUESTION]
-        chances = {ids.get(label, NONE): chance for label, chance in by_label.items()}
-        return DeciderAnswer(chances=chances, usage=reply.usage, model=reply.model)
+async def ask_decider(
+    decider: DecisionClient, request: Request, candidates: Sequence[Candidate], deadline: Deadline
+) -> DeciderAnswer:
+    """Ask a decision model which candidate fits. Errors of the client pass."""
+    # In shuffled order, a model with a bias for positions does not seem to agree with recall.
+    shown = shuffled(candidates, request.query)
+    ids = {str(number): each.flow_id for number, each in enumerate(shown, start=1)}
+    options = {label: _meaning(each) for label, each in zip(ids, shown, strict=True)}
+    question = ChoiceQuestion({**options, NONE: _NONE}, asked=_ASKED)
+    reply = await decider.ask(_state(request), {_QUESTION: question}, deadline)
+    by_label = reply.probabilities[_QUESTION]
+    chances = {ids.get(label, NONE): chance for label, chance in by_label.items()}
+    return DeciderAnswer(chances=chances, usage=reply.usage, model=reply.model)
 
 
 def decider_deadline(deadline: Deadline) -> Deadline:
@@ -276,7 +272,9 @@ def _pair(case: object) -> tuple[str, str | None]:
             raise ConfigError(f"a case is a request with the name of its flow, or with None, not {case!r:.80}")
 
 
-async def calibrated(cases: Sequence[Sample], decider: Deciding | None, *, timeout_s: float | None) -> Calibration:
+async def calibrated(
+    cases: Sequence[Sample], decider: DecisionClient | None, *, timeout_s: float | None
+) -> Calibration:
     """Calibrate recall, and recall together with the decision model, on labelled requests.
 
     The decision model is asked about each request, up to its `max_concurrency` at once, each with its own timeout.
@@ -289,11 +287,11 @@ async def calibrated(cases: Sequence[Sample], decider: Deciding | None, *, timeo
     if decider is not None:
         some = [each for each in cases if each.narrowed.candidates]
         calls = [partial(_said, each, decider, timeout_s) for each in some]
-        answers = await side_by_side(calls, at_once=decider.client.max_concurrency)
+        answers = await side_by_side(calls, at_once=decider.max_concurrency)
         asked = [(each, said) for each, said in zip(some, answers, strict=True) if isinstance(said, DeciderAnswer)]
         lost = len(some) - len(asked)
         if some and not asked:
-            raise ModelError(decider.client.name, f"it answered none of {lost} cases: {answers[0]}", retryable=True)
+            raise ModelError(decider.name, f"it answered none of {lost} cases: {answers[0]}", retryable=True)
         if lost:
             _log.warning("lost=<%d>, cases=<%d> | the decision model gave no answer about some cases", lost, len(some))
     return Calibration(
@@ -319,10 +317,10 @@ def _claimed(narrowed: CandidateSet, *, scoped: bool) -> float | None:
     return first if first is None or not scoped else joint_probability(first, narrowed.in_scope)
 
 
-async def _said(case: Sample, decider: Deciding, timeout_s: float | None) -> DeciderAnswer | str:
+async def _said(case: Sample, decider: DecisionClient, timeout_s: float | None) -> DeciderAnswer | str:
     """Return the decision model's answer about a case, or the text of its error."""
     try:
-        return await decider.ask(case.request, case.narrowed.candidates, Deadline.after(timeout_s))
+        return await ask_decider(decider, case.request, case.narrowed.candidates, Deadline.after(timeout_s))
     except Exception as error:  # noqa: BLE001 - whatever a model fails with
         why = describe_error(error)
         _log.debug("error=<%s> | a case says nothing of the decision model", in_log(why))

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, total_usage, why_unusable
+from jazz_select.chat.decisions import DecisionClient
 from jazz_select.consent import is_courtesy
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.requests import is_several
@@ -30,8 +31,8 @@ from jazz_select.selector.calibration import (
     Calibration,
     Cascade,
     DeciderAnswer,
-    Deciding,
     Sample,
+    ask_decider,
     calibrated,
     decider_deadline,
     posterior_bounds,
@@ -400,7 +401,7 @@ class Choosing:
     flows: Mapping[str, BaseFlow]
     settling: Settling
     budget: Budget
-    decider: Deciding | None
+    decider: DecisionClient | None
     model: ModelChoice | None
     ask_user: bool
     timeout_s: float | None
@@ -594,7 +595,9 @@ class Choosing:
 
     # --- a decision model ------------------------------------------------------
 
-    async def _by_decider(self, decider: Deciding, state: _State, deadline: Deadline) -> tuple[Choice | None, _State]:
+    async def _by_decider(
+        self, decider: DecisionClient, state: _State, deadline: Deadline
+    ) -> tuple[Choice | None, _State]:
         """Return the choice of the decision model and recall together; None where that is skipped or not sure."""
         request, narrowed = state.request, state.narrowed
         candidates = self._live(narrowed)
@@ -611,13 +614,15 @@ class Choosing:
             return None, state.with_record(record)
         return self._by_both(state, state.chances, state.answer, record)
 
-    async def _ask_decider(self, decider: Deciding, state: _State, deadline: Deadline) -> tuple[_State, StageRecord]:
+    async def _ask_decider(
+        self, decider: DecisionClient, state: _State, deadline: Deadline
+    ) -> tuple[_State, StageRecord]:
         """Ask the decision model, and combine its answer with recall's; log a failure and go on."""
         request, narrowed = state.request, state.narrowed
         candidates = self._live(narrowed)
         began = perf_counter()
         try:
-            answer = await decider.ask(request, candidates, decider_deadline(deadline))
+            answer = await ask_decider(decider, request, candidates, decider_deadline(deadline))
         except Exception as error:  # noqa: BLE001 - whatever a model fails with
             why = describe_error(error)
             _log.warning("error=<%s> | the decision model is passed over", in_log(why))
@@ -628,7 +633,7 @@ class Choosing:
         record = StageRecord(name="decider", outcome="passed", why=named, took_s=took_s, usage=answer.usage, calls=1)
         return replace(state, chances=chances, answer=answer), record
 
-    async def _ask_decider_late(self, decider: Deciding, state: _State, deadline: Deadline) -> _State:
+    async def _ask_decider_late(self, decider: DecisionClient, state: _State, deadline: Deadline) -> _State:
         """Ask the decision model after the chat model failed, if there is time; replace its earlier record."""
         left_s = decider_deadline(deadline).left_s
         if left_s is not None and left_s <= 0:

@@ -16,7 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Capability, FlowMemory
 from jazz_select.selector.asking import open_question
-from jazz_select.selector.calibration import Budget, Calibration, Cascade, Deciding, labelled
+from jazz_select.selector.calibration import Budget, Calibration, Cascade, labelled
 from jazz_select.selector.candidates_stage import (
     Availability,
     CandidateSet,
@@ -175,7 +175,7 @@ class FlowSelector:
             settling=settling,
             budget=Budget(max_error=max_error, flows=flow_registry, calibration=cascade.calibration),
             model=asked,
-            decider=None if self._decider is None else Deciding(self._decider),
+            decider=self._decider,
             ask_user=ask_user,
             timeout_s=timeout_s,
         )

@@ -47,6 +47,11 @@ class CascadeEmbedder:
         return unit_rows(np.hstack([stage.embed_query(text) for stage in self.stages])[np.newaxis])[0]
 
 
+def stages_of(embedder: Embedder) -> tuple[Embedder, ...]:
+    """Return the one or two embedders that may read a request, in order."""
+    return embedder.stages if isinstance(embedder, CascadeEmbedder) else (embedder,)
+
+
 def open_embedder(spec: str | Embedder) -> Embedder:
     """Return the embedder of a name, loaded once per process; an `Embedder` is returned as it is.
 

@@ -336,7 +336,7 @@ class RecallModel:
             model = value_of(cls, note)._checked(*dims)  # noqa: SLF001 - one of this class
             if model.second is None:
                 return model
-            _must(model.second.second is None, "second")
+            _must({*note["second"]} == {*cls.__slots__} and model.second.second is None, "second")
             second = model.second._checked(*dims[1:])  # noqa: SLF001
             return replace(model, second=replace(second, names=model.names, flows=model.flows, terms=model.terms))
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
