@@ -1,6 +1,5 @@
 """Recall: what comes back, in which order, with which facts, for any request."""
 
-
 import pytest
 
 from jazz_select import ProceduralMemory
