@@ -45,7 +45,7 @@ from jazz_select.flow.base import check_calls, check_connected
 from jazz_select.json_values import storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import ApprovalPolicy, Deny, Verdict
-from jazz_select.routing.decisions.decision_points import Decide, DecisionCallback, as_callback
+from jazz_select.routing.decisions.decision_points import Chooser, DecisionCallback
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.records import ToolCall
@@ -84,7 +84,7 @@ class Agent:
         model: ModelLike | ChatClient | None = None,
         guards: Sequence[Guard[TurnInput]] = (),
         *,
-        decision_callback: DecisionCallback | Decide | None = None,
+        decision_callback: DecisionCallback | None = None,
         facts: Facts | None = None,
         prompt: PromptOptions = PromptOptions(),  # noqa: B008 - it is frozen
         calls: CallOptions = CallOptions(),  # noqa: B008 - likewise
@@ -146,7 +146,7 @@ class Agent:
         check_argument("timeout_s", timeout_s, TimeLimit)
         self._timeout_s = timeout_s
         self.selector = selector
-        decision_callback = as_callback(decision_callback)
+        check_argument("decision_callback", decision_callback, Chooser | None)
         for flow in selector.flow_registry.values():
             check_calls(flow)
         if self._tools:  # without tools, the caller runs the flows

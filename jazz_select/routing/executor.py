@@ -18,11 +18,10 @@ from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims
 from jazz_select.routing.decisions.decision_points import (
     MIN_COMPATIBILITY,
     ChainAnalyzer,
-    Decide,
+    Chooser,
     DecisionCallback,
     ToolCandidate,
     ToolChoice,
-    as_callback,
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall, note_step
@@ -190,7 +189,7 @@ class FlowExecutor:
     def __init__(  # noqa: PLR0913 - options with a name
         self,
         tools: ToolsLike,
-        decision_callback: DecisionCallback | Decide | None = None,
+        decision_callback: DecisionCallback | None = None,
         open_router: OpenRouter | None = None,
         *,
         decision_timeout_s: float | None = 20.0,
@@ -207,8 +206,7 @@ class FlowExecutor:
 
         Args:
             tools: The connected tools: tools and functions, or the result of `load_tools`.
-            decision_callback: Chooses at guided points: an object with `decide`, or such a function. Without one they
-                stay open.
+            decision_callback: Chooses at guided points; without one they stay open.
             open_router: Chooses among all tools if nothing narrows the choice; without one the run ends as open.
             decision_timeout_s: Time limit of a choice.
             step_timeout_s: Time limit of each call of a tool.
@@ -230,11 +228,12 @@ class FlowExecutor:
         self._approve = engine_approver(approval, approve)
         by_model = getattr(decision_callback, "by_model", False) is True
         self._approve_chosen = engine_approver(approval, approve, by_model=by_model)
+        check_argument("decision_callback", decision_callback, Chooser | None)
         check_argument("open_router", open_router, OpenRouter | None)
         check_argument("claims", claims, Claims | None)
         self.tools: Mapping[str, Tool] = toolbox_of(tools)
         self._outputs = cache(_outputs_by_name)
-        self._callback = as_callback(decision_callback)
+        self._callback = decision_callback
         self._open_router = open_router
         self._decision_timeout_s = decision_timeout_s
         self._step_timeout_s = step_timeout_s

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles, left_open
@@ -21,7 +22,7 @@ from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.flow.composite import ConditionalFlow
 from jazz_select.json_values import storable_fields
 from jazz_select.ports import has_capability
-from jazz_select.routing.decisions.decision_points import Chosen, DecisionCallback, ToolCandidate, as_callback
+from jazz_select.routing.decisions.decision_points import Chosen, DecisionCallback, ToolCandidate
 from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.schemas.compatibility import outputs
@@ -519,7 +520,7 @@ class TurnFlows:
             situation = decision_situation(view, flow, [tools[each.name] for each in candidates])
             return await decision.decide(context, candidates, prompt, situation=situation)
 
-        return cast("DecisionCallback", as_callback(decide))
+        return cast("DecisionCallback", SimpleNamespace(decide=decide))
 
     async def _gone_on(self, attempt: FlowAttempt, flow: BaseFlow, run: FlowRun) -> FlowRun:
         """Let a model continue an open flow. If the model fails, the flow keeps its state and repeats nothing."""

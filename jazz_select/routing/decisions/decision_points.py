@@ -1,14 +1,13 @@
 """A choice between tools: the candidates, who may be asked for it, and which points a chain has."""
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from inspect import signature
 from itertools import islice
-from types import SimpleNamespace
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Annotated, Any, Final, Protocol, TypeAlias
 
-from jazz_select.errors import ConfigError, ToolError
+from jazz_select.arguments import Methods
+from jazz_select.errors import ToolError
 from jazz_select.flow.base import GuidedDecisionPoint
 from jazz_select.json_values import json_bytes
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, outputs
@@ -70,38 +69,10 @@ class DecisionCallback(Protocol):
         ...
 
 
-Decide = Callable[[dict[str, Any], list[ToolCandidate], str], "Awaitable[Chosen] | Chosen"]
-"""What a `DecisionCallback` does, as a function by itself, sync or async."""
-
-
-def as_callback(given: DecisionCallback | Decide | None) -> DecisionCallback | None:
-    """Return a decision callback from an object with `decide`, or from such a function.
-
-    Raises:
-        ConfigError: It is neither.
-    """
-    if given is None:
-        return None
-    if not isinstance(given, type) and callable(getattr(given, "decide", None)):
-        return cast("DecisionCallback", given)
-    if callable(given) and not isinstance(given, type) and _takes_three(given):
-        return cast("DecisionCallback", SimpleNamespace(decide=given))
-    raise ConfigError(
-        "decision_callback is an object with `decide(context, candidates, prompt)`, "
-        f"or a function of these three, not {given!r:.80}"
-    )
-
-
-def _takes_three(function: Callable[..., object]) -> bool:
-    try:
-        signature(function).bind({}, [], "")
-    except TypeError:
-        return False
-    except ValueError:  # of what is built in nothing may be known
-        pass
-    return True
-
-
+Chooser: TypeAlias = Annotated[
+    DecisionCallback, Methods("an object with `decide(context, candidates, prompt)`", "decide")
+]
+"""One who chooses, as it is checked where it is given."""
 _LONGEST: Final = 300
 _MOST_FIELDS: Final = 30
 _LONGEST_SCHEMA: Final = 4_000

@@ -12,9 +12,9 @@ from jazz_select.routing.decisions.decision_points import (
     ChainAnalyzer,
     GuidedDecisionPoint,
     ToolCandidate,
-    as_callback,
     schema_shown,
 )
+from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.schemas.assignability import Effort
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, compatibility_score, outputs
 from jazz_select.routing.schemas.fields import told_schema
@@ -238,10 +238,10 @@ def test_what_says_nothing_to_a_caller_is_left_out_wherever_it_is_that() -> None
 
 def test_a_class_is_nobody_who_chooses() -> None:
     class Three:
-        def __init__(self, context: object, candidates: object, prompt: object) -> None: ...
+        def decide(self, context: object, candidates: object, prompt: object) -> None: ...
 
     with pytest.raises(ConfigError, match="decision_callback is an object with"):
-        as_callback(Three)  # pyright: ignore[reportArgumentType]
+        FlowExecutor([], Three)  # pyright: ignore[reportArgumentType]
 
 
 def test_the_graph_as_mermaid_draws_it() -> None:
