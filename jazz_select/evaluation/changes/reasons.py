@@ -9,7 +9,6 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, reduce
-from operator import add
 from typing import Final, Protocol
 
 from jazz_select.evaluation.changes.difference import ChangeKind, Difference, FlowChanges, RouteChange
@@ -49,12 +48,14 @@ class Edit:
         """Return the part that is made of these; a single one stands for itself."""
         return pieces[0] if len(pieces) == 1 else cls(what=what, undone=undone, pieces=tuple(pieces))
 
-    def __add__(self, other: "Edit") -> "Edit":
-        """Return both as one."""
+    def joined(self, other: "Edit", after: Flows) -> "Edit":
+        """Return both as one, of what is there after the change."""
         both = dict(self.undone)
         for name, fields in other.undone.items():
             mine = both.get(name, {})
-            both[name] = None if fields is None or mine is None else {**fields, **mine}
+            both[name] = (
+                None if fields is None or mine is None else {**fields, **mine, **_examples(name, mine, fields, after)}
+            )
         return Edit(what=f"{self.what}, and {other.what}", undone=both)
 
     @property
@@ -65,6 +66,15 @@ class Edit:
     def touches(self, change: RouteChange) -> bool:
         """Whether the request comes from or goes to a flow of this part."""
         return not self.undone.keys().isdisjoint({change.before.first, change.after.first})
+
+
+def _examples(name: str, one: Fields, other: Fields, after: Flows) -> Fields:
+    """Return the examples of a flow without what either part takes out, and with what either puts back."""
+    if not ("examples" in one and "examples" in other and name in after):
+        return {}
+    there, mine, theirs = after[name]["examples"], one["examples"], other["examples"]
+    every = dict.fromkeys((*theirs, *mine))
+    return {"examples": [each for each in every if each not in there or (each in mine and each in theirs)]}
 
 
 def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
@@ -159,13 +169,14 @@ async def reasons(found: Difference, before: Flows, after: Flows, ask: RouteAgai
     moved = {place: each for place, each in enumerate(found.changes) if ChangeKind.FIRST in each.kinds}
     ends = Counter(name for each in moved.values() for name in {each.before.first, each.after.first})
     parts = sorted(parts_of(found.flows, before, after), key=lambda part: -max(ends[name] for name in part.undone))
-    of = partial(_Search, parts=parts, moved=moved, now=found.flows.now)
+    of = partial(_Search, parts=parts, moved=moved, after=after, now=found.flows.now)
     quick = of(ask=partial(ask, refit=False), left=_MOST_TRIED)
     exact = of(ask=partial(ask, refit=True), left=max(1, _MOST_WORK // max(1, len(after))))
     edits = await quick.edits(list(moved))
     edits |= await exact.edits([place for place in moved if place not in edits])
     if len(parts) > 1:
-        every = Edit(what="several of these changes together", undone=_whole(reduce(add, parts).undone, before))
+        both = reduce(lambda one, other: one.joined(other, after), parts)
+        every = Edit(what="several of these changes together", undone=_whole(both.undone, before))
         edits |= dict.fromkeys(await exact.moved_back(every, [each for each in moved if each not in edits]), every)
     return {place: each.what + ("" if each.touches(moved[place]) else ", indirectly") for place, each in edits.items()}
 
@@ -184,6 +195,7 @@ class _Search:
 
     parts: Sequence[Edit]
     moved: Mapping[int, RouteChange]
+    after: Flows
     now: Callable[[str], str]
     ask: Callable[[Undone, Sequence[Query]], Awaitable[Sequence[str]]]
     left: int
@@ -217,7 +229,7 @@ class _Search:
             if place in places and one.touches(self.moved[place]):
                 for other in self.parts:
                     if first in other.undone and one is not other and not {*one.guarded} & {*other.guarded}:
-                        found[made.setdefault(frozenset({one, other}), one + other)].append(place)
+                        found[made.setdefault(frozenset({one, other}), one.joined(other, self.after))].append(place)
         return found
 
     async def narrowed(self, part: Edit, places: Sequence[int]) -> dict[int, Edit]:

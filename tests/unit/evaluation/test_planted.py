@@ -304,20 +304,31 @@ def test_what_a_tool_is_called_and_declares(cancel: Tool, codes: list[str]) -> N
 
 
 CHAINS = [
-    pytest.param({"booking": "object"}, {"booking": "string"}, ["unfit-chain"], id="an object for a text"),
-    pytest.param({"booking_id": "integer"}, {"bookingId": "array"}, ["unfit-chain"], id="under another spelling"),
+    pytest.param(
+        {"booking": "object"},
+        {"booking": "string"},
+        ["takes booking as string, and find_booking gives it as object"],
+        id="an object for a text",
+    ),
+    pytest.param(
+        {"booking_id": "integer"},
+        {"bookingId": "array"},
+        ["takes bookingId as array, and find_booking gives it as integer"],
+        id="under another spelling",
+    ),
     pytest.param({"booking": "string"}, {"booking": "string"}, [], id="it fits"),
     pytest.param({"seat": "object"}, {"booking": "string"}, [], id="the user says it"),
 ]
 
 
 @pytest.mark.spec("007.7")
-@pytest.mark.parametrize(("gives", "takes", "codes"), CHAINS)
-def test_chains_that_cannot_fit(gives: Mapping[str, str], takes: Mapping[str, str], codes: list[str]) -> None:
+@pytest.mark.parametrize(("gives", "takes", "said"), CHAINS)
+def test_chains_that_cannot_fit(gives: Mapping[str, str], takes: Mapping[str, str], said: list[str]) -> None:
     fields = CLEAN["airline"]["cancel_booking"] | {"chain": ["find_booking", "cancel_booking"]}
     tools = [tool("find_booking", gives=gives, read_only=True), tool("cancel_booking", takes=takes, destructive=True)]
     found = judged({"cancel_booking": fields}, tools=tools).found
-    assert [each.code for each in found] == codes
+    assert [each.code for each in found] == ["unfit-chain"] * len(said)
+    assert all(words in each.what for words, each in zip(said, found, strict=True))
 
 
 def test_a_finding_of_content_can_be_accepted() -> None:

@@ -128,10 +128,18 @@ def test_cases_that_are_wrong_fail_a_comparison(tmp_path: Path) -> None:
     assert [each.gate for each in judged.failures] == ["cases"]
 
 
-async def test_several_changes_together_are_all_of_each() -> None:
-    """An example went to another flow, and its former one gained one: only both as they were lead back."""
+@pytest.mark.spec("007.8")
+@pytest.mark.parametrize(
+    ("taker", "why"),
+    [
+        pytest.param(["p", "x"], "‘w’ under a, and ‘x’ went from a to b", id="two of one flow's examples"),
+        pytest.param(["p", "x", "q"], "several of these changes together", id="three"),
+    ],
+)
+async def test_changes_that_lead_back_together_are_all_of_each(taker: list[str], why: str) -> None:
+    """An example went to another flow, and its former one gained one: only all as they were lead back."""
     before = {"a": {"examples": ["x", "y"]}, "b": {"examples": ["p"]}}
-    after = {"a": {"examples": ["y", "w"]}, "b": {"examples": ["p", "x"]}}
+    after = {"a": {"examples": ["y", "w"]}, "b": {"examples": taker}}
     was, now = (Routed(request="x", ranking=(name,), offered=1) for name in ("a", "b"))
     moved = RouteChange(
         asked=Query(request="x"),
@@ -148,4 +156,4 @@ async def test_several_changes_together_are_all_of_each() -> None:
         there = {name: {**fields, **(parts.get(name) or {})} for name, fields in after.items()}
         return ["a" if there == before else "b" for _ in asked]
 
-    assert await reasons(found, before, after, ask) == {0: "several of these changes together"}
+    assert await reasons(found, before, after, ask) == {0: why}
