@@ -15,14 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from jazz_select.evaluation.cases import Case
     from jazz_select.evaluation.route import Policy, Routed
     from jazz_select.flow.base import FlowRegistry
 
 _MARKER: Final = "jazz_cases"
-_SHOWN: Final = 10
 _Test = TypeVar("_Test", bound=Callable[..., object])
 
 
@@ -144,38 +141,6 @@ def route(case: "Case", request: pytest.FixtureRequest) -> "Routed":
     if batch is None:
         pytest.fail("route needs @jazz_cases(file, flows=…) above the test: it says which flows", pytrace=False)
     return batch.routes[id(case)]
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> "Generator[None, pytest.TestReport, pytest.TestReport]":
-    """Add the request, the expectation and the ranking to the report of a failed test."""
-    report = yield
-    if report.failed and item.get_closest_marker(_MARKER) is not None:
-        given: Mapping[str, Any] = getattr(item, "funcargs", {})
-        if "case" in given and "route" in given:
-            report.sections.append(("jazz_select route", _shown(given["case"], given["route"])))
-    return report
-
-
-def _shown(case: "Case", route: "Routed") -> str:
-    from jazz_select.text import json_line, name_shown
-
-    lines = [
-        f"request:  {json_line(case.request)}",
-        f"expected: {', '.join(map(name_shown, case.expect)) or 'none'}",
-        f"outcome:  {route.outcome.value}" + ("" if route.in_scope is None else f", in scope {route.in_scope:.2f}"),
-    ]
-    if case.why:
-        lines.insert(2, f"why:      {json_line(case.why)}")
-    for rank, name in enumerate(route.ranking[:_SHOWN], 1):
-        sure = route.confidences[rank - 1] if rank <= len(route.confidences) else None
-        confidence = "     " if sure is None else f"{sure:5.2f}"
-        which = "candidate" if rank <= route.offered else ""
-        right = "<- expected" if name in case.expect else ""
-        lines.append(f"{rank:3}. {confidence}  {name_shown(name)}  {which} {right}".rstrip())
-    missing = [name_shown(name) for name in case.expect if name not in route.ranking]
-    lines += [f"  -         {name}  is not among the first {len(route.ranking)}" for name in missing]
-    return "\n".join(lines)
 
 
 # --- where things are --------------------------------------------------------------

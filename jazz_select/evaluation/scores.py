@@ -8,11 +8,11 @@ from statistics import median
 from typing import Any, Final
 
 from jazz_select.evaluation import metrics
-from jazz_select.evaluation.cases import NONE, CaseProblem
+from jazz_select.evaluation.cases import CaseProblem
 from jazz_select.evaluation.judged import Group, Judged, Measure, group_of
 from jazz_select.evaluation.route import DEPTH, Outcome, Policy
 from jazz_select.evaluation.sweep import Sweep, sweep
-from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
 from jazz_select.stages import StageName
 from jazz_select.text import counted
@@ -342,7 +342,8 @@ class Evaluation(Framed):
         }
 
     def _frame(self) -> Frame:
-        return [each.row() for each in self.judged], ()
+        rows = [each.row() for each in self.judged]
+        return rows, [*rows[0]] if rows else ()
 
     def __str__(self) -> str:
         """Return one line: the numbers of cases and flows, and the main measures."""
@@ -351,25 +352,7 @@ class Evaluation(Framed):
             for name, each in self.measures.items()
             if name in _IN_SUMMARY and each.value is not None
         ]
-        return ", ".join((self._counts, *measures))
-
-    @property
-    def _counts(self) -> str:
-        return f"{counted(len(self.judged), 'case')}, {counted(self.flows, 'flow')}"
-
-    def _repr_html_(self) -> str:
-        names = list(self.groups[0].measures) if self.groups else []
-        groups = [(each.name, each.cases, *(each.measures[name].value for name in names)) for each in self.groups]
-        flows = [(each.name, each.cases, each.recall_at_1, each.coverage, each.takes) for each in self.by_flow]
-        pairs = [(each.expected or NONE, each.first or NONE, each.count, each.requests) for each in self.confusions]
-        return "".join(
-            (
-                html_table(["", "cases", *names], groups, self._counts),
-                html_table(["flow", "cases", "R@1", "coverage", "takes"], flows, "by flow, worst first"),
-                html_table(["expected", "first", "cases", "requests"], pairs, "confusions"),
-                html_table(["thresholds"], [(str(self.sweep),)]),
-            )
-        )
+        return ", ".join((counted(len(self.judged), "case"), counted(self.flows, "flow"), *measures))
 
 
 def _places(each: Judged) -> tuple[str, ...]:

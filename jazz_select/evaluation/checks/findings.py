@@ -196,11 +196,6 @@ class Severity(StrEnum):
     NOTE = "note"
     """Worth a look."""
 
-    @property
-    def rank(self) -> int:
-        """0 for the worst."""
-        return list(Severity).index(self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
@@ -349,8 +344,9 @@ class Findings(Framed):
 
     def at_least(self, severity: Severity | str) -> tuple[Finding, ...]:
         """Return the findings of this severity or a worse one."""
-        rank = Severity(severity).rank
-        return tuple(each for each in self.found if each.severity.rank <= rank)
+        worst_first = list(Severity)
+        harmful = worst_first[: worst_first.index(Severity(severity)) + 1]
+        return tuple(each for each in self.found if each.severity in harmful)
 
     @cached_property
     def counts(self) -> dict[str, int]:

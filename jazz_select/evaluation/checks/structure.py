@@ -1,10 +1,8 @@
 """Checks of how flows are put together: names, tools, steps, parts, branches and facts. Nothing is embedded."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
-
-from rapidfuzz.distance import OSA
 
 from jazz_select.errors import DuplicateFlowError, FlowError, FlowLoadError, FlowValidationError
 from jazz_select.evaluation.checks.findings import NOWHERE, Evidence, Finding, Places, Spot
@@ -12,14 +10,12 @@ from jazz_select.flow.base import BaseFlow, chain_of
 from jazz_select.memory.encoder import folded_alias
 from jazz_select.routing.schemas.assignability import NEVER, assignable
 from jazz_select.routing.schemas.compatibility import Slot, outputs, ways
-from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.schemas.fields import fields, type_text
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, near, word_list
 from jazz_select.words import ACTING, LOOKING, NOUNS, as_latin, stems
 
 _LONGEST = 80
-_SHORTEST_TYPO = 6
-"""Shorter names differ in one letter by accident."""
 
 
 def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
@@ -54,8 +50,6 @@ def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, place
             yield from _facts(flow, tools, places)
             yield from _fit(flow, tools, places)
     yield from _effects(flows, tools or {}, places)
-    if tools is None:
-        yield from _spellings(flows, places)
 
 
 def has_definition(flow: BaseFlow) -> bool:
@@ -131,11 +125,12 @@ def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[
         for folded, want in wanted.items():
             there = given.get(folded, [])
             if there and all(_never(each, want) for _, each in there):
-                before, slot = there[-1][0].name, beginning(want.name, _LONGEST)
-                what = f"In the chain of {flow.name}, {tool.name} takes a {slot} that {before} gives as another type"
-                remedy = f"Have {before} give what {tool.name} takes, or name the two differently."
-                spot = Spot(flow, "chain")
-                yield places.finding("unfit-chain", spot, f"{what}: it can never be passed on.", remedy)
+                (giver, given_as), slot = there[-1], beginning(want.name, _LONGEST)
+                types = [beginning(type_text(each.schema, each.root), _LONGEST) for each in (want, given_as)]
+                what = f"In the chain of {flow.name}, {tool.name} takes {slot} as {types[0]}, and {giver.name} gives it"
+                what += f" as {types[1]}: it can never be passed on."
+                remedy = f"Have {giver.name} give what {tool.name} takes, or name the two differently."
+                yield places.finding("unfit-chain", Spot(flow, "chain"), what, remedy)
         for each in outputs(tool):
             given[each.folded].append((tool, each))
 
@@ -214,30 +209,6 @@ def _names(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
             what += " neither is found by it." if is_one else " who reads it takes one for the other."
             spot = Spot(flow, field, number)
             yield places.finding("ambiguous-name", spot, what, "Leave it to one of them.", flows=tuple(owners))
-
-
-def _spellings(flows: Sequence[BaseFlow], places: Places) -> Iterator[Finding]:
-    """Yield tool names used once that resemble a more frequent one, if the existing tools are not known."""
-    used = Counter(name for flow in flows for name in dict.fromkeys(flow.own_tools))
-    often = [name for name, count in used.items() if count > 1]
-    for flow in flows:
-        for number, name in enumerate(flow.own_tools):
-            if used[name] > 1 or len(name) < _SHORTEST_TYPO:
-                continue
-            meant = next((each for each in often if _is_slip(name, each)), None)
-            if meant is not None:
-                what = f"{flow.name} alone names the tool {beginning(name, _LONGEST)!r}"
-                what += f", and {used[meant]} flows name {meant!r}."
-                remedy = f"Write {meant} if that is meant; --tools says for sure which tools there are."
-                yield places.finding("misspelt-tool", Spot(flow, "tools", number), what, remedy)
-
-
-def _is_slip(name: str, other: str) -> bool:
-    if folded_alias(name) == folded_alias(other):
-        return True
-    plural = name.rstrip("s") == other.rstrip("s")
-    digits = any(char.isdigit() for char in set(name) ^ set(other))
-    return not plural and not digits and OSA.distance(name, other, score_cutoff=1) == 1
 
 
 def _sentence(text: str) -> str:

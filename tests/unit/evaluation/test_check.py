@@ -254,16 +254,6 @@ def test_a_reply_asks_for_a_fact_that_no_tool_gives(tmp_path: Path) -> None:
     assert [(each.code, each.at.line) for each in found if "{place}" in each.what] in ([("unknown-fact", 14)], [])
 
 
-def test_without_tools_a_slip_shows_beside_the_name_that_others_use(tmp_path: Path) -> None:
-    third = GOOD.split("- name: track_order", maxsplit=1)[0].strip().replace("refund_order", "exchange_lamp")
-    unlike = third.replace("look_up_order, pay_back", "look_up_ordr, pay_back").replace("Nobody", "Somebody")
-    unlike = unlike.replace("Take back what was delivered and pay for it", "Send another lamp")
-    for text in ("give me my cash", "I do not like this lamp", "reimburse order nine", "this coat goes back"):
-        unlike = unlike.replace(text, f"{text[::-1]}")
-    found = checked(tmp_path, GOOD + unlike.replace("no longer needed", "wrong size") + "\n").found
-    assert [(each.code, each.flows) for each in found] == [("misspelt-tool", ("exchange_lamp",))]
-
-
 CASES = """
 - {request: "Where is it??", expect: [track_order]}
 - {request: unlike all of them, expect: [trak_order]}

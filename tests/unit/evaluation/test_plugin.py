@@ -104,17 +104,6 @@ def test_each_request_is_a_test_with_an_id_that_can_be_read(project: Path, argum
     assert "1 failed, 3 passed" in told
 
 
-def test_what_fails_shows_what_was_asked_expected_and_ranked(said: Said) -> None:
-    told = said()
-    section = told.partition("jazz_select route")[2]
-    assert 'request:  "a bill\\u001b[31m, please"' in section, told
-    assert "expected: track\n" in section
-    assert "outcome:  asked" in section
-    assert "  1.        invoice  candidate\n" in section
-    assert "track   <- expected\n" in section
-    assert "\x1b[31m, please" not in section
-
-
 def test_an_index_is_kept_for_the_next_run(said: Said, project: Path) -> None:
     said()
     kept = project / ".pytest_cache" / "d" / "jazz_select" / "indexes"
