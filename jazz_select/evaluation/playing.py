@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from html import unescape
@@ -186,23 +186,8 @@ class MakeAgentOf(Protocol):
 async def play(
     case: ConversationCase, make_agent: "MakeAgent", *, model: "ModelLike | None" = None
 ) -> ConversationResult:
-    """Play one conversation with a new agent.
-
-    Between two turns the conversation is converted to JSON and back, as a stored one is. A failed turn has a failed
-    check. An exception of the agent ends the conversation, and is in the result.
-
-    Args:
-        case: The conversation.
-        make_agent: Makes the agent; called once, with the model.
-        model: A real model, as for `FlowSelector`, which replaces the script. By default the script answers; without a
-            script there is no model.
-
-    Raises:
-        ConfigError: The model cannot be used.
-        CancelledError: The caller was cancelled.
-    """
-    async with _asking(model) as chat:
-        return await _played(case, make_agent, chat)
+    """Play one conversation, as `play_all` does."""
+    return (await play_all([case], make_agent, model=model)).results[0]
 
 
 async def play_all(
@@ -213,32 +198,33 @@ async def play_all(
     at_once: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> ConversationReport:
-    """Play conversations as `play` does, each with a new agent and all with one model.
+    """Play conversations, each with a new agent.
 
-    Up to `at_once` are played at the same time; their agents must share nothing. `progress` is called with (played,
-    all) after each.
+    Between two turns a conversation is converted to JSON and back, as a stored one is. A failed turn has a failed
+    check. An exception of the agent ends its conversation, and is in the result.
+
+    Args:
+        cases: The conversations.
+        make_agent: Makes the agent; called once for each conversation, with the model.
+        model: A real model, as for `FlowSelector`, which replaces the scripts. By default a script answers; without a
+            script there is no model.
+        at_once: How many are played at the same time; their agents must share nothing.
+        progress: Called with (played, all) after each.
 
     Raises:
         ConfigError: The model cannot be used.
         CancelledError: The caller was cancelled.
     """
     began = perf_counter()
-    async with _asking(model) as chat:
-        calls = [partial(_played, case, make_agent, chat) for case in cases]
-        results = await side_by_side(calls, at_once=max(1, at_once), progress=progress)
-    return ConversationReport(results=tuple(results), took_s=perf_counter() - began)
-
-
-@asynccontextmanager
-async def _asking(model: "ModelLike | None") -> "AsyncGenerator[ChatModel | None]":
-    """Open the model; one that was made from a name is closed afterwards."""
     chat = as_chat_model(model, argument="model")
     try:
-        yield chat
+        calls = [partial(_played, case, make_agent, chat) for case in cases]
+        results = await side_by_side(calls, at_once=max(1, at_once), progress=progress)
     finally:
         close = None if chat is model else getattr(chat, "aclose", None)
-        if close is not None:
+        if close is not None:  # it was made from a name
             await close()
+    return ConversationReport(results=tuple(results), took_s=perf_counter() - began)
 
 
 async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatModel | None") -> ConversationResult:

@@ -5,6 +5,7 @@ The least recently used files are removed first.
 """
 
 import hashlib
+import json
 import logging
 import os
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from pydantic import AfterValidator
 
 import jazz_select
 from jazz_select.errors import ConfigError
-from jazz_select.evaluation.changes.snapshots import dumps, loads
+from jazz_select.evaluation.changes.snapshots import dumps
 from jazz_select.evaluation.route import Policy, Routed
 from jazz_select.evaluation.whole_files import write_whole
 from jazz_select.travel import value_of
@@ -102,7 +103,7 @@ class RouteBook:
         if file is None:
             return None
         try:
-            value = value_of(of, loads(file.read_bytes()))
+            value = value_of(of, json.loads(file.read_bytes()))
             os.utime(file)
         except FileNotFoundError:
             return None

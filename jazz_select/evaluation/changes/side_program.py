@@ -6,6 +6,7 @@ JSON: first a job, answered with a description of the flows, then requests, answ
 
 import asyncio
 import gc
+import json
 import os
 import sys
 import sysconfig
@@ -18,7 +19,7 @@ from typing import Any
 from jazz_select.errors import FlowError, FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
 from jazz_select.evaluation.changes.sides import Side, files_digest
-from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, loads, prompt_tokens, snapshot_digest
+from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, prompt_tokens, snapshot_digest
 from jazz_select.evaluation.changes.undoing import undone
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
@@ -91,7 +92,7 @@ def answer_job() -> None:
         answers.flush()
 
     try:
-        job = value_of(Job, loads(sys.stdin.buffer.readline()))
+        job = value_of(Job, json.loads(sys.stdin.buffer.readline()))
         os.chdir(job.side.root)
         index = job.side.index
         asyncio.run(_as_written(job, answer) if index is None else _deployed(job, index, answer))
@@ -125,7 +126,7 @@ async def _as_written(job: Job, answer: _Answer) -> None:
         return
     async with indexed(registry, **how) as memory:
         while line:
-            wanted = loads(line)
+            wanted = json.loads(line)
             if "undone" in wanted:
                 answer({"firsts": await _without(job, registry, memory, wanted)})
             else:
@@ -188,7 +189,7 @@ async def _deployed(job: Job, index: Path, answer: _Answer) -> None:
         flows = {name: {each: fields[each] for each in known} for name, fields in describe_flows(registry).items()}
         answer({"flows": flows, "digest": ""})
         if line := sys.stdin.buffer.readline():
-            answer(await _routed(job, registry, memory, job.agent_id, loads(line)))
+            answer(await _routed(job, registry, memory, job.agent_id, json.loads(line)))
 
 
 def _queries(wanted: Mapping[str, Any]) -> list[Query]:

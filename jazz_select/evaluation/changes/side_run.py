@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBook
 from jazz_select.evaluation.changes.sides import Side
-from jazz_select.evaluation.changes.snapshots import Probe, SideState, dumps, loads
+from jazz_select.evaluation.changes.snapshots import Probe, SideState, dumps
 from jazz_select.evaluation.changes.undoing import Undone
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Policy, Query, Routed
@@ -170,7 +171,7 @@ class _Process(asyncio.SubprocessProtocol):
             last = printed[-1] if printed else f"exit code {self._transport.get_returncode()}"
             why = describe_error(RuntimeError(last)).removeprefix("RuntimeError: ")
             raise FlowLoadError(self._label, f"loading it ended the process: {why}")
-        reply = loads(line)
+        reply = json.loads(line)
         if "error" in reply:
             raise ConfigError(f"{self._label}: {reply['error']}")
         return reply

@@ -193,11 +193,3 @@ def dumps(value: object) -> bytes:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except (TypeError, ValueError):  # lone surrogates
         return json.dumps(value, default=asdict, sort_keys=True).encode()
-
-
-def loads(line: bytes) -> Any:
-    """Parse the output of `dumps`."""
-    try:
-        return orjson.loads(line)
-    except ValueError:
-        return json.loads(line)

@@ -1,5 +1,6 @@
 """Routes: where requests lead before a model is asked, as a selector leads them."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.evaluation import Outcome, Policy, Query, indexed, routes
-from jazz_select.evaluation.changes.snapshots import dumps, loads
+from jazz_select.evaluation.changes.snapshots import dumps
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Routed
 from jazz_select.ports import Vectors
@@ -180,7 +181,7 @@ ROUTES = st.builds(
 
 @given(route=ROUTES)
 def test_a_route_that_was_kept_is_the_same_route(route: Routed) -> None:
-    again = value_of(Routed, loads(dumps(route)))
+    again = value_of(Routed, json.loads(dumps(route)))
     assert again == route
     assert again.took_s == route.took_s
     for settling in (Policy().settling, Policy(skip_llm_above=0.5, abstain_below=0.5).settling):
