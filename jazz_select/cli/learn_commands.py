@@ -14,7 +14,7 @@ from jazz_select.cli.session import LEARNED, catalogue, logged_entries, sync_com
 from jazz_select.cli.terminal import Column, filled, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
-from jazz_select.evaluation.drifting import DAY_S, Drift, Share, Window, drift
+from jazz_select.evaluation.drifting import Drift, Share, Window, drift
 from jazz_select.evaluation.learner import Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
@@ -165,9 +165,7 @@ def watch(settings: "Settings", given: "DriftCommand") -> None:
 
 async def _drift(settings: "Settings", given: "DriftCommand") -> Drift:
     registry = catalogue(settings, learned=settings.learned_by_now)
-    kept = logged_entries(given.log, settings)
-    last = max((each.at for each in kept), default=0.0)
-    entries = [each for each in kept if each.at >= last - 2 * given.days * DAY_S]
+    entries = logged_entries(given.log, settings)
     with waiting("reading the log"):
         return await drift(entries, registry, days=given.days, embedder=settings.embedder)
 

@@ -6,7 +6,7 @@ import ipaddress
 import logging
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 _NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client")
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
-_MADE_BETWEEN: Final = 100_000
-"""Objects that may be made while the service starts before somebody looks for garbage: what is loaded then stays."""
-_MADE_BY_REQUESTS: Final = 10_000
-"""And while it serves: what a request makes is nearly all gone when it is answered, garbage or not."""
+_MADE_BETWEEN: Final = 10_000
+"""Objects that may be made before somebody looks for garbage: what a request makes is nearly all gone afterwards."""
 _SETTLED_S: Final = 5.0
 """How long after a start, or a reload, that which is loaded later than the rest is there, too."""
 
@@ -60,8 +58,8 @@ def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
         _check_reach(given)
     listening = bound(given.host, given.port) if given.uds is None else bound_file(given.uds)
     try:
-        with _logging(access=given.access_log), _loading() as loaded:
-            run_loop(lambda: _serve(settings, sources, listening, given, loaded))
+        with _logging(access=given.access_log):
+            run_loop(lambda: _serve(settings, sources, listening, given))
     finally:
         listening.close()
         if given.uds is not None:
@@ -70,11 +68,7 @@ def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
 
 
 async def _serve(
-    settings: "Settings",
-    sources: "list[AgentSource]",
-    listening: socket.socket,
-    given: "ServeCommand",
-    loaded: Callable[[], None],
+    settings: "Settings", sources: "list[AgentSource]", listening: socket.socket, given: "ServeCommand"
 ) -> None:
     from jazz_select.service.app import make_app
     from jazz_select.service.http.limits import Lifecycle
@@ -89,23 +83,7 @@ async def _serve(
     ):
         life = Lifecycle()
         app = make_app(served, given.options, life=life, parts=[*parts, *_panel(served, sources, given)])
-
-        def ready() -> None:
-            loaded()
-            _say(listening, given)
-
-        await serve(app, listening, options=given.options, life=life, ready=ready)
-
-
-@contextmanager
-def _loading() -> Generator[Callable[[], None]]:
-    """Collect garbage less often while loading, which saves a tenth of the start."""
-    before = gc.get_threshold()
-    gc.set_threshold(_MADE_BETWEEN, *before[1:])
-    try:
-        yield lambda: gc.set_threshold(_MADE_BY_REQUESTS, *before[1:])
-    finally:
-        gc.set_threshold(*before)
+        await serve(app, listening, options=given.options, life=life, ready=lambda: _say(listening, given))
 
 
 @asynccontextmanager
@@ -127,11 +105,14 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
                 gc.collect()
                 gc.freeze()
 
+    before = gc.get_threshold()
+    gc.set_threshold(_MADE_BETWEEN, *before[1:])
     try:
         async with beside(settle()):
             yield
     finally:
         gc.unfreeze()
+        gc.set_threshold(*before)
 
 
 @asynccontextmanager

@@ -93,12 +93,10 @@ async def count_flows(memory: "ProceduralMemory", settings: "Settings") -> int:
     return len(flows)
 
 
-async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> int:
-    """How many flows of the agent are in the index."""
-    count = await count_flows(memory, settings)
-    if not count:
+async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> None:
+    """Refuse an index without flows of the agent."""
+    if not await count_flows(memory, settings):
         raise nothing_synced(settings)
-    return count
 
 
 async def changes_notes(memory: "ProceduralMemory", registry: "FlowRegistry", settings: "Settings") -> tuple[str, ...]:
