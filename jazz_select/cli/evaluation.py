@@ -4,13 +4,12 @@ import asyncio
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from jazz_select.agent import Agent
@@ -57,6 +56,7 @@ from jazz_select.evaluation.judged import Judged, failures, floors_of
 from jazz_select.evaluation.reports import choice_line, junit, markdown_report, none_line, percent
 from jazz_select.evaluation.route import DEPTH, Policy, Routed
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
+from jazz_select.json_values import plain
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import counted
 
@@ -68,7 +68,6 @@ if TYPE_CHECKING:
 _NOT_GOOD_ENOUGH = 1
 _FLOWS, _PAIRS, _MISSES, _PROBLEMS, _CHANGES = 5, 8, 30, 20, 30
 """How much of each is shown; `--json` has all of it."""
-_SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
 
 
 _COMPARED = (
@@ -80,14 +79,16 @@ _COMPARED = (
 
 def judge(settings: "Settings", given: "EvalCommand") -> None:
     """Measure, report, and end with 1 where something was left out or a floor is not reached."""
-    if given.json and given.format not in {None, "json"}:
-        raise ConfigError(f"--format {given.format} beside --json, which is --format json: pass one of them")
+    if given.output is not None and given.output.suffix not in {".json", ".xml", ".md"}:
+        raise ConfigError(f"--output {given.output} is to be a .json, an .xml (JUnit) or an .md (Markdown)")
     registry = catalogue(settings, learned=settings.learned)
     cases = _picked(read_cases(given.file, registry, flows=settings.flows), given.tag or ())
     floors = floors_of(given.fail_under or (), _foreseen(cases).measures)  # before anything costs time or calls
     found = asyncio.run(_evaluated(settings, registry, cases, given))
     failed = failures(floors, found.measures)
-    _write(found, settings, given, failed)
+    if given.output is not None:
+        write_file(given.output, _report(found, given, failed), option="--output")
+    tell(found.to_dict(), _measured(found, settings, given), json=given.json)
     for problem in found.problems[:_PROBLEMS]:
         hint(f"{'note' if problem.is_note else 'left out'}: {problem}")
     if len(found.problems) > _PROBLEMS:
@@ -155,27 +156,12 @@ def _is_deployed(given: "EvalCommand") -> bool:
     return given.index is not None or given.url is not None
 
 
-def _write(found: Evaluation, settings: "Settings", given: "EvalCommand", failed: Sequence[str]) -> None:
-    guessed = "" if given.output is None else _SUFFIXES.get(given.output.suffix.lower(), "")
-    match "json" if given.json else given.format or guessed:
-        case "json":
-            text = orjson.dumps(found.to_dict(), option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
-        case "junit":
-            text = junit(found, name=given.file.stem)
-        case "markdown":
-            text = markdown_report(found, failed=failed)
-        case _ if given.output is not None:
-            plain = Console(file=StringIO(), record=True, width=100, highlight=False)
-            show(_measured(found, settings, given), plain)
-            text = plain.export_text()
-        case _:
-            show(_measured(found, settings, given))
-            return
-    if given.output is not None:
-        write_file(given.output, text, option="--output")
-        show(_measured(found, settings, given))
-    else:
-        typer.echo(text.rstrip("\n"))
+def _report(found: Evaluation, given: "EvalCommand", failed: Sequence[str]) -> str:
+    if given.output is None or given.output.suffix == ".json":
+        return orjson.dumps(plain(found.to_dict()), option=orjson.OPT_INDENT_2).decode()
+    return (
+        junit(found, name=given.file.stem) if given.output.suffix == ".xml" else markdown_report(found, failed=failed)
+    )
 
 
 def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> Iterator[RenderableType]:

@@ -237,12 +237,9 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
         ),
     ] = None
     by_flow: Annotated[bool, flag("--by-flow", "Show every flow, not the worst alone.", panel=_REPORT)] = False
-    format: Annotated[
-        Literal["table", "json", "junit", "markdown"] | None,
-        option("How it is told. (default: by the name of --output, else a table)", panel=_REPORT),
-    ] = None
     output: Annotated[
-        Path | None, option("Write it there, and show the table as well.", "FILE", "--output", "-o", panel=_REPORT)
+        Path | None,
+        option("Write it as JSON, JUnit (.xml) or Markdown (.md) as well.", "FILE", "--output", "-o", panel=_REPORT),
     ] = None
     schema: Annotated[
         bool,
