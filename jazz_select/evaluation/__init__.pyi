@@ -19,7 +19,6 @@ from jazz_select.evaluation.changes.snapshots import Probe as Probe
 from jazz_select.evaluation.changes.snapshots import SideState as SideState
 from jazz_select.evaluation.changes.snapshots import Source as Source
 from jazz_select.evaluation.changes.snapshots import questions as questions
-from jazz_select.evaluation.changes.snapshots import snapshot as snapshot
 from jazz_select.evaluation.checks.checking import check as check
 from jazz_select.evaluation.checks.findings import KINDS as KINDS
 from jazz_select.evaluation.checks.findings import Evidence as Evidence

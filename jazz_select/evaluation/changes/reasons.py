@@ -12,8 +12,7 @@ from functools import partial, reduce
 from typing import Final, Protocol
 
 from jazz_select.evaluation.changes.difference import ChangeKind, Difference, FlowChanges, RouteChange
-from jazz_select.evaluation.changes.snapshots import GUARD
-from jazz_select.evaluation.changes.undoing import ROUTING_FIELDS, Fields, Undone
+from jazz_select.evaluation.changes.snapshots import GUARD, ROUTING_FIELDS, Fields, Undone
 from jazz_select.evaluation.route import Query
 from jazz_select.text import beginning
 

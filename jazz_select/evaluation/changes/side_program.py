@@ -19,8 +19,7 @@ from typing import Any
 from jazz_select.errors import FlowError, FlowLoadError, JazzSelectError
 from jazz_select.evaluation.changes.side_run import Job
 from jazz_select.evaluation.changes.sides import Side, files_digest
-from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, prompt_tokens, snapshot_digest
-from jazz_select.evaluation.changes.undoing import undone
+from jazz_select.evaluation.changes.snapshots import describe_flows, dumps, prompt_tokens, snapshot_digest, undone
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.overlay import Version, taught
 from jazz_select.evaluation.route import Query, routes

@@ -16,8 +16,7 @@ import jazz_select
 from jazz_select.errors import ConfigError, FlowLoadError
 from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBook
 from jazz_select.evaluation.changes.sides import Side
-from jazz_select.evaluation.changes.snapshots import Probe, SideState, dumps
-from jazz_select.evaluation.changes.undoing import Undone
+from jazz_select.evaluation.changes.snapshots import Probe, SideState, Undone, dumps
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Policy, Query, Routed
 from jazz_select.json_values import plain

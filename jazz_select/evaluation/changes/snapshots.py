@@ -1,22 +1,21 @@
-"""The requests that two versions of a catalogue are compared on, and the state of each version as data."""
+"""The requests that two versions of a catalogue are compared on, each version as data, and parts of a change undone."""
 
 import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
 from jazz_select.evaluation.guard_code import guard_digest
-from jazz_select.evaluation.route import Outcome, Policy, Query, Routed, led
-from jazz_select.flow.base import BaseFlow, flows_digest
+from jazz_select.evaluation.route import Outcome, Query, Routed
+from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry, flows_digest
 from jazz_select.json_values import plain
-from jazz_select.ports import Embedder
 from jazz_select.selector.prompt import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
@@ -128,30 +127,32 @@ def snapshot_digest(registry: Mapping[str, BaseFlow], sources: str = "") -> str:
     return hashlib.sha256(f"{digest} guards {sources}".encode(errors="surrogatepass")).hexdigest()
 
 
-async def snapshot(  # noqa: PLR0913 - options with a name
-    registry: Mapping[str, BaseFlow],
-    asked: Sequence[Probe],
-    *,
-    label: str = "",
-    policy: Policy | None = None,
-    embedder: str | Embedder = "auto",
-    language: str = "english",
-    cache: Path | None = None,
-) -> SideState:
-    """Return the state of a catalogue in this process, from the requests of `questions`, the same for both versions.
+ROUTING_FIELDS: Final = ("description", "condition", "desired_effects", "examples", "aliases", "priority")
+"""Fields that affect routing and can be set."""
+Fields = Mapping[str, Any]
+Undone = Mapping[str, Fields | None]
+"""By a flow's name in the later version: fields to set, or None to remove it; a new name adds a flow."""
 
-    Embedder, language and cache are those of `indexed`.
 
-    Raises:
-        EmbeddingError: The embedder failed.
-        ConfigError: The embedder or language is unknown.
-    """
-    found: list[Routed] = []
-    if registry and asked:
-        requests = [each.asked for each in asked]
-        found = await led(registry, requests, policy, embedder=embedder, language=language, cache=cache)
-    by_key = {each.key: route for each, route in zip(asked, found, strict=False)}
-    return SideState(label=label, flows=describe_flows(registry), routes=by_key)
+def undone(registry: Mapping[str, BaseFlow], parts: Undone) -> FlowRegistry:
+    """Return a catalogue with parts of a change undone; the given flows are not changed."""
+    made = FlowRegistry(min_examples=0)
+    for flow in registry.values():
+        fields = parts.get(flow.name, {})
+        if fields is None:
+            continue
+        again = copy(flow) if fields else flow
+        for name, value in fields.items():
+            if name == GUARD:
+                again.available = lambda _, opened=value: opened  # pyright: ignore[reportAttributeAccessIssue]
+            else:
+                setattr(again, name, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
+        made.register(again)
+    known = {flow.name for flow in registry.values()}
+    for name, fields in parts.items():
+        if name not in known and fields is not None:
+            Flow(name=name, registry=made, **{field: fields[field] for field in ROUTING_FIELDS if field in fields})
+    return made
 
 
 async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple[Query, Routed]]) -> list[int]:

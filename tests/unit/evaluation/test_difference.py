@@ -22,13 +22,12 @@ from jazz_select.evaluation import (
     Source,
     indexed,
     questions,
-    snapshot,
 )
 from jazz_select.evaluation.changes.difference import ChangeKind, confidence_class
 from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.changes.snapshots import describe_flows, query_key
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.route import Query
+from jazz_select.evaluation.route import Query, led
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 BASE = {
@@ -57,11 +56,15 @@ def catalogue(flows: Mapping[str, Sequence[str]], *, backwards: bool = False) ->
 def difference(base: FlowRegistry, head: FlowRegistry, cases: Sequence[Case] = ()) -> Difference:
     async def found() -> Difference:
         asked = questions(cases, REQUESTS, describe_flows(base), describe_flows(head))
-        older = await snapshot(base, asked, label="base", embedder=HashEmbedder())
-        newer = await snapshot(head, asked, label="head", embedder=HashEmbedder())
-        return Difference.between(older, newer, asked)
+        return Difference.between(await state(base, asked), await state(head, asked), asked)
 
     return asyncio.run(found())
+
+
+async def state(registry: FlowRegistry, asked: Sequence[Probe]) -> SideState:
+    led_to = await led(registry, [each.asked for each in asked], embedder=HashEmbedder())
+    by_key = {each.key: route for each, route in zip(asked, led_to, strict=True)}
+    return SideState(label="side", flows=describe_flows(registry), routes=by_key)
 
 
 Selected = dict[str, tuple[str, set[str]]]

@@ -14,8 +14,7 @@ import yaml
 from jazz_select.evaluation import Case, Difference, Query, comment, diff
 from jazz_select.evaluation.changes.difference import ChangeKind, Effect, FlowChanges, RouteChange, Totals
 from jazz_select.evaluation.changes.reasons import reasons
-from jazz_select.evaluation.changes.snapshots import Source
-from jazz_select.evaluation.changes.undoing import Undone
+from jazz_select.evaluation.changes.snapshots import Source, Undone
 from jazz_select.evaluation.route import Routed
 from tests.unit.evaluation.repository import repository
 from tests.vectors import EMBEDDER, NEEDS_STATIC
