@@ -1,6 +1,6 @@
 """The stages of a decision: thresholds, what each stage decided and cost, and questions to the user."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, Literal
@@ -102,25 +102,25 @@ class OwnAnswers:
     first: tuple[Probability, ...]
     scoped: tuple[Probability, ...]
     errors: tuple[tuple[Probability, ...], tuple[Probability, ...]]
-    _found: dict[tuple[float, bool], float] = field(
-        default_factory=dict[tuple[float, bool], float], init=False, compare=False, repr=False
+    _found: dict[tuple[object, ...], float] = field(
+        default_factory=dict[tuple[object, ...], float], init=False, compare=False, repr=False
     )
 
-    def threshold(self, max_error: float, *, scoped: bool) -> float:
+    def threshold(self, max_error: float, *, scoped: bool, calibrated: Callable[[float], float] | None = None) -> float:
         """Return the least confidence at which the expected error of answers that confident is at most `max_error`.
 
         The expectation uses `errors`: errors counted among so few examples would say less. Returns 1 if no answer is
-        confident enough: then only a request that is the name of a flow is.
+        confident enough: then only a request that is the name of a flow is. `calibrated` corrects each confidence.
         """
-        known = self._found.get((max_error, scoped))
-        if known is not None:
-            return known
-        sure = self.scoped if scoped else self.first
-        allowed = MARGIN * max_error
-        errors = accumulate(self.errors[scoped])
-        within = [each for count, (each, own) in enumerate(zip(sure, errors, strict=True), 1) if own <= allowed * count]
-        found = self._found[max_error, scoped] = within[-1] if within else _NEVER
-        return found
+        asked = (max_error, scoped, calibrated)
+        if asked not in self._found:
+            sure, errors = self.scoped if scoped else self.first, self.errors[scoped]
+            if calibrated is not None:
+                sure, errors = tuple(map(calibrated, sure)), tuple(1 - calibrated(1 - each) for each in errors)
+            allowed, so_far = MARGIN * max_error, enumerate(zip(sure, accumulate(errors), strict=True), 1)
+            within = [each for count, (each, own) in so_far if own <= allowed * count]
+            self._found[asked] = within[-1] if within else _NEVER
+        return self._found[asked]
 
 
 def own_answers(pairs: Iterable[tuple[float, float]], asked: Iterable[float] | None = None) -> OwnAnswers:

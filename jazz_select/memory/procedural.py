@@ -153,14 +153,22 @@ class Agents:
         notes = [UNREAD] if model.caveat == UNREAD else []
         if note is None and flows:
             payloads = await self._store.payloads(agent_id)
-            notes += [_cut_short(agent_id)] if any(each.get(SYNCED) for each in payloads.values()) else []
+            if any(each.get(SYNCED) for each in payloads.values()):
+                notes.append(
+                    f"the last sync of agent {agent_id!r} was cut short, or the index has lost what was noted of its "
+                    "flows: there may be more of them; run sync_registry (jazz-select sync)"
+                )
         elif model.flows is not None and flows < len(model.flows):
             notes.append(
                 f"the index has {flows} of the {len(model.flows)} flows that were last written for agent {agent_id!r}: "
                 "run sync_registry (jazz-select sync), which writes the others anew"
             )
         elif model.flows is not None and flows > len(model.flows):
-            notes.append(_too_many(agent_id, flows, len(model.flows)))
+            notes.append(
+                f"the index has {flows} flows of agent {agent_id!r}, and {len(model.flows)} were last written: a sync "
+                "was cut short, or two wrote at once; run sync_registry (jazz-select sync), which leaves those of its "
+                "catalogue"
+            )
         if flows and (faults := await self._count_unreadable(agent_id, flows)):
             notes.append(
                 f"{faults} of the {flows} entries of agent {agent_id!r} cannot be read: run sync_registry "
@@ -187,20 +195,6 @@ class Agents:
                 self._checked.clear()
             self._checked.add(agent_id)
         return faults
-
-
-def _too_many(agent_id: str, flows: int, noted: int) -> str:
-    return (
-        f"the index has {flows} flows of agent {agent_id!r}, and {noted} were last written: a sync was cut short, or "
-        "two wrote at once; run sync_registry (jazz-select sync), which leaves those of its catalogue"
-    )
-
-
-def _cut_short(agent_id: str) -> str:
-    return (
-        f"the last sync of agent {agent_id!r} was cut short, or the index has lost what was noted of its flows: "
-        "there may be more of them; run sync_registry (jazz-select sync)"
-    )
 
 
 class ProceduralMemory:

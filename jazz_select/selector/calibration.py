@@ -15,7 +15,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.questions import ChoiceQuestion
 from jazz_select.selector.candidates_stage import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
-from jazz_select.stages import SHARED, OwnAnswers, joint_probability
+from jazz_select.stages import SHARED, joint_probability
 from jazz_select.text import beginning, clean, describe_error, in_log, in_one_line
 from jazz_select.threads import Deadline, current_budget
 from jazz_select.travel import JsonData
@@ -363,9 +363,6 @@ class Budget:
     max_error: float | None
     flows: Mapping[str, BaseFlow]
     calibration: Calibration = field(default_factory=Calibration)
-    _corrected: list[tuple[OwnAnswers, OwnAnswers]] = field(
-        default_factory=list[tuple[OwnAnswers, OwnAnswers]], init=False, compare=False, repr=False
-    )
 
     def allowed(self, flow_id: str) -> float | None:
         """Return the share of answers with this flow that may be wrong; None for no budget."""
@@ -385,22 +382,5 @@ class Budget:
         """
         if narrowed.answers is None:
             return 1 - allowed
-        return self._known(narrowed.answers).threshold(allowed * SHARED if shared else allowed, scoped=scoped)
-
-    def _known(self, answers: OwnAnswers) -> OwnAnswers:
-        """Return the calibrated answers. They are cached until the catalogue changes."""
-        line, scoped = self.calibration.recall, self.calibration.recall_scoped
-        if not (line.cases or scoped.cases):
-            return answers
-        if not self._corrected or self._corrected[0][0] is not answers:
-            corrected = OwnAnswers(
-                tuple(map(line, answers.first)),
-                tuple(map(scoped, answers.scoped)),
-                (_errors(line, answers.errors[0]), _errors(scoped, answers.errors[1])),
-            )
-            self._corrected[:] = [(answers, corrected)]
-        return self._corrected[0][1]
-
-
-def _errors(line: Line, errors: Sequence[float]) -> tuple[float, ...]:
-    return tuple(1 - line(1 - each) for each in errors)
+        line, part = self.calibration.of_recall(scoped=scoped), allowed * SHARED if shared else allowed
+        return narrowed.answers.threshold(part, scoped=scoped, calibrated=line if line.cases else None)

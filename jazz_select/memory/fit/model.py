@@ -131,14 +131,6 @@ class Signals:
         """Return the fused scores with this constant."""
         return self._fused if rrf_k == REFERENCE_K else soft_scores(self.legs, self._scales, rrf_k)
 
-    @property
-    def _floor(self) -> float:
-        return min(self.legs.dense.values(), default=0.0)
-
-    @property
-    def _top_bm25(self) -> float:
-        return max(next(iter(self.legs.bm25.values()), 0.0), _TINY)
-
     @cached_property
     def _rivals(self) -> "_Rivals":
         at, mean = self._usual.keyed.get, self._usual.mean
@@ -148,8 +140,8 @@ class Signals:
             dense=_first_two(self.legs.dense.values()),
             near=_first_two(sorted(nearness, reverse=True)),
             bm25=_first_two(self.legs.bm25.values()),
-            floor=self._floor,
-            top_bm25=self._top_bm25,
+            floor=min(self.legs.dense.values(), default=0.0),
+            top_bm25=max(next(iter(self.legs.bm25.values()), 0.0), _TINY),
         )
 
     def best(self, count: int | None = None) -> Sequence[Key]:
@@ -194,9 +186,9 @@ class Signals:
         nearest = next(iter(self.legs.dense), None)
         return (
             best,
-            0.0 if top is None else self.legs.dense.get(top, self._floor) - self._usual.at(top),
+            0.0 if top is None else self.legs.dense.get(top, self._rivals.floor) - self._usual.at(top),
             0.0 if top is None else self.legs.bm25.get(top, 0.0) / self._terms,
-            0.0 if nearest is None else self.legs.bm25.get(nearest, 0.0) / self._top_bm25,
+            0.0 if nearest is None else self.legs.bm25.get(nearest, 0.0) / self._rivals.top_bm25,
             log1p(max(words, 0.0)),
             min(best, self._usual.low),
         )
