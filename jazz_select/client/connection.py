@@ -215,7 +215,10 @@ class ServiceLink:
         headers = {**self._headers, "Accept": accept}
         content = None
         if body is not None:
-            headers["Content-Type"], content = _JSON, _as_bytes(body)
+            try:
+                headers["Content-Type"], content = _JSON, orjson.dumps(body)
+            except TypeError as error:
+                raise ConfigError(f"only JSON can be sent to a service: {describe_error(error)}") from error
         # No client of httpx: cookies, redirects and logins, which there are none of here, cost as much as the rest.
         request = httpx.Request(method, self.url + path, headers=headers, content=content, extensions=_LIMITS)
         try:
@@ -319,13 +322,6 @@ def _object(content: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
-
-
-def _as_bytes(body: object) -> bytes:
-    try:
-        return orjson.dumps(body)
-    except TypeError as error:
-        raise ConfigError(f"only JSON can be sent to a service, and this is none: {describe_error(error)}") from error
 
 
 async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[str, Any]]:

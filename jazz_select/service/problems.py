@@ -26,6 +26,7 @@ from jazz_select.text import describe_error, wrong_fields
 MEDIA_TYPE: Final = "application/problem+json"
 _log = logging.getLogger(__name__)
 _LONGEST: Final = 2_000
+_MOST_WRONG: Final = 5
 _STATUS: Final[Mapping[type, int]] = {
     MissingExtraError: 501,
     ConfigError: 400,
@@ -84,7 +85,10 @@ def problem_response(error: BaseException, scope: Scope) -> Response:
         headers = dict(error.headers) if error.headers else None
         return problem(error.status_code, _detail(error), code=code, request_id=request_id, headers=headers)
     if isinstance(error, ValidationError):
-        return problem(400, _invalid(error), code="invalid_body", request_id=request_id)
+        wrong = wrong_fields(error, "the body")  # without its content
+        more = f"; and {len(wrong) - _MOST_WRONG} more" if len(wrong) > _MOST_WRONG else ""
+        detail = f"{'; '.join(wrong[:_MOST_WRONG])}{more}; /openapi.json says what is taken"
+        return problem(400, detail, code="invalid_body", request_id=request_id)
     if isinstance(error, JazzSelectError):
         status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 503)
         detail, code = str(error), type(error).__name__
@@ -114,10 +118,3 @@ def _detail(error: HTTPException) -> str:
     if error.status_code == HTTPStatus.NOT_FOUND:
         return "there is nothing at this path; /docs lists what may be asked"
     return error.detail
-
-
-def _invalid(error: ValidationError) -> str:
-    """Return the faults of a body by field, without its content."""
-    wrong = wrong_fields(error, "the body")
-    more = f"; and {len(wrong) - 5} more" if len(wrong) > 5 else ""  # noqa: PLR2004 - as many as are told
-    return f"{'; '.join(wrong[:5])}{more}; /openapi.json says what is taken"

@@ -19,7 +19,7 @@ from uvicorn.loops.auto import auto_loop_factory
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from jazz_select.errors import ConfigError
-from jazz_select.service.http.limits import CONNECTION, Lifecycle, is_public
+from jazz_select.service.http.limits import CONNECTION, Lifecycle, has_body, reads_no_body
 from jazz_select.service.http.shares import Connection, Connections
 from jazz_select.service.problems import problem
 from jazz_select.service.service_options import ServeOptions
@@ -84,10 +84,13 @@ class PatientProtocol(HttpToolsProtocol):
             raise ValueError("it was sent before the request ahead of it was answered")
         super().on_headers_complete()
         self._read = 0
+        scope: Any = self.scope
+        if has_body(scope) and reads_no_body(scope["path"]):
+            self.cycle.keep_alive = False  # so that it is never taken for the next request
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body; of one that nobody reads, keep nothing."""
-        if is_public(self.cycle.scope["path"]) or (self.own is not None and self.own.is_held):
+        if reads_no_body(self.cycle.scope["path"]) or (self.own is not None and self.own.is_held):
             self.flow.pause_reading()
             return
         super().on_body(body)

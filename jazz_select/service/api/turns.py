@@ -59,7 +59,9 @@ async def streamed(
                     continue
                 if isinstance(event, Finished):
                     metrics_of(request).answered(event.answer)
-                yield _frame(event_name(event), told(event, secret=catalogue.secret))
+                # This JSON has no line breaks, so one line of data is all of it.
+                data = json_bytes(told(event, secret=catalogue.secret))
+                yield b"event: %s\ndata: %s\n\n" % (event_name(event).encode(), data)
     except Exception as error:  # noqa: BLE001 - whatever it is, the client is to hear of it
         yield b"event: problem\ndata: " + bytes(problem_response(error, request.scope).body) + b"\n\n"
 
@@ -82,8 +84,3 @@ async def _alive(events: AsyncGenerator[Event]) -> AsyncGenerator[Event | None]:
         if waiting is not None:
             waiting.cancel()
             await asyncio.wait({waiting})
-
-
-def _frame(name: str, data: Mapping[str, Any]) -> bytes:
-    # This JSON has no line breaks, so one line of data is all of it.
-    return b"event: " + name.encode() + b"\ndata: " + json_bytes(data) + b"\n\n"

@@ -166,9 +166,9 @@ class Door:
             if await self._held_back(scope, receive):
                 vars(error).update(rest="close")
             raise
-        if is_public(scope["path"]) or scope["path"] == _METRICS:
+        if reads_no_body(scope["path"]):
             await self._held_back(scope, receive)
-            await self._app(scope, _after(b"", receive), _closing(send) if has_body(scope) else send)
+            await self._app(scope, _after(b"", receive), send)
         else:
             await self._limited(scope, receive, send)
 
@@ -272,17 +272,6 @@ def _after(body: bytes, receive: Receive) -> Receive:
     return once
 
 
-def _closing(send: Send) -> Send:
-    """Return a `send` that closes the connection, so that an unread body is never taken for the next request."""
-
-    async def told(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
-        await send(message)
-
-    return told
-
-
 def _too_large(most: int, rest: Rest = "skip") -> HTTPException:
     return refused(413, f"the body is larger than {most} bytes: send less, or in several requests", rest=rest)
 
@@ -312,6 +301,11 @@ def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
 def is_public(path: str) -> bool:
     """Whether there is nothing of any agent to be seen there."""
     return path in _PUBLIC or path == "/panel" or path.startswith(_PUBLIC_BELOW)
+
+
+def reads_no_body(path: str) -> bool:
+    """Whether whatever is sent there is answered without its body, and waits for nobody."""
+    return is_public(path) or path == _METRICS
 
 
 def enter(scope: Scope, served: ServedAgents) -> None:

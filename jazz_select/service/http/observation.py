@@ -157,7 +157,9 @@ class Watched:
         except ClientDisconnect:
             pass  # nobody is there to be answered
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            if isinstance(error, RuntimeError) and _is_gone(scope):
+            connection = state.get(CONNECTION)
+            is_gone = connection is not None and connection.transport.is_closing()
+            if isinstance(error, RuntimeError) and is_gone:  # some event loops then fail to write
                 request_id = state["request_id"]
                 _log.debug("request_id=<%s> | failed, with nobody there to be answered", request_id, exc_info=True)
                 await asyncio.sleep(0)  # lets the server see it, too
@@ -198,9 +200,3 @@ class Watched:
                 "bytes": size,
             }
             access_log.info("%s", orjson.dumps(told).decode())
-
-
-def _is_gone(scope: Scope) -> bool:
-    """Whether the client has left; some event loops then fail to write."""
-    connection = scope["state"].get(CONNECTION)
-    return connection is not None and connection.transport.is_closing()

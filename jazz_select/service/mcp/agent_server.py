@@ -42,7 +42,9 @@ from jazz_select.service.mcp.results import Relay, failure, outcome_of, relayed,
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
+from jazz_select.stages import UserQuestion
 from jazz_select.threads import beside, self_bounded, set_in
+from jazz_select.travel import value_of
 
 _SESSION_ID: Final = "mcp-session-id"
 _STDIO: Final = "stdio"
@@ -134,7 +136,7 @@ class AgentServer:
             if self._running.number == known:
                 continue
             known = self._running.number
-            self.connected.stir()
+            self.connected.stirred.set()
             await self._bus.publish(PromptsListChanged())
             for session in list(self._sessions.values()):
                 await session.send_prompt_list_changed()
@@ -172,8 +174,8 @@ class AgentServer:
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Return the result of one of the four built-in tools."""
         if params.name == meta_tools.SELECT_FLOW:
-            given = arguments.get("episode_summaries")
-            selector, asked = self._running.live.selector, meta_tools.answered_question(arguments)
+            selector, given = self._running.live.selector, arguments.get("episode_summaries")
+            asked = value_of(UserQuestion, arguments["asked"]) if arguments.get("asked") is not None else None
             result = await selector.select(arguments["request"], episode_summaries=given, asked=asked)
             if context.request is not None:  # else over a pipe, where nobody reads them
                 metrics_of(context.request).selected((result,))

@@ -24,7 +24,11 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectedTools:
-    """The tools of one agent, as they are now. The index is brought to them whenever they are others."""
+    """The tools of one agent, as they are now. The index is brought to them whenever they are others.
+
+    Attributes:
+        stirred: Set where something may be other than it was: then the index is looked at.
+    """
 
     def __init__(self, running: RunningCatalogue, gateway: Gateway | None = None) -> None:
         self._running, self._gateway = running, gateway
@@ -33,11 +37,11 @@ class ConnectedTools:
         self._names: NameIndex = NameIndex(())
         self._indexed: tuple[int, int] | None = None
         self._indexing = asyncio.Lock()
-        self._stirred = asyncio.Event()
-        self._stirred.set()
+        self.stirred = asyncio.Event()
+        self.stirred.set()
         self._patience_ends: float | None = None
         if gateway is not None:
-            gateway.changed = self._stirred.set
+            gateway.changed = self.stirred.set
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -85,16 +89,12 @@ class ConnectedTools:
         agent_id = self._running.agent_id
         _log.warning("agent_id=<%s>, error=<%s> | tools could not be indexed", agent_id, in_log(error))
 
-    def stir(self) -> None:
-        """Have the index looked at, since something may be other than it was."""
-        self._stirred.set()
-
     async def keep_indexed(self) -> None:
         """Index what servers list anew, as it comes, until this is cancelled: a search then need not wait for it."""
         while True:
-            await self._stirred.wait()
+            await self.stirred.wait()
             await asyncio.sleep(_SETTLED_S)
-            self._stirred.clear()
+            self.stirred.clear()
             if not self._running.is_ready:  # stirred again once there is anything to index
                 continue
             try:

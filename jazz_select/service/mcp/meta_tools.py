@@ -11,9 +11,7 @@ from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.api.bodies import UserQuestionBody
 from jazz_select.service.mcp.untrusted_text import description_of, in_its_words, plain_schema, plain_text
 from jazz_select.service.running import RunningCatalogue
-from jazz_select.stages import UserQuestion
 from jazz_select.text import beginning
-from jazz_select.travel import value_of
 
 SELECT_FLOW: Final = "select_flow"
 LIST_FLOWS: Final = "list_flows"
@@ -123,12 +121,6 @@ def selected(result: FlowSelectionResult) -> dict[str, Any]:
         ],
         "notes": bounded_notes(decision.notes),
     }
-
-
-def answered_question(arguments: Mapping[str, Any]) -> UserQuestion | None:
-    """The question that a request answers, as a client gives it back."""
-    asked = arguments.get("asked")
-    return None if asked is None else value_of(UserQuestion, asked)
 
 
 def flows_after(running: RunningCatalogue, after: str) -> dict[str, Any]:

@@ -91,7 +91,11 @@ class ServerSpec(BaseModel):
         said += [value.rpartition(" ")[2] for value in self.headers.values()]  # "Bearer …"
         named = [*self.env.items(), *((name, value) for name, _, value in (each.rpartition("=") for each in self.args))]
         said += [value for name, value in named if name and (_tells(name) or not _PLAIN.fullmatch(value))]
-        said += [after for before, after in zip(self.args, self.args[1:], strict=False) if _is_option(before)]
+        said += [
+            after
+            for before, after in zip(self.args, self.args[1:], strict=False)
+            if before.startswith("-") and _tells(before)
+        ]
         return tuple(sorted({each for each in said if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True))
 
     def without_secrets(self, text: str) -> str:
@@ -99,10 +103,6 @@ class ServerSpec(BaseModel):
         for secret in self.secrets:
             text = text.replace(secret, "[hidden]")
         return text
-
-
-def _is_option(argument: str) -> bool:
-    return argument.startswith("-") and _tells(argument)
 
 
 def _tells(name: str) -> bool:

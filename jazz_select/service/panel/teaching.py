@@ -157,17 +157,11 @@ def add_case(
                     expects = ", ".join(known.expect) or NONE
                     raise ConfigError(f"{known_file} has this request already, and expects {expects}: change it there")
                 return {"is_new": False, "file": known_file.as_posix(), "text": "", "make": "case"}
-        text = _entry(entry)
+        written: str = yaml.safe_dump(entry, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9)
+        text = f"- {written.strip()}"
         before = read_text(file) if file.is_file() else ""
         replaced(file, _grown(before, text, file))
     return {"is_new": True, "file": file.as_posix(), "text": text, "make": "case"}
-
-
-def _entry(entry: Mapping[str, Any]) -> str:
-    written: str = yaml.safe_dump(
-        dict(entry), default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9
-    )
-    return f"- {written.strip()}"
 
 
 def _grown(before: str, text: str, file: Path) -> bytes:

@@ -16,7 +16,7 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.service.api.bodies import RequestBody
 from jazz_select.service.running import Generation, RunningCatalogue
-from jazz_select.telemetry import Span, Trace
+from jazz_select.telemetry import Trace
 from jazz_select.text import describe_error, estimate_tokens
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
 
@@ -68,7 +68,8 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
         else:
             asked = SelectRequest(body.request, episode_summaries=body.episodes)
             (result,) = await selector.select_many([asked], context=body.context, ask=False)
-    messages = _sent(trace.spans)
+    calls = [each.content["messages"] for each in trace.spans if each.kind == "chat" and each.content.get("messages")]
+    messages: list[dict[str, str]] = list(calls[-1]) if calls else []
     seen: Seen = "sent" if messages else ""
     if not messages and len(result.candidates) > 1:
         messages = await _would_send(catalogue, live, body, result)
@@ -117,11 +118,6 @@ def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) ->
         "is_live": flow is not None,
         "is_chosen": candidate.flow_id in chosen,
     }
-
-
-def _sent(spans: Sequence[Span]) -> list[dict[str, str]]:
-    asked = [each for each in spans if each.kind == "chat" and each.content.get("messages")]
-    return list(asked[-1].content["messages"]) if asked else []
 
 
 class _Overhearing:
