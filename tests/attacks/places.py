@@ -280,7 +280,7 @@ PROMPTS = {
     "routing/decisions/model_decision.py": "in_a_choice",
     "routing/plans/tool_asker.py": "in_a_question_for_tools",
     "selector/prompt.py": "in_metadata",
-    "service/api/turns.py": "in_what_an_agent_was_told",
+    "service/api/operations.py": "in_what_an_agent_was_told",
     "testing/doubles.py": "",  # a prompt that was recorded
     "testing/contracts.py": "",  # messages of the tests of ports
     "testing/provider_cases.py": "",  # likewise

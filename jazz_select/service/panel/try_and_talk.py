@@ -1,7 +1,7 @@
 """A request tried, and a turn taken, with all that the panel shows of either."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -15,9 +15,10 @@ from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.service.api.bodies import RequestBody
+from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Trace
-from jazz_select.text import describe_error, estimate_tokens
+from jazz_select.text import cut, describe_error, estimate_tokens
 from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
 
 _OPTIONS: Final = ("top_k", "coverage")
@@ -186,19 +187,12 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
         "model_calls": result.model_calls,
         "input_tokens": result.usage.input_tokens,
         "output_tokens": result.usage.output_tokens,
-        "trace": [_bounded(each.as_json()) for each in result.trace.spans[:_MOST_SPANS]],
+        "trace": [with_texts(each.as_json(), _bounded) for each in result.trace.spans[:_MOST_SPANS]],
         "left_out": max(0, len(result.trace.spans) - _MOST_SPANS),
         "turns": conversation.turns,
         "conversation": conversation.to_json(secret=secret),
     }
 
 
-def _bounded(value: Any) -> Any:
-    """Return a JSON value with its long texts visibly cut."""
-    if isinstance(value, str):
-        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value):,} characters)"
-    if isinstance(value, Mapping):
-        return {name: _bounded(each) for name, each in cast("Mapping[str, Any]", value).items()}
-    if isinstance(value, list):
-        return [_bounded(each) for each in cast("list[Any]", value)]
-    return value
+def _bounded(text: str) -> str:
+    return cut(text, _LONGEST)
