@@ -120,9 +120,7 @@ class ServiceLink:
             ServiceError: There was no answer.
             JazzSelectError: What the service was asked for cannot be done; as of the same call in this process.
         """
-        limit_s = self.timeout_s if timeout_s is None else timeout_s
-        async with self._within(limit_s):
-            await self._agree()
+        async with self._within(timeout_s) as limit_s:
             return await self._asked(method, path, body, twice=twice, limit_s=limit_s)
 
     async def hear(self, path: str, body: object, hear: Hear, *, timeout_s: float | None) -> None:
@@ -132,25 +130,22 @@ class ServiceLink:
             ServiceError: There was no answer, or it broke off.
             JazzSelectError: What the service was asked for cannot be done; as of the same call in this process.
         """
-        limit_s = self.timeout_s if timeout_s is None else timeout_s
-        async with self._within(limit_s):
-            await self._agree()
-            async with AsyncExitStack() as stack:
-                sent = partial(self._sent, "POST", path, body, accept=_EVENTS)
-                answered = await self._tried(
-                    lambda: stack.enter_async_context(sent()), twice=False, limit_s=limit_s
-                )  # once there is an answer, there is no second one
-                if answered.headers.get("content-type", "").partition(";")[0].strip() != _EVENTS:
-                    await self._read(answered)  # which may have broken off
-                    raise ServiceReplyError(self.url, "what it answered are no events")
-                async for name, data in _frames(answered, self.url):
-                    if name == "problem":
-                        known = cast("dict[str, Any]", data if isinstance(data, dict) else {})
-                        status = known.get("status")
-                        status = status if isinstance(status, int) else HTTPStatus.INTERNAL_SERVER_ERROR
-                        raise self._refusal(status, {}, known)
-                    if await hear(name, data):
-                        return
+        async with self._within(timeout_s) as limit_s, AsyncExitStack() as stack:
+            sent = partial(self._sent, "POST", path, body, accept=_EVENTS)
+            answered = await self._tried(
+                lambda: stack.enter_async_context(sent()), twice=False, limit_s=limit_s
+            )  # once there is an answer, there is no second one
+            if answered.headers.get("content-type", "").partition(";")[0].strip() != _EVENTS:
+                await self._read(answered)  # which may have broken off
+                raise ServiceReplyError(self.url, "what it answered are no events")
+            async for name, data in _frames(answered, self.url):
+                if name == "problem":
+                    known = cast("dict[str, Any]", data if isinstance(data, dict) else {})
+                    status = known.get("status")
+                    status = status if isinstance(status, int) else HTTPStatus.INTERNAL_SERVER_ERROR
+                    raise self._refusal(status, {}, known)
+                if await hear(name, data):
+                    return
         raise ServiceUnavailableError(self.url, "the events broke off before the last one")
 
     @contextmanager
@@ -246,11 +241,13 @@ class ServiceLink:
         return bytes(found)
 
     @asynccontextmanager
-    async def _within(self, limit_s: float | None) -> AsyncGenerator[None]:
+    async def _within(self, timeout_s: float | None) -> AsyncGenerator[float | None]:
+        limit_s = self.timeout_s if timeout_s is None else timeout_s
         timer = asyncio.timeout(limit_s)
         try:
             async with timer:
-                yield
+                await self._agree()
+                yield limit_s
         except TimeoutError as error:
             if timer.expired() and limit_s is not None:
                 raise ServiceTimeoutError(self.url, timeout_s=limit_s) from error
