@@ -34,8 +34,8 @@ from jazz_select.flow.base import Flow
 from jazz_select.routing import Allow
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.service.agents import load_agents
+from jazz_select.service.mcp.gateway import Upstream
 from jazz_select.service.mcp.servers_file import ServerSpec
-from jazz_select.service.mcp.upstream import Upstream
 from jazz_select.settings import Settings
 from jazz_select.testing import ListMemory
 from tests.agents import make_agent

@@ -1,22 +1,392 @@
 """Many MCP servers as one set of tools: each is kept alive by itself, and none can pass for another by its names."""
 
 import logging
+import os
+import random
 import re
-from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+import threading
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, cast
+from secrets import token_hex
+from time import monotonic
+from typing import Any, Final, Literal, TextIO, cast
 
 import anyio
+import httpx2
+from anyio.abc import ObjectReceiveStream
+from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.types import Implementation
 
+from jazz_select import __version__
+from jazz_select.errors import JazzSelectError, ToolError, ToolUnheardError
+from jazz_select.routing.tools.sources import tools_from_session
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.service.mcp.measured import encoding_within, measure
+from jazz_select.service.mcp.results import relayed
 from jazz_select.service.mcp.servers_file import ServerSpec, load_servers
-from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, with_texts
-from jazz_select.service.mcp.upstream import Backoff, Upstream
+from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, plain_text, with_texts
+from jazz_select.text import beginning, describe_error
 from jazz_select.threads import beside
+
+_HTTP_CONNECT_S: Final = 30.0
+_KEPT_LINES, _LONGEST_LINE, _CHUNK = 20, 300, 4_096
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def connection(spec: ServerSpec, ended: Callable[[], None]) -> AsyncGenerator[tuple[Any, Any]]:
+    """The two streams of a server that is started, or that requests are sent to; at the end it is stopped.
+
+    Args:
+        spec: Which server.
+        ended: Called when nothing more can come from it, such as when its process has died.
+    """
+    opened: AbstractAsyncContextManager[tuple[Any, Any]]
+    async with AsyncExitStack() as stack:
+        if spec.url:
+            timeout = httpx2.Timeout(_HTTP_CONNECT_S, read=spec.timeout_s)
+            hooks = {"response": [partial(measure, spec.limits)]}
+            made = httpx2.AsyncClient(headers=spec.headers, timeout=timeout, event_hooks=hooks)
+            client = await stack.enter_async_context(made)
+            opened = streamable_http_client(spec.url, http_client=client, max_sse_event_size=None)
+        else:
+            errors = stack.enter_context(_heard(spec))
+            command = StdioServerParameters(
+                command=spec.command,
+                args=list(spec.args),
+                env=spec.env or None,
+                cwd=spec.cwd,
+                encoding=encoding_within(spec.limits),
+            )
+            opened = stdio_client(command, errlog=errors)
+        incoming, outgoing = await stack.enter_async_context(opened)
+        yield _Watched(incoming, ended), outgoing
+
+
+class _Watched(ObjectReceiveStream[Any]):
+    """A stream of messages that reports its end."""
+
+    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+        self._stream, self._ended = stream, ended
+
+    @property
+    def last_context(self) -> Any:
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        try:
+            return await self._stream.receive()
+        except Exception:
+            self._ended()
+            raise
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@contextmanager
+def _heard(spec: ServerSpec) -> Generator[TextIO]:
+    """Where a process writes its errors: the last lines of them are logged when it has ended, without its secrets.
+
+    They are read by a thread, since a process that nobody reads stops in the middle of what it writes. What it has
+    started may hold its end of the pipe for ever: so a mark that we write ourselves ends the reading.
+    """
+    reading, writing = os.pipe()
+    last: deque[str] = deque(maxlen=_KEPT_LINES)
+    mark = token_hex()
+
+    def read() -> None:
+        with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+            while (line := lines.readline(_CHUNK)) and line.strip() != mark:
+                last.extend([line] if line.strip() else [])
+        for line in last:
+            told = beginning(spec.without_secrets(plain_text(line)), _LONGEST_LINE)
+            _log.info("server=<%s>, line=<%s> | an MCP server wrote to its standard error", spec.name, told)
+
+    threading.Thread(target=read, name=f"jazz-select-mcp-{spec.name}", daemon=True).start()
+    with os.fdopen(writing, "w", encoding="utf-8") as errors:
+        try:
+            yield errors
+        finally:
+            with suppress(OSError):  # nobody reads any more
+                os.write(writing, f"\n{mark}\n".encode())
+
+
+State = Literal["starting", "up", "down"]
+_CONNECT_S: Final = 60.0
+"""How long a server may take from its start to its list of tools: some are downloaded first."""
+_PROBE_S: Final = 10.0
+_STEADY_S: Final = 30.0
+"""A connection that held so long did not die of starting."""
+_LONGEST_PROBLEM: Final = 300
+_ENDED: Final = "its connection has ended"
+_LISTED_ANEW: Final = 0.05
+"""Seconds in which several notices of a changed list are taken for one."""
+_APART_S: Final = 1.0
+"""Seconds between two lists of a server that says without end that its list has changed."""
+_PINNED: Final = ("description", "title", "input_schema", "output_schema")
+"""What of a tool may not change."""
+_ITS_OWN_ERRORS: Final = frozenset((-32700, -32601, -32602, -32603))
+"""Codes by which a server says that it does not like a call; anything else may mean that it is gone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backoff:
+    """How long is waited before a server is connected again: twice as long each time, and no longer than `most_s`."""
+
+    first_s: float = 0.5
+    most_s: float = 60.0
+
+    def after(self, failures: int) -> float:
+        """Seconds after so many failures in a row; a little by chance, so that not all come back at once."""
+        return min(self.first_s * 2 ** min(max(failures - 1, 0), 20), self.most_s) * random.uniform(0.8, 1.0)  # noqa: S311
+
+
+class Upstream:
+    """A server, as a session that outlives its connections: `list_tools` and `call_tool`, as `tools_from_session` asks.
+
+    Attributes:
+        spec: Which one.
+        state: `starting` before the first attempt has ended; `up`; or `down`, while it is tried again and again.
+        problem: Why it is down: what may be told of it to anybody.
+        tools: What it listed last, by its own names; kept while it is down, so that nothing that was shown is gone.
+        withheld: The tools that the server describes otherwise than when they were first listed, and what is otherwise.
+            They are not there; in the next process, for which nothing was listed before, they are.
+        tried: Set when the first attempt has ended, well or not.
+    """
+
+    def __init__(
+        self, spec: ServerSpec, *, changed: Callable[[], None] = lambda: None, backoff: Backoff | None = None
+    ) -> None:
+        self.spec = spec
+        self.tools: tuple[Tool, ...] = ()
+        self.withheld: dict[str, str] = {}
+        self._pinned: dict[str, Tool] = {}
+        self.tried = anyio.Event()
+        self._changed, self._backoff = changed, backoff or Backoff()
+        self._client: Client | None = None
+        self._listing: Client | None = None
+        self.state: State = "starting"
+        self.problem = ""
+        self._retry_at = self._listed_at = 0.0
+        self._stir = anyio.Event()
+        self._ended = self._doubted = self._outdated = False
+
+    async def run(self) -> None:
+        """Keep it connected until this is cancelled. Nothing that goes wrong with it ends this."""
+        failures = 0
+        while True:
+            began = monotonic()
+            try:
+                await self._connected()
+                problem = _ENDED
+            except TimeoutError:
+                problem = f"it was not ready within {_CONNECT_S:g} s"
+            except JazzSelectError as error:
+                problem = str(error)
+            except FileNotFoundError:
+                problem = "its command or folder is not found: install it, or give its whole path"
+            except Exception as error:  # noqa: BLE001 - of servers and transports anything may be expected
+                problem = describe_error(_first(error))
+            failures = 1 if monotonic() - began >= _STEADY_S else failures + 1
+            delay = self._backoff.after(failures)
+            self._client, self.state, self._retry_at = None, "down", monotonic() + delay
+            self.problem = self._told(problem)
+            self.tried.set()
+            _log.log(
+                logging.WARNING if failures == 1 else logging.INFO,
+                "server=<%s>, problem=<%s>, retry_s=<%.1f> | an MCP server is not connected",
+                *(self.spec.name, self.problem, delay),
+            )
+            await anyio.sleep(delay)
+
+    async def _connected(self) -> None:
+        """Connect, list the tools, and wait until the connection ends."""
+        self._stir = anyio.Event()
+        self._ended = self._doubted = self._outdated = False
+        with anyio.fail_after(_CONNECT_S) as within:
+            client = Client(
+                connection(self.spec, self._has_ended),
+                message_handler=self._heard,
+                client_info=Implementation(name="jazz-select", version=__version__),
+                cache=None,
+            )
+            async with client:
+                await self._list(client)
+                within.deadline = float("inf")
+                self._client, self.state, self.problem = client, "up", ""
+                self.tried.set()
+                _log.info("server=<%s>, tools=<%d> | an MCP server is connected", self.spec.name, len(self.tools))
+                async with anyio.create_task_group() as watching:
+                    watching.start_soon(self._listen, client)
+                    await self._until_it_ends(client)
+                    self._client = None
+                    watching.cancel_scope.cancel()
+
+    async def _until_it_ends(self, client: Client) -> None:
+        while not self._ended:
+            await self._stir.wait()
+            self._stir = anyio.Event()
+            if self._ended:
+                return
+            if self._doubted:
+                self._doubted = False
+                with anyio.fail_after(_PROBE_S):
+                    await self._list(client)
+            if self._outdated:
+                await anyio.sleep(max(_LISTED_ANEW, self._listed_at + _APART_S - monotonic()))
+                self._outdated = False
+                try:
+                    with anyio.fail_after(_CONNECT_S):
+                        await self._list(client)
+                except JazzSelectError as error:  # the tools of before are still there
+                    problem = self._told(str(error))
+                    _log.warning("server=<%s>, problem=<%s> | its new list cannot be used", self.spec.name, problem)
+
+    async def _list(self, client: Client) -> None:
+        self._listing = client
+        spec = self.spec
+        try:
+            found = await tools_from_session(
+                self,
+                provider=spec.name,
+                timeout_s=spec.timeout_s,
+                destructive=spec.destructive,
+                trusted=spec.trusted,
+            )
+        finally:
+            self._listing = None
+        self.withheld = {}
+        self.tools, self._listed_at = tuple(filter(None, map(self._as_pinned, found))), monotonic()
+        for name, why in self.withheld.items():
+            _log.warning("server=<%s>, tool=<%s>, changed=<%s> | a tool is withheld", spec.name, name, why)
+        self._changed()
+
+    def _as_pinned(self, tool: Tool) -> Tool | None:
+        """A tool as far as it is what it was when it was first listed: it never becomes more harmless than it was then.
+
+        One that takes or says something else is withheld: nobody has looked at that.
+        """
+        first = self._pinned.setdefault(tool.operation, tool)
+        if changed := [each for each in _PINNED if getattr(first, each) != getattr(tool, each)]:
+            self.withheld[tool.name] = ", ".join(changed).replace("_", " ")
+            return None
+        self._pinned[tool.operation] = replace(
+            tool,
+            destructive=first.destructive or tool.destructive,
+            idempotent=first.idempotent and tool.idempotent,
+            read_only=first.read_only if tool.read_only else tool.read_only,
+        )
+        return self._pinned[tool.operation]
+
+    async def _listen(self, client: Client) -> None:
+        """Receive notifications from servers that send them only on request."""
+        said = client.server_capabilities.tools
+        if said is None or not said.list_changed or client.protocol_version < _LISTENING_SINCE:
+            return
+        try:
+            async with client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    self._outdate()
+        except Exception as error:  # noqa: BLE001 - without it the tools are those of the connection's begin
+            kind = type(error).__name__
+            _log.info("server=<%s>, error=<%s> | changes of its list are not heard of", self.spec.name, kind)
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._outdate()
+
+    def _outdate(self) -> None:
+        self._outdated = True
+        self._stir.set()
+
+    def _has_ended(self) -> None:
+        self._ended = True
+        if self.state == "up":
+            self.state, self.problem = "down", _ENDED
+        self._stir.set()
+
+    # --- as a session --------------------------------------------------------------
+
+    async def list_tools(self, *, cursor: str | None = None) -> types.ListToolsResult:
+        """A page of its tools, as it is connected now."""
+        client = self._listing or self._client
+        if client is None:
+            raise ToolError("?", self._why_down())
+        return await client.list_tools(cursor=cursor)
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
+        """Call one of its tools, by its own name for it; progress goes to whoever asked for it.
+
+        Raises:
+            ToolError: It is not connected; nothing was called.
+            ToolUnheardError: The transport failed.
+            MCPError: It refused the call, or the connection broke.
+        """
+        client, relay = self._client, relayed.get()
+        if client is None or self._ended:
+            raise ToolError(name, self._why_down())
+        progress = None if relay is None else relay.progress
+        try:
+            answer = await client.call_tool(name, dict(arguments), progress_callback=progress)
+        except MCPError as error:
+            if error.error.code not in _ITS_OWN_ERRORS:
+                self._doubt()
+            told = types.ErrorData(code=error.error.code, message=self._told(error.error.message))
+            raise MCPError.from_error_data(told) from None
+        except Exception as error:  # noqa: BLE001 - whatever a transport fails with, nobody heard of the call's end
+            self._doubt()
+            raise ToolUnheardError(name, self._told(describe_error(error))) from None
+        if relay is not None and not answer.is_error:
+            relay.answer = answer
+        return self._without_secrets(answer) if answer.is_error else answer
+
+    def _without_secrets(self, answer: types.CallToolResult) -> types.CallToolResult:
+        """Return an error text without the secrets that the server was started with."""
+        blocks = [
+            types.TextContent(text=self.spec.without_secrets(block.text))
+            if isinstance(block, types.TextContent)
+            else block
+            for block in answer.content
+        ]
+        return types.CallToolResult(content=blocks, is_error=True)
+
+    def _doubt(self) -> None:
+        self._doubted = True
+        self._stir.set()
+
+    def _why_down(self) -> str:
+        """Return why the server cannot be called, and what happens next."""
+        server, left_s = self.spec.name, self._retry_at - monotonic()
+        if self.state == "starting":
+            return f"its MCP server {server} is still starting; try again in a moment"
+        soon = f"in {left_s:.0f} s" if self.state == "down" and left_s >= 1 else "now"
+        why = self.problem or _ENDED
+        return f"its MCP server {server} is not connected ({why}); it is tried again {soon}, and nothing was called"
+
+    def _told(self, text: str) -> str:
+        return beginning(self.spec.without_secrets(plain_text(text)), _LONGEST_PROBLEM)
+
+
+_LISTENING_SINCE: Final = "2026-07-28"
+"""The first version of the protocol in which a client asks to be told of changes."""
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+# --- many of them ------------------------------------------------------------------
+
 
 LONGEST: Final = 128
 """Characters of a tool's name by the protocol."""
@@ -28,7 +398,6 @@ _SAID: Final = frozenset(("title", "description", "default", "enum", "const", "e
 """Parts of a schema whose texts a server may write a secret into."""
 _DEEPEST: Final = 200
 _APART = re.compile(r"[^A-Za-z0-9_.-]+")
-_log = logging.getLogger(__name__)
 
 
 class GivenNames:

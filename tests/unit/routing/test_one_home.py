@@ -19,7 +19,7 @@ CALLERS = {
     "routing/executor.py",
     "routing/plans/plan_runner.py",
     "service/mcp/agent_server.py",
-    "service/mcp/upstream.py",  # the protocol's own call, of a session that tools are made of
+    "service/mcp/gateway.py",  # the protocol's own call, of a session that tools are made of
 }
 
 

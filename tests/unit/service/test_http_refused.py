@@ -630,4 +630,8 @@ async def test_a_body_may_be_as_large_as_is_said_and_no_larger() -> None:
 
 
 async def test_a_page_for_everybody_reads_no_body() -> None:
-    assert await at_the_door({"body": b"{}"}, path="/healthz", headers=[IN_PARTS]) == (405, True, 0)
+    assert await at_the_door({"body": b"{}"}, path="/healthz", headers=[IN_PARTS]) == (405, False, 0)
+    begun = b"POST /healthz HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with shop_service(options=ServeOptions(stop_s=1, panel=False, mcp=False)) as up:
+        back = await up.raw(begun)
+        assert back.count(b"HTTP/1.1 405") == back.count(b"connection: close") == 1

@@ -19,9 +19,8 @@ from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import make_app
 from jazz_select.service.mcp.agent_server import AgentServer, McpApp
-from jazz_select.service.mcp.gateway import Gateway
+from jazz_select.service.mcp.gateway import Backoff, Gateway
 from jazz_select.service.mcp.servers_file import servers_of
-from jazz_select.service.mcp.upstream import Backoff
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings

@@ -13,11 +13,10 @@ import pytest
 from jazz_select.routing import Tool, tools_from_mcp
 from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.agent_server import AgentServer
-from jazz_select.service.mcp.gateway import GivenNames, gateway_names
+from jazz_select.service.mcp.gateway import GivenNames, connection, gateway_names
 from jazz_select.service.mcp.meta_tools import as_listed
 from jazz_select.service.mcp.servers_file import ServerSpec
 from jazz_select.service.mcp.untrusted_text import in_its_words, plain_schema, plain_text
-from jazz_select.service.mcp.upstream import connection
 from tests.clock import until
 from tests.unit.service.mcp.desk import catalogue, data, entry, gateway, own_tools, said, served, server_file
 
