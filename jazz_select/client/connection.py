@@ -11,7 +11,7 @@ that a service says is believed to be more than a text.
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from itertools import count
@@ -302,10 +302,9 @@ class ServiceLink:
 def _checked(url: object) -> str:
     import httpx
 
-    try:
+    found = None
+    with suppress(httpx.InvalidURL):
         found = httpx.URL(url) if isinstance(url, str) else None
-    except httpx.InvalidURL:
-        found = None
     if found is None or found.scheme not in {"http", "https"} or not found.host:
         raise ConfigError(f"url is the address of jazz-select serve, such as http://127.0.0.1:8420, not {url!r:.80}")
     if found.userinfo or found.query or found.fragment:

@@ -169,16 +169,13 @@ async def read_body(request: Request, kind: type[_Body]) -> _Body:
     """The body of a request."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
-        detail = "the body is JSON: say so, with the header `Content-Type: application/json`"
-        raise refused(415, detail)
+        raise refused(415, "the body is JSON: say so, with the header `Content-Type: application/json`")
     body = await request.body()
     most: int = request.app.state.options.max_values
     if has_more_values(body, most):
-        detail = f"the body holds more than {most} values: send fewer, or in several requests"
-        raise refused(413, detail)
+        raise refused(413, f"the body holds more than {most} values: send fewer, or in several requests")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        detail = f"the body is no JSON: {str(error)[:200]}"
-        raise refused(400, detail, code="not_json") from error
+        raise refused(400, f"the body is no JSON: {str(error)[:200]}", code="not_json") from error
     return kind.model_validate(value)

@@ -39,7 +39,8 @@ _ALIVE_S: Final = 15.0
 """How often a stream says that it is still there, where nothing happens."""
 _LARGEST_SCHEMA: Final = 64 << 10
 """Bytes of a schema: what takes seconds to be checked is no schema of an answer."""
-_TOLD_IN_SHORT: Final = ("description", "condition", "desired_effects", "tools", "priority")
+_NAMED: Final = {"flow_id": "id", "flow_name": "name", "flow_type": "type"}
+_TOLD_IN_SHORT: Final = (*_NAMED, "description", "condition", "desired_effects", "tools", "priority")
 
 
 async def select(request: Request) -> Response:
@@ -110,8 +111,7 @@ def turn_arguments(request: Request, body: bodies.TurnBody) -> dict[str, Any]:
     options: ServeOptions = request.app.state.options
     limit: float | Literal["agent"] = "agent" if body.timeout_s is None else body.timeout_s
     if body.timeout_s is not None and body.timeout_s > options.max_turn_s:
-        detail = f"timeout_s: a turn may take {options.max_turn_s:g} s here, and no longer"
-        raise refused(400, detail)
+        raise refused(400, f"timeout_s: a turn may take {options.max_turn_s:g} s here, and no longer")
     if body.schema_ is not None and len(json_bytes(body.schema_)) > _LARGEST_SCHEMA:
         detail = f"schema: it is larger than {_LARGEST_SCHEMA} bytes of JSON, and none of an answer needs to be"
         raise refused(400, detail)
@@ -184,8 +184,11 @@ async def flows(request: Request) -> Response:
     """All flows, in short."""
     catalogue = catalogue_of(request)
     live = catalogue.live
-    listed = sorted(live.registry.values(), key=lambda each: each.name)
-    return json_answer({**state_of(catalogue, live), "flows": [_in_short(each) for each in listed]})
+    told = [
+        {name: getattr(each, _NAMED.get(name, name)) for name in _TOLD_IN_SHORT} | {"checksum": each.compute_checksum()}
+        for each in sorted(live.registry.values(), key=lambda each: each.name)
+    ]
+    return json_answer({**state_of(catalogue, live), "flows": told})
 
 
 async def flow(request: Request) -> Response:
@@ -203,8 +206,7 @@ def flow_named(live: Generation, name: str) -> BaseFlow:
     if found is None:
         found_near = near(name, (each.name for each in registry.values()), most=3)
         more = f"; did you mean {', '.join(found_near)}?" if found_near else ""
-        detail = f"there is no flow {name[:200]!r}{more}"
-        raise refused(404, detail, code="UnknownFlowError")
+        raise refused(404, f"there is no flow {name[:200]!r}{more}", code="UnknownFlowError")
     return found
 
 
@@ -260,11 +262,6 @@ def chain_as_data(found: BaseFlow) -> list[Any]:
         asdict(step) if isinstance(step, GuidedDecisionPoint) else "CHOOSE" if step is CHOOSE else step
         for step in chain_of(found)
     ]
-
-
-def _in_short(found: BaseFlow) -> dict[str, Any]:
-    own = {"flow_id": found.id, "flow_name": found.name, "flow_type": found.type}
-    return {**own, **{name: getattr(found, name) for name in _TOLD_IN_SHORT}, "checksum": found.compute_checksum()}
 
 
 # --- the table -----------------------------------------------------------------------

@@ -167,8 +167,7 @@ class Runs:
             learned=settings.learned_by_now,
             here=here,
         )
-        told = await asyncio.to_thread(found.to_dict)
-        return {**told, "kind": "diff", "at": run["began"]}
+        return {**await asyncio.to_thread(found.to_dict), "kind": "diff", "at": run["began"]}
 
 
 async def commits(flows: str) -> list[dict[str, str]]:

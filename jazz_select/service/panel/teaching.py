@@ -331,8 +331,7 @@ async def taken_back(catalogue: RunningCatalogue) -> dict[str, Any]:
     """
     file = catalogue.settings.learned
     if file is None:
-        msg = "this service has no file of what is learned: start it with --learned FILE"
-        raise ConfigError(msg)
+        raise ConfigError("this service has no file of what is learned: start it with --learned FILE")
     changed = await asyncio.to_thread(changed_overlay, file, Overlay.rolled_back)
     live = await catalogue.reload()
     return {"version": changed.live, "generation": live.number, "can_undo": bool(changed.was_live)}

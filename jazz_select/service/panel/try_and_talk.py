@@ -143,7 +143,6 @@ async def _would_send(
 
 
 _MOST_SPANS: Final = 400
-_AS_IT_IS: Final = ("status", "text", "reason", "notes", "incomplete", "prompt")
 _LONGEST: Final = 20_000
 """Characters of a text of a span that are sent; the browser need not hold more."""
 
@@ -158,30 +157,25 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
     pending, active = conversation.pending, conversation.active
     selection = result.selection
     return {
-        **{name: getattr(result, name) for name in _AS_IT_IS},
+        **_picked(result, "status", "text", "reason", "notes", "incomplete", "prompt"),
         "error": "" if result.error is None else describe_error(result.error),
-        "runs": [{"flow": run.flow, "status": run.status, "problem": run.problem} for run in result.runs],
+        "runs": [_picked(run, "flow", "status", "problem") for run in result.runs],
         "pending": None
         if pending is None
         else {
-            "tool": pending.tool,
+            **_picked(pending, "tool", "words", "arguments", "destructive", "flow"),
             "title": pending.display_name,
-            "words": pending.words,
-            "arguments": pending.arguments,
-            "destructive": pending.destructive,
-            "flow": pending.flow,
             "question": pending.question(),
         },
         "waits_for": active.asks if active is not None else (),
         "choices": {} if active is None else active.choices,
         "options": [] if result.question is None else [each.title for each in result.question.options],
-        "flows": [{"name": each.name, "status": each.status} for each in reversed(conversation.flows)],
+        "flows": [_picked(each, "name", "status") for each in reversed(conversation.flows)],
         "selection": None
         if selection is None
         else {
-            "names": selection.names,
+            **_picked(selection, "names", "logged"),
             "explained": selection.explain(),
-            "logged": selection.logged,
             "notes": selection.decision.notes,
         },
         "model_calls": result.model_calls,
@@ -196,3 +190,7 @@ def _result(result: TurnResult, secret: Secret) -> dict[str, Any]:
 
 def _bounded(text: str) -> str:
     return cut(text, _LONGEST)
+
+
+def _picked(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
