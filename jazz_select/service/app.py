@@ -26,7 +26,7 @@ from starlette.types import Receive, Scope, Send
 from jazz_select import __version__
 from jazz_select.errors import JazzSelectError
 from jazz_select.service.agents import ServedAgents
-from jazz_select.service.api.answers import ProblemAnswer, json_answer
+from jazz_select.service.api.models import ProblemAnswer, json_answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
 from jazz_select.service.http.limits import Door, Lifecycle
 from jazz_select.service.http.observation import AgentMetrics, Watched

@@ -20,9 +20,8 @@ from jazz_select.flow.composite import flow_data
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.selector.candidates_stage import Request as Query
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
-from jazz_select.service.api import answers, bodies
-from jazz_select.service.api.answers import json_answer
-from jazz_select.service.api.bodies import read_body
+from jazz_select.service.api import models
+from jazz_select.service.api.models import json_answer, read_body
 from jazz_select.service.http.limits import catalogue_of
 from jazz_select.service.http.observation import CONTENT_TYPE, metrics_of
 from jazz_select.service.problems import problem_response, refused
@@ -46,7 +45,7 @@ _TOLD_IN_SHORT: Final = (*_NAMED, "description", "condition", "desired_effects",
 async def select(request: Request) -> Response:
     """The flows for a request, and why these."""
     catalogue = catalogue_of(request)
-    body = await read_body(request, bodies.SelectBody)
+    body = await read_body(request, models.SelectBody)
     one = body.as_request()
     result = await catalogue.live.selector.select(
         one.enhanced_query,
@@ -63,7 +62,7 @@ async def select(request: Request) -> Response:
 async def select_many(request: Request) -> Response:
     """The flows for several requests, each by itself, in their order."""
     catalogue = catalogue_of(request)
-    body = await read_body(request, bodies.SelectManyBody)
+    body = await read_body(request, models.SelectManyBody)
     selector, results = catalogue.live.selector, list[FlowSelectionResult]()
     for at in range(0, len(body.requests), _AT_ONCE):
         some = body.requests[at : at + _AT_ONCE]
@@ -77,7 +76,7 @@ async def select_many(request: Request) -> Response:
 async def recall(request: Request) -> Response:
     """Candidates alone, best first: nobody chooses."""
     catalogue = catalogue_of(request)
-    body = await read_body(request, bodies.RecallBody)
+    body = await read_body(request, models.RecallBody)
     settings, query = catalogue.settings, Query.of(body.request, body.episode_summaries)
     options: dict[str, Any] = {
         "top_k": settings.top_k if body.top_k is None else body.top_k,
@@ -98,7 +97,7 @@ async def turn(request: Request) -> Response:
     signed, and no other is gone on with.
     """
     catalogue = catalogue_of(request)
-    given = turn_arguments(request, await read_body(request, bodies.TurnBody))
+    given = turn_arguments(request, await read_body(request, models.TurnBody))
     if MEDIA_TYPE in request.headers.get("accept", ""):
         return StreamingResponse(streamed(request, given), media_type=MEDIA_TYPE, headers=HEADERS)
     result = await catalogue.live.agent.turn(**given)
@@ -106,7 +105,7 @@ async def turn(request: Request) -> Response:
     return json_answer(result.to_dict(secret=catalogue.secret))
 
 
-def turn_arguments(request: Request, body: bodies.TurnBody) -> dict[str, Any]:
+def turn_arguments(request: Request, body: models.TurnBody) -> dict[str, Any]:
     """What `Agent.turn` is given."""
     options: ServeOptions = request.app.state.options
     limit: float | Literal["agent"] = "agent" if body.timeout_s is None else body.timeout_s
@@ -168,7 +167,7 @@ async def _alive(events: AsyncGenerator[Event]) -> AsyncGenerator[Event | None]:
 async def feedback(request: Request) -> Response:
     """What was right for a selection, where the service keeps a log."""
     catalogue = catalogue_of(request)
-    body = await read_body(request, bodies.FeedbackBody)
+    body = await read_body(request, models.FeedbackBody)
     await catalogue.live.selector.feedback(body.selection, right=body.right, note=body.note)
     return json_answer({"kept": True})
 
@@ -213,7 +212,7 @@ def flow_named(live: Generation, name: str) -> BaseFlow:
 async def reload(request: Request) -> Response:
     """Read flows and tools anew, and put them in place of what answers; requests go on meanwhile. It needs no body."""
     catalogue = catalogue_of(request)
-    wanted = await read_body(request, bodies.ReloadBody) if await request.body() else bodies.ReloadBody()
+    wanted = await read_body(request, models.ReloadBody) if await request.body() else models.ReloadBody()
     try:
         live = await catalogue.reload(allow_delete=wanted.allow_delete)
     except JazzSelectError as error:
@@ -319,16 +318,16 @@ _SAID: Final = {"message": "Where is my order? I am ada@example.org"}
 _RIGHT: Final = {"selection": "the `logged` of a selection", "right": ["refund_order"]}
 _CAREFUL: Final = {"allow_delete": False}
 OPERATIONS: Final = (
-    Operation("/v1/select", select, answers.SelectionAnswer, bodies.SelectBody, _ASKED),
-    Operation("/v1/select_many", select_many, answers.SelectionsAnswer, bodies.SelectManyBody, {"requests": _SEVERAL}),
-    Operation("/v1/recall", recall, answers.RecallAnswer, bodies.RecallBody, _SIZED),
-    Operation("/v1/turn", turn, answers.TurnAnswer, bodies.TurnBody, _SAID),
-    Operation("/v1/feedback", feedback, answers.FeedbackAnswer, bodies.FeedbackBody, _RIGHT),
-    Operation("/v1/agent", agent, answers.AgentAnswer),
-    Operation("/v1/flows", flows, answers.FlowsAnswer),
-    Operation("/v1/flows/{name:path}", flow, answers.FlowAnswer, problems=(404,)),
-    Operation("/v1/reload", reload, answers.ReloadAnswer, bodies.ReloadBody, _CAREFUL, problems=(409,)),
-    Operation("/healthz", healthz, answers.HealthAnswer, public=True),
-    Operation("/readyz", readyz, answers.HealthAnswer, public=True),
+    Operation("/v1/select", select, models.SelectionAnswer, models.SelectBody, _ASKED),
+    Operation("/v1/select_many", select_many, models.SelectionsAnswer, models.SelectManyBody, {"requests": _SEVERAL}),
+    Operation("/v1/recall", recall, models.RecallAnswer, models.RecallBody, _SIZED),
+    Operation("/v1/turn", turn, models.TurnAnswer, models.TurnBody, _SAID),
+    Operation("/v1/feedback", feedback, models.FeedbackAnswer, models.FeedbackBody, _RIGHT),
+    Operation("/v1/agent", agent, models.AgentAnswer),
+    Operation("/v1/flows", flows, models.FlowsAnswer),
+    Operation("/v1/flows/{name:path}", flow, models.FlowAnswer, problems=(404,)),
+    Operation("/v1/reload", reload, models.ReloadAnswer, models.ReloadBody, _CAREFUL, problems=(409,)),
+    Operation("/healthz", healthz, models.HealthAnswer, public=True),
+    Operation("/readyz", readyz, models.HealthAnswer, public=True),
     Operation("/metrics", metrics),
 )

@@ -8,7 +8,7 @@ from mcp import types
 from jazz_select.json_values import plain
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.service.api.bodies import UserQuestionBody
+from jazz_select.service.api.models import UserQuestionBody
 from jazz_select.service.mcp.untrusted_text import description_of, in_its_words, plain_schema, plain_text
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import beginning

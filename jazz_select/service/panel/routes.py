@@ -14,8 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from jazz_select.json_values import plain
-from jazz_select.service.api.answers import json_answer
-from jazz_select.service.api.bodies import TurnBody, read_body
+from jazz_select.service.api.models import TurnBody, json_answer, read_body
 from jazz_select.service.api.operations import HEADERS, MEDIA_TYPE, flow_named, state_of, streamed, turn_arguments
 from jazz_select.service.app import AppPart
 from jazz_select.service.http.limits import catalogue_of

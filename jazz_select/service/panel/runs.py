@@ -24,7 +24,7 @@ from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import write_whole
 from jazz_select.outcomes.log import chosen_in, reading
-from jazz_select.service.api.bodies import RequestBody
+from jazz_select.service.api.models import RequestBody
 from jazz_select.service.reload import source_location
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error

@@ -28,7 +28,7 @@ from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.outcomes.log import Logged, OutcomeLog
 from jazz_select.selector.select import FlowSelector
-from jazz_select.service.api.bodies import RequestBody
+from jazz_select.service.api.models import RequestBody
 from jazz_select.service.panel.runs import PanelFiles, replaced
 from jazz_select.service.panel.try_and_talk import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue

@@ -14,7 +14,7 @@ from jazz_select.selector.candidates_stage import Availability, SelectRequest
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
-from jazz_select.service.api.bodies import RequestBody
+from jazz_select.service.api.models import RequestBody
 from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Trace

@@ -11,7 +11,7 @@ from mcp import MCPError, types
 
 from jazz_select.errors import ConfigError
 from jazz_select.routing import Tool
-from jazz_select.service.api.bodies import UserQuestionBody
+from jazz_select.service.api.models import UserQuestionBody
 from jazz_select.service.mcp.agent_server import AgentServer
 from jazz_select.service.mcp.meta_tools import SCHEMAS
 from jazz_select.stages import UserQuestion
