@@ -495,8 +495,6 @@ def after_selection(
     The first chosen flow runs first; the others wait below it. Parked and failed flows resume with their state. The
     active flow stays on top if it is chosen, and is parked below otherwise.
     """
-    if not chosen:
-        return tuple(flows)
     active = flows[-1].name if flows else ""
     wanted = list(dict.fromkeys(chosen))
     if active in wanted:

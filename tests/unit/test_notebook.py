@@ -15,7 +15,7 @@ from jazz_select.agent.turn import TurnResult
 from jazz_select.errors import ConfigError
 from jazz_select.notebook import facts_html, rows_html
 from jazz_select.routing.records import StepRecord
-from jazz_select.stages import UserQuestion
+from jazz_select.stages import StageRecord, UserQuestion
 from jazz_select.telemetry import Trace, span
 from jazz_select.values import Candidate, Decision, Latency, Reason, RecallResult, Tier, Usage
 
@@ -130,6 +130,7 @@ def test_a_decision_is_shown_with_all_that_is_known_of_it() -> None:
         raw_reply="r",
         in_scope=0.75,
         question=UserQuestion(text="Which?", options=()),
+        stages=(StageRecord(name="chat", outcome="decided"),),
         usage=Usage(input_tokens=3, output_tokens=4),
         latency=Latency(total_s=0.003, recall_s=0.001, choose_s=0.002),
         notes=("noted",),
@@ -143,6 +144,7 @@ def test_a_decision_is_shown_with_all_that_is_known_of_it() -> None:
         "reply": "r",
         "error": "e",
         "asks": "Which?",
+        "stages": "chat decided",
         "tokens": "3 in, 4 out",
         "took": "3.0 ms: recall 1.0, choice 2.0",
         "note": "noted",
@@ -150,6 +152,7 @@ def test_a_decision_is_shown_with_all_that_is_known_of_it() -> None:
     names = ["flow", "description", "score", "confidence", "ranks"]
     rows = ["1", "✓", "n", "d", "0.5", "dense 1, bm25 2", "2", "j", "d", "0.5", "0.25", "dense 1, bm25 2"]
     assert shown(decision).cells == [*(cell for fact in facts.items() for cell in fact), *names, *rows]
+    assert shown(FlowSelectionResult(decision=decision)).cells[:3] == ["chosen", "no flow", "decided"]
 
 
 def test_of_a_decision_only_what_is_known_is_shown() -> None:

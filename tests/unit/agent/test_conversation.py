@@ -9,7 +9,7 @@ from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import OpenFlow, Part, Ran, after_selection
-from jazz_select.errors import SnapshotError
+from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.values import Message, flow_id
 from tests.unit.agent.turns import ADA, Made, agent_of, shop_of
@@ -81,6 +81,21 @@ def test_a_conversation_goes_to_json_and_back() -> None:
     assert Conversation.from_json(conversation.to_json()) == conversation
 
 
+def test_a_list_of_messages_has_no_name_of_its_own() -> None:
+    with pytest.raises(ConfigError, match="a list of messages may be cut anywhere"):
+        Conversation.of([Message(role="user", content="hi")]).named("x")
+    assert Conversation().named("x").id == "x"
+
+
+def test_a_turn_is_kept_with_its_number_and_what_was_run() -> None:
+    calls = [Ran(tool="look", output="")]
+    first = Conversation().after("hi", "hello", flows=())
+    second = first.after("look", "done", flows=(), ran=["look", "see"], calls=calls)
+    assert second.episodes == ("The user said: hi", "The user said: look The agent ran look, see.")
+    assert [each.turn for each in second.calls] == [2]
+    assert [first.said_in, second.said_in] == [(1, 1), (1, 1, 2, 2)]
+
+
 def test_a_question_is_kept_as_it_was_asked() -> None:
     options = tuple(UserOption(flow_id=flow_id(name), flow_name=name, title=name, says="it is done") for name in "ab")
     for again in (True, False):
@@ -99,6 +114,14 @@ def test_a_flow_that_is_begun_knows_its_turn_and_one_that_comes_back_keeps_its_o
     assert (first.name, first.request, first.turn, first.status) == ("a", "x", 3, "queued")
     assert [each.turn for each in after_selection((first,), (), ["b"], request="y", turn=4)] == [3, 4]
     assert after_selection((), (first,), ["a"], request="y", turn=5) == (first,)
+    assert after_selection((first,), (), [], request="y", turn=6) == (first,)
+
+
+def asking(*names: str) -> str:
+    """A conversation that asks which of these flows is meant."""
+    options = tuple(UserOption(flow_id=flow_id(name), flow_name=name, title=name, says="") for name in names)
+    question = UserQuestion(text="Which?", options=options, request="x")
+    return Conversation().after("x", question.text, flows=(), question=question).to_json()
 
 
 @pytest.mark.parametrize(
@@ -111,6 +134,8 @@ def test_a_flow_that_is_begun_knows_its_turn_and_one_that_comes_back_keeps_its_o
         ('{"flows": [{}], "version": 2}', "flows.0.name"),
         ("[]", "the text"),
         ('{"turns": -5, "version": 2}', "turns"),
+        (asking("a", ""), "it is no question about 2 to 3 flows"),
+        (asking("a"), "it is no question about 2 to 3 flows"),
     ],
 )
 def test_what_is_no_conversation_is_said(text: str, problem: str) -> None:

@@ -199,6 +199,10 @@ def test_fields_are_compared_where_their_references_point() -> None:
     for gives in (referring(INTEGER), referring(STRING), obj({"a": STRING})):
         there = outputs(tool("giver", gives=gives))
         assert list(index.scores(there)) == [compatibility_score(there, each) for each in takes]
+    exact = {**STRING, "pattern": "^a"}
+    there = outputs(tool("giver", gives=referring(dict(exact))))
+    takes_exact = [tool("same", referring(exact)), tool("other", referring({**STRING, "pattern": "^b"}))]
+    assert [compatibility_score(there, each) for each in takes_exact] == [1.0, 0.5]
     there = outputs(tool("giver", gives=referring(INTEGER)))
     assert [compatibility_score(there, each) for each in takes] == [1.0, 0.0, 1.0]
 

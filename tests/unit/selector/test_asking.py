@@ -52,6 +52,15 @@ async def test_up_to_three_examples_are_shown() -> None:
     assert result.decision.notes == ()
 
 
+async def test_an_example_without_a_word_is_like_no_request() -> None:
+    registry = FlowRegistry(min_examples=0)
+    flow("refund_order", registry, examples=["a refund please", "pay me back", "take it back", "\U0001f4b8"])
+    flow("cancel_order", registry)
+    model = ScriptedModel("[]")
+    await FlowSelector(model, registry).select("x", metadata("refund_order", "cancel_order"))
+    assert shown(model.calls[0])[0].get("examples") == "a refund please | pay me back | take it back"
+
+
 async def test_examples_that_find_no_room_are_left_out_without_a_note() -> None:
     registry = FlowRegistry(min_examples=0)
     flow("refund_order", registry, examples=["send my money back", "a refund please", "money back for the mug"])

@@ -166,6 +166,19 @@ def test_reply(case: Case) -> None:
     assert read_reply(case.reply, OFFERED) == case.means
 
 
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ('{"flows": [], "answer": " At nine. "}', "At nine."),
+        ('{"answer": "At nine."}', "At nine."),
+        ('Sure: {"answer": "At nine."}', "At nine."),
+        ('{"flows": [], "answer": 9}', ""),
+    ],
+)
+def test_to_a_message_that_is_for_no_flow_there_may_be_an_answer(reply: str, answer: str) -> None:
+    assert read_reply(reply, OFFERED, of_message=True) == replace(EMPTY, answer=answer)
+
+
 @pytest.mark.parametrize("reply", [None, 1, b"[]", ["x"], {"ids": []}], ids=repr)
 def test_what_is_no_text_is_unreadable(reply: Any) -> None:
     assert read_reply(reply, OFFERED) == UNREADABLE

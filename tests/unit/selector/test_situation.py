@@ -10,7 +10,7 @@ import pytest
 from jazz_select import FlowSelector
 from jazz_select.selector.prompt import SYSTEM_PROMPT, Situation, UnderWay, build_prompt
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.testing import ScriptedModel
+from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Tier
 from tests.unit.selector.shop import CANCEL, EXCHANGE, NAMES, REFUND, candidates, guarded, metadata, shop
 
@@ -38,6 +38,14 @@ async def chosen(reply: str, situation: Situation = TALKING, **options: Any) -> 
     model = ScriptedModel(reply, repeat=True)
     result = await FlowSelector(model, shop(), **options).select("42", metadata("refund_order"), situation=situation)
     return result, len(model.calls)
+
+
+@pytest.mark.spec("010.1")
+async def test_while_a_conversation_goes_on_no_decision_model_chooses() -> None:
+    decider = ScriptedDecider(REFUND, sure=1.0, repeat=True)
+    result, calls = await chosen('{"flows": ["1"]}', decider=decider)
+    assert (result.decision.reason, calls, len(decider.calls)) == (Reason.LLM, 1, 0)
+    assert [each.why for each in result.decision.stages if each.name == "decider"] == ["a conversation is gone on with"]
 
 
 FLOWS = "candidates/flow"
