@@ -100,14 +100,9 @@ class ModelClient(Generic[M, T]):
     async def _run(self, once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
         """Return the result of a call within the deadline, queueing and retries included, and the number of calls.
 
-        `once` makes one call. It is called when its turn comes, and again after a transient failure.
-
-        Raises:
-            ModelTimeoutError: The deadline passed.
-            ModelUnavailableError: The breaker is open after recent failures.
-
-        Other errors pass unchanged once retries are used up or would not help. A `BaseException` becomes a ModelError
-        unless it has to end a task, a program or a process.
+        `once` makes one call. It is called when its turn comes, and again after a transient failure. Errors pass
+        unchanged once retries are used up or would not help. A `BaseException` becomes a ModelError unless it has to
+        end a task, a program or a process.
         """
         async with self._within(deadline) as call:
             task = asyncio.ensure_future(self._admitted_and_retried(call, once, deadline))

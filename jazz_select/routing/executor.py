@@ -11,7 +11,7 @@ from tenacity import AsyncRetrying
 
 from jazz_select.arguments import Methods, check_argument
 from jazz_select.errors import ConfigError, DecisionCallbackError, ToolError
-from jazz_select.flow.base import Choose, GuidedDecisionPoint, Step
+from jazz_select.flow.base import GuidedDecisionPoint, Step
 from jazz_select.json_values import plain, storable, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, Claims, answered_approver, engine_approver
@@ -37,16 +37,14 @@ from jazz_select.threads import in_daemon_thread, run_with_timeout
 from jazz_select.values import Tier
 from jazz_select.words import folded_name
 
-_STEPS = (str, Tool, GuidedDecisionPoint, Choose)
-
 
 def check_run(steps: object, inputs: object) -> None:
     """Refuse what are no steps, or no inputs."""
     given: list[object] = [steps]
     if isinstance(steps, Sequence) and not isinstance(steps, str | bytes):
-        given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, _STEPS)]
+        given = [each for each in cast("Sequence[object]", steps) if not isinstance(each, Step)]
     if given:
-        msg = f"steps are a list of tools or their names, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
+        msg = f"steps are a list of names of tools, GuidedDecisionPoints and CHOOSE, not {given[0]!r:.80}"
         raise ConfigError(msg)
     if inputs is not None and not isinstance(inputs, Mapping):
         raise ConfigError(f"inputs are a mapping of names to values, not {inputs!r:.80}")
@@ -245,7 +243,7 @@ class FlowExecutor:
 
     async def run(  # noqa: PLR0913 - options with a name
         self,
-        steps: Sequence[Step | Tool],
+        steps: Sequence[Step],
         inputs: Mapping[str, Any] | None = None,
         *,
         after: str = "",
@@ -258,7 +256,7 @@ class FlowExecutor:
         """Run the steps in order.
 
         Args:
-            steps: Tools or their names, decision points, and `CHOOSE` where the executor finds what fits.
+            steps: Names of tools, decision points, and `CHOOSE` where the executor finds what fits.
             inputs: The initial context.
             after: The tool that ran before, if the steps are the rest of a flow: it does not follow itself.
             fixed: Names of inputs that no output may replace; None for all.
@@ -271,16 +269,15 @@ class FlowExecutor:
             How the run ended. Errors of tools and of choices are data.
 
         Raises:
-            ConfigError: A step is invalid, or names a tool that is not connected.
+            ConfigError: A step is invalid.
             ToolError: A decision point shows a field that nothing before it gives.
         """
         check_run(steps, inputs)
-        named = [self._named(step) for step in steps]
-        await self._read(self._check, named, inputs or {})
+        await self._read(self._check, steps, inputs or {})
         run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, deciding=deciding)
         run.call_id = call_id
         run.approve, run.approve_chosen = approve or self._approve, approve or self._approve_chosen
-        return await self._passed(run, named)
+        return await self._passed(run, steps)
 
     async def resume(self, result: RunResult, answer: Answer) -> RunResult:
         """Continue a run that ended because a call needs approval.
@@ -306,13 +303,6 @@ class FlowExecutor:
         run.call_id = lambda tool, _: ids.pop() if ids and tool == asked.tool else ""
         run.approve, run.approve_chosen = answered_approver([asked], answer, self._approve), self._approve_chosen
         return await self._passed(run, result.rest)
-
-    def _named(self, step: Step | Tool) -> Step:
-        if not isinstance(step, Tool):
-            return step
-        if self.tools.get(step.name) is step:
-            return step.name
-        raise ConfigError(f"the tool {step.name!r:.80} is not among this executor's: give it to FlowExecutor")
 
     async def _passed(self, run: RunContext, steps: Sequence[Step]) -> RunResult:
         for place, step in enumerate(steps):

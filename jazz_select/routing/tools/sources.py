@@ -72,10 +72,7 @@ def tools_of(given: object) -> tuple[Tool, ...]:
 def toolbox_of(given: object) -> Toolbox:
     """Return the connected tools as a toolbox; every entry point uses this.
 
-    Raises:
-        ConfigError: It is neither a list of tools and functions nor a mapping of names to them.
-        ToolError: A function cannot become a tool.
-        DuplicateToolError: Two tools have one name.
+    Raises what `tools_of` does, and a DuplicateToolError if two tools have one name.
     """
     return Toolbox(tools_of(given))
 

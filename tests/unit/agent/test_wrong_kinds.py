@@ -76,9 +76,9 @@ def test_never_and_always_are_how_sure_recall_may_have_to_be() -> None:
 
 
 STEPS: list[Any] = [
-    pytest.param("find_order", "steps are a list of tools or their names", id="a name"),
-    pytest.param(["find_order", 3], "steps are a list of tools or their names.*not 3", id="a number among them"),
-    pytest.param(None, "steps are a list of tools or their names", id="nothing"),
+    pytest.param("find_order", "steps are a list of names of tools", id="a name"),
+    pytest.param(["find_order", 3], "steps are a list of names of tools.*not 3", id="a number among them"),
+    pytest.param(None, "steps are a list of names of tools", id="nothing"),
 ]
 
 
