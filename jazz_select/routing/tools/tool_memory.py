@@ -124,14 +124,13 @@ class ToolRecall:
         return found, notes
 
 
-async def sync_tools(  # noqa: PLR0913 - options with a name
+async def sync_tools(
     memory: "ProceduralMemory",
     agent_id: str,
     tools: ToolsLike,
     *,
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
-    allow_empty: bool = False,
     allow_delete: bool = False,
 ) -> "SyncReport":
     """Bring the index up to date with these tools: create, update, delete or skip each.
@@ -145,8 +144,8 @@ async def sync_tools(  # noqa: PLR0913 - options with a name
         tools: All of its tools.
         dry_run: Only return what would happen.
         progress: Called with (tools written, tools to write) after each batch.
-        allow_empty: Delete all tools of the agent if none are given; usually that means that a server did not answer.
-        allow_delete: Delete even if more than 5 tools, and more than half of the agent's, are gone.
+        allow_delete: Delete even if more than 5 tools, and more than half of the agent's, are gone; or all, if none are
+            given, which usually means that a server did not answer.
 
     Raises:
         ConfigError: There are no tools, or no agent.
@@ -157,17 +156,17 @@ async def sync_tools(  # noqa: PLR0913 - options with a name
     """
     toolbox = toolbox_of(tools)
     scope = tools_scope(agent_id)
-    if not toolbox and not allow_empty and not dry_run and (indexed := await memory.list_flows(scope)):
+    if not toolbox and not allow_delete and not dry_run and (indexed := await memory.list_flows(scope)):
         raise ConfigError(
             f"no tools are given, and syncing would forget all {len(indexed)} of agent {agent_id!r}: "
-            "connect the tools first, or say allow_empty=True"
+            "connect the tools first, or say allow_delete=True"
         )
     return await memory.sync(
         scope,
         map(tool_card, toolbox.values()),
         dry_run=dry_run,
         progress=progress,
-        allow_delete=allow_delete or (allow_empty and not toolbox),
+        allow_delete=allow_delete,
     )
 
 

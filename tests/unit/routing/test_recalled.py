@@ -206,5 +206,5 @@ async def test_no_tools_are_a_mistake_unless_they_are_meant(filled: ProceduralMe
         await sync_tools(filled, AGENT, [])
     with pytest.raises(DuplicateToolError):
         await sync_tools(filled, AGENT, [*TOOLS, *TOOLS])
-    report = await sync_tools(filled, AGENT, [], allow_empty=True)
+    report = await sync_tools(filled, AGENT, [], allow_delete=True)
     assert len(report.deleted) == len(TOOLS)
