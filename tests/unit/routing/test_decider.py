@@ -132,10 +132,11 @@ async def test_the_probability_is_in_the_trace() -> None:
 
 
 async def test_anybodys_callback_may_say_how_sure_it_is() -> None:
-    def decide(context: object, candidates: object, prompt: object) -> ToolChoice:
-        return ToolChoice(tool="send_mail", probability=0.7, notes=("by a rule",))
+    class Rule:
+        def decide(self, context: object, candidates: object, prompt: object) -> ToolChoice:
+            return ToolChoice(tool="send_mail", probability=0.7, notes=("by a rule",))
 
-    record = (await run(decide)).records[1]
+    record = (await run(Rule())).records[1]
     assert (record.tool, record.probability, record.notes) == ("send_mail", 0.7, ("by a rule",))
 
 
