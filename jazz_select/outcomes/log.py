@@ -646,6 +646,7 @@ class OutcomeLog:
         agent_id: str | None = None,
         since: float | None = None,
         corrected: bool | None = None,
+        last: int | None = None,
     ) -> Iterator[Logged]:
         """Yield the entries, oldest first; others may write meanwhile.
 
@@ -653,6 +654,7 @@ class OutcomeLog:
             agent_id: The agent; None: all agents.
             since: The earliest time, in seconds since 1970.
             corrected: Whether entries have a correction; None: both.
+            last: How many of the newest; None: all.
 
         Raises:
             OutcomeLogError: The file cannot be read.
@@ -664,6 +666,8 @@ class OutcomeLog:
         if corrected is not None:
             conditions.append(_CORRECTED if corrected else _UNCORRECTED)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        if last is not None:
+            where = f" WHERE n IN (SELECT n FROM entries{where} ORDER BY n DESC LIMIT {last:d})"  # noqa: S608 - likewise
         with reading(self.path) as database:
             corrections = corrections_in(database)
             for row in database.execute(f"{READ}{where} ORDER BY n", [*wanted.values()]):

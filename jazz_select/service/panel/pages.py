@@ -20,7 +20,6 @@ from jazz_select.flow.composite import flow_data
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import Encoder
 from jazz_select.ports import Vectors
-from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.api.operations import chain_as_data
 from jazz_select.service.panel.runs import PanelFiles
@@ -246,7 +245,16 @@ async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
         "reply": flow.reply,
         "has_guard": flow.has_guard,
         "parts": [part.name for part in flow.subflows],
-        "tools": [_tool(name, live.tools.get(name), optional=name in flow.optional_tools) for name in flow.tools],
+        "tools": [
+            {
+                "name": name,
+                "description": tool.description if tool is not None else "",
+                "is_connected": tool is not None,
+                "is_optional": name in flow.optional_tools,
+                "destructive": tool is not None and tool.destructive,
+            }
+            for name, tool in ((name, live.tools.get(name)) for name in flow.tools)
+        ],
         "prompt": await prompt_of(flow),
         "whole_prompt": str(whole),
         "file": place.file,
@@ -254,27 +262,16 @@ async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     }
 
 
-def _tool(name: str, tool: Tool | None, *, optional: bool) -> dict[str, Any]:
-    return {
-        "name": name,
-        "description": tool.description if tool is not None else "",
-        "is_connected": tool is not None,
-        "is_optional": optional,
-        "destructive": tool is not None and tool.destructive,
-    }
-
-
 def mapped(surveyed: Surveyed) -> dict[str, Any]:
     """The map and the matrix, with how each is made."""
     land = surveyed.land
-    twins = [each.to_dict() for each in surveyed.findings.found if each.code == "near-twins"]
-    accepted = [each.to_dict() for each in surveyed.findings.accepted if each.code == "near-twins"]
+    findings = (*surveyed.findings.found, *surveyed.findings.accepted)
     worst = {name: severity for severity in reversed(_WORST) for name in _named(surveyed.findings, severity)}
     return {
         "generation": surveyed.number,
         **land,
         "points": [{**each, "worst": worst.get(each["name"], "")} for each in land["points"]],
-        "twins": [*twins, *accepted],
+        "twins": [each.to_dict() for each in findings if each.code == "near-twins"],
         "how_mapped": HOW_MAPPED,
         "how_confused": HOW_CONFUSED,
         "embedder": surveyed.findings.embedder,

@@ -109,7 +109,8 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
     learned = catalogue.settings.learned
     overlay = Overlay() if learned is None else load_overlay(learned)
     live = overlay.version("live")
-    entries = [] if catalogue.log is None else list(catalogue.log.read(agent_id=catalogue.agent_id))
+    log = catalogue.log
+    entries = [] if log is None else list(log.read(agent_id=catalogue.agent_id, last=_MOST_SHOWN))
     cases = _cases(files.collected)
     return {
         "collected": {
@@ -125,10 +126,10 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
             "examples": {} if live is None else {name: list(texts) for name, texts in live.examples.items()},
         },
         "log": None
-        if catalogue.log is None
+        if log is None
         else {
-            "count": len(entries),
-            "entries": [each.to_dict() for each in reversed(entries[-_MOST_SHOWN:])],
+            "count": log.agents().get(catalogue.agent_id, 0),
+            "entries": [each.to_dict() for each in reversed(entries)],
         },
     }
 

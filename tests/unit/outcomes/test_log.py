@@ -180,6 +180,7 @@ def test_reading_is_narrowed(path: Path) -> None:
         assert len(list(log.read(agent_id="a"))) == 2
         assert len(list(log.read(since=at[1]))) == 2
         assert list(log.read(agent_id="c")) == []
+        assert [each.at for each in log.read(agent_id="a", last=1)] == [max(each.at for each in log.read(agent_id="a"))]
 
 
 def test_a_reader_is_not_disturbed_by_who_writes(path: Path) -> None:
