@@ -322,7 +322,11 @@ class RemoteAgent:
             ServiceError: There was no answer; the turn may have been begun, unless the error says otherwise.
         """
         check = await output_schema(schema) if schema is not None else None
-        limit_s = _limit(timeout_s)
+        if timeout_s is None:
+            raise ConfigError("a service lets no turn take for ever: give timeout_s in seconds, or leave it out")
+        limit_s = None if timeout_s == "agent" else timeout_s
+        if limit_s is not None:
+            check_argument("timeout_s", limit_s, TimeLimit)
         said, known_by = sent_history(history, conversation_id)
         told = await resolve_facts(checked_facts(facts)) if facts is not None else None
         body = {
@@ -375,13 +379,3 @@ class RemoteAgent:
         if read.problem:
             raise ServiceReplyError(self._service.url, f"the value is not of the schema: {read.problem}")
         return replace(result, value=read.value)
-
-
-def _limit(timeout_s: float | Literal["agent"] | None) -> float | None:
-    """Return the time limit to send; None for the agent's own."""
-    if timeout_s == "agent":
-        return None
-    if timeout_s is None:
-        raise ConfigError("a service lets no turn take for ever: give timeout_s in seconds, or leave it out")
-    check_argument("timeout_s", timeout_s, TimeLimit)
-    return timeout_s
