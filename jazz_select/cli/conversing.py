@@ -70,8 +70,6 @@ def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[..., To
 
 
 def _of_tools(tools: Callable[..., Toolbox], source: str) -> AgentFactory:
-    """Return a maker of agents, each with its own tools."""
-
     def make(selector: FlowSelector, model: "ChatModel | None", state: Mapping[str, Any] | None = None) -> Agent:
         own = tools(state=state)
         return Agent(selector, own, model, decision_callback=None if model or not own else load_policy(source))
@@ -83,7 +81,6 @@ def _of_tools(tools: Callable[..., Toolbox], source: str) -> AgentFactory:
 async def _made_of(
     settings: "Settings", registry: "FlowRegistry", factory: AgentFactory, tools: Callable[[], Toolbox] | None = None
 ) -> AsyncGenerator["MakeAgent"]:
-    """Return a maker of agents over one index, each made by the factory."""
     async with indexed(registry, embedder=settings.embedder, language=settings.language, cache=CACHE) as memory:
 
         def make(model: "ChatModel | None", **state: Any) -> Any:

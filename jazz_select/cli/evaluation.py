@@ -363,7 +363,6 @@ def _called(change: RouteChange) -> Text:
 
 
 def _moved(change: RouteChange) -> Group:
-    """Return a request and its differences, one a line."""
     lines = [styled(each, "dim") for each in change.details]
     if ChangeKind.FIRST in change.kinds:
         lines.insert(0, filled("[dim]first {before.first|nothing} → {after.first|nothing}[/]", change))

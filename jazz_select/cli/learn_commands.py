@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.console import RenderableType
@@ -40,15 +40,21 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
     if given.log is None:
         raise ConfigError("name the log to learn from: jazz-select learn outcomes.db")
     overlay = load_overlay(file, must_exist=given.shadow)
+    registry = catalogue(settings)
+    how: Any = {"embedder": settings.embedder, "language": settings.language, "policy": Policy.of(settings)}
     if given.shadow:
-        trial = asyncio.run(_compared(settings, given.log, overlay))
+        logged = logged_entries(given.log, settings)
+        with waiting("asking both versions"):
+            trial = asyncio.run(compared(registry, logged, overlay, **how))
         tell(trial.to_dict(), _trial(trial), trial.notes, json=given.json)
         return
-    learned = asyncio.run(_learned(settings, given, given.log, overlay))
-    kept = learned if given.dry_run else _kept(file, learned, overlay)
-    next_step = () if given.dry_run or kept.version is None else (_NEXT,)
-    shown = _lesson(kept, file, dry_run=given.dry_run)
-    tell(kept.to_dict(), shown, (*kept.notes, *next_step), json=given.json)
+    cases: Sequence[Case] = () if given.cases is None else load_cases(given.cases, registry, flows=settings.flows)
+    entries = logged_entries(given.log, settings, corrected=True)
+    with waiting(f"learning from {len(entries)} corrections"):
+        learned = asyncio.run(learn(registry, entries, gate_cases=cases, overlay=overlay, most=given.most, **how))
+    kept = _kept(file, learned, overlay)
+    next_step = () if kept.version is None else (_NEXT,)
+    tell(kept.to_dict(), _lesson(kept, file), (*kept.notes, *next_step), json=given.json)
     if kept.version is None and kept.gain is not None:
         raise typer.Exit(1)
 
@@ -73,12 +79,11 @@ def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned:
 def _move(file: Path, settings: "Settings", given: "LearnCommand") -> None:
     change = Overlay.promoted if given.promote else Overlay.rolled_back
     before = load_overlay(file, must_exist=True).live
-    overlay = change(load_overlay(file)) if given.dry_run else changed_overlay(file, change, must_exist=True)
+    overlay = changed_overlay(file, change, must_exist=True)
     now, was = (_called(each, overlay) for each in (overlay.live, before))
-    moved = f"{now} {'would be' if given.dry_run else 'is'} live; before: {was}. Your flows are unchanged."
-    synced = sync_command(settings.model_copy(update={"learned": file}))
-    after = () if given.dry_run else (f"the index has it after: {synced}",)
-    tell({"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], after, json=given.json)
+    moved = f"{now} is live; before: {was}. Your flows are unchanged."
+    after = f"the index has it after: {sync_command(settings.model_copy(update={'learned': file}))}"
+    tell({"live": overlay.live, "shadow": overlay.shadow}, [line(moved)], [after], json=given.json)
 
 
 def _called(number: int, overlay: Overlay) -> str:
@@ -88,47 +93,16 @@ def _called(number: int, overlay: Overlay) -> str:
     return f"version {number} ({counted(version.count, 'example')})"
 
 
-async def _learned(settings: "Settings", given: "LearnCommand", log: Path, overlay: Overlay) -> Learned:
-    registry = catalogue(settings)
-    cases: Sequence[Case] = () if given.cases is None else load_cases(given.cases, registry, flows=settings.flows)
-    entries = logged_entries(log, settings, corrected=True)
-    with waiting(f"learning from {len(entries)} corrections"):
-        return await learn(
-            registry,
-            entries,
-            gate_cases=cases,
-            overlay=overlay,
-            embedder=settings.embedder,
-            language=settings.language,
-            policy=Policy.of(settings),
-            most=given.most,
-        )
-
-
-async def _compared(settings: "Settings", log: Path, overlay: Overlay) -> Trial:
-    registry = catalogue(settings)
-    entries = logged_entries(log, settings)
-    with waiting("asking both versions"):
-        return await compared(
-            registry,
-            entries,
-            overlay,
-            embedder=settings.embedder,
-            language=settings.language,
-            policy=Policy.of(settings),
-        )
-
-
-def _lesson(learned: Learned, file: Path, *, dry_run: bool) -> Iterator[RenderableType]:
+def _lesson(learned: Learned, file: Path) -> Iterator[RenderableType]:
     told, version = learned.to_dict(), learned.version
     yield line(mark(good=version is not None), str(learned), style="bold")
     for name, columns in _OF_LESSON.items():
         if told[name]:
             yield table(told[name], columns, most=_SHOWN)
     if version is not None:
-        where = "nothing was written (dry run)" if dry_run else f"version {version.number} is on trial in {file}"
         judged = f"{learned.held} corrections are kept to judge by, over {learned.refits} indexes"
-        yield line(f"{where}; {judged}; {learned.took_s:.1f} s", style="dim")
+        text = f"version {version.number} is on trial in {file}; {judged}; {learned.took_s:.1f} s"
+        yield line(text, style="dim")
 
 
 _OF_LESSON: Final[Mapping[str, Mapping[str, Column]]] = {
@@ -157,17 +131,13 @@ def _after(change: Change) -> Text:
 
 def watch(settings: "Settings", given: "DriftCommand") -> None:
     """Compare, and report; exit code 1 where there is an alarm and that was asked for."""
-    found = asyncio.run(_drift(settings, given))
-    tell(found.to_dict(), _drifted(found), found.notes, json=given.json)
-    if given.fail_on_alarm and found.alarms:
-        raise typer.Exit(1)
-
-
-async def _drift(settings: "Settings", given: "DriftCommand") -> Drift:
     registry = catalogue(settings, learned=settings.learned_by_now)
     entries = logged_entries(given.log, settings)
     with waiting("reading the log"):
-        return await drift(entries, registry, days=given.days, embedder=settings.embedder)
+        found = asyncio.run(drift(entries, registry, days=given.days, embedder=settings.embedder))
+    tell(found.to_dict(), _drifted(found), found.notes, json=given.json)
+    if given.fail_on_alarm and found.alarms:
+        raise typer.Exit(1)
 
 
 def _drifted(found: Drift) -> Iterator[RenderableType]:

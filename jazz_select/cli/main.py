@@ -353,7 +353,6 @@ class LearnCommand(JsonOption, AgentOption, RecallOptions, FlowOptions):
     promote: Annotated[bool, flag("--promote", "Make the version on trial the live one.")] = False
     roll_back: Annotated[bool, flag("--roll-back", "Make the version live that was so before.")] = False
     most: Annotated[int, option("Texts that one flow learns at most.", "N", least=1)] = 20
-    dry_run: Annotated[bool, flag("--dry-run", "Write nothing.")] = False
 
 
 @_command("drift", "learn_commands:watch")

@@ -117,7 +117,6 @@ async def _settling(served: "ServedAgents") -> "AsyncGenerator[None]":
 
 @asynccontextmanager
 async def _reloading(served: "ServedAgents", given: "ServeCommand") -> "AsyncGenerator[None]":
-    """Reload changed files, if the options say so."""
     if not given.reload:
         yield
         return
@@ -128,7 +127,6 @@ async def _reloading(served: "ServedAgents", given: "ServeCommand") -> "AsyncGen
 
 
 def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand") -> "list[AppPart]":
-    """Return the app of the panel, if the options want it."""
     from jazz_select.service.app import AppPart, deferred
     from jazz_select.service.opened import state_folder
 
@@ -150,7 +148,6 @@ def _panel(served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCo
 async def _mcp(
     served: "ServedAgents", sources: "list[AgentSource]", given: "ServeCommand"
 ) -> "AsyncGenerator[list[AppPart]]":
-    """Return the MCP app, if the options want it."""
     if not given.options.mcp:
         yield []
         return
@@ -198,7 +195,6 @@ def _servers(sources: "list[AgentSource]") -> "Mapping[str, Path]":
 
 
 def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]":
-    """Return the agents to serve, with their keys."""
     from jazz_select.service.agents import AgentSource, key_digest, key_of_file, load_agents
 
     keys = [key_of_file(each) for each in given.key_file or ()]

@@ -147,7 +147,6 @@ def route(case: "Case", request: pytest.FixtureRequest) -> "Routed":
 
 
 def _arguments(mark: pytest.Mark) -> tuple[str, _Source]:
-    """Return the arguments of `jazz_cases` from a mark."""
     if len(mark.args) == 2 and isinstance(mark.args[1], _Source):  # noqa: PLR2004 - the file, and the flows
         return mark.args[0], mark.args[1]
     msg = "above the test put @jazz_cases(file, flows=…) of jazz_select.evaluation.plugin, not pytest.mark.jazz_cases"

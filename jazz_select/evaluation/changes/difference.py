@@ -383,7 +383,6 @@ _COLUMNS = (
 
 
 def _row(change: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change as the row of a data frame."""
     sides = {f"{name}_{side}": change[side][name] for name in _SIDES for side in ("before", "after")}
     return {name: sides[name] if name in sides else change[name] for name in _COLUMNS}
 

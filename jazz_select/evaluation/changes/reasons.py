@@ -123,7 +123,6 @@ def _gained(one: Fields, other: Fields) -> list[str]:
 
 
 def _passed(giver: str, taker: str, texts: Sequence[str], before: Flows, after: Flows) -> Edit:
-    """Return the part of examples that went from one flow to another."""
     given = {"examples": _restored(before[giver], after[giver], texts)}
     taken = {"examples": [each for each in after[taker]["examples"] if each not in texts]}
     return Edit(what=f"{_quoted(texts[0])} went from {giver} to {taker}", undone={giver: given, taker: taken})

@@ -100,7 +100,6 @@ class SideRun:
         )
 
     async def _routed(self, questions: Mapping[str, Probe], counted: Sequence[str]) -> Known:
-        """Route requests by their keys in the side's process."""
         process = self._process or (await self._started())[0]
         places = {key: place for place, key in enumerate(questions)}
         # The context reaches guards as JSON.

@@ -178,8 +178,6 @@ async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple
 
 
 class _Counter:
-    """A model that counts the tokens of its prompts."""
-
     def __init__(self) -> None:
         self.tokens = 0
 

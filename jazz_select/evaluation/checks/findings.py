@@ -165,7 +165,6 @@ def _entries(file: str) -> list[yaml.Node]:
 
 
 def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
-    """Return the classes and calls in a Python file, by line."""
     found: dict[int, list[ast.ClassDef | ast.Call]] = {}
     try:
         tree = ast.parse(read_text(Path(file)))
@@ -178,7 +177,6 @@ def _definitions(file: str) -> dict[int, list[ast.ClassDef | ast.Call]]:
 
 
 def _assigned(node: ast.ClassDef | ast.Call) -> list[tuple[str, ast.expr]]:
-    """Return the assigned names or keyword arguments with their values."""
     if isinstance(node, ast.Call):
         return [(each.arg, each.value) for each in node.keywords if each.arg]
     plain = [(target, each.value) for each in node.body if isinstance(each, ast.Assign) for target in each.targets]

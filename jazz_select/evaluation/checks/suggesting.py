@@ -363,7 +363,6 @@ class _Work:
                 yield one, others[0], each
 
     async def conditions(self, one: BaseFlow, other: BaseFlow, finding: Finding, writer: Writer | None) -> None:
-        """Add sharper conditions for two similar flows."""
         between = [each.text for each in finding.evidence]
         written = ("", "")
         if writer is not None:

@@ -47,9 +47,6 @@ def run(jazz: Jazz, *args: str, code: int = 0) -> Any:
 @pytest.mark.spec("007.5")
 def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     file = jazz.folder / "learned.yaml"
-    dry = run(jazz, "learn", str(log), "--dry-run")
-    assert "nothing was written (dry run)" in dry.stdout
-    assert not file.exists()
     learned = run(jazz, "learn", str(log))
     assert "examples learned for" in learned.stdout
     assert "leads to now" in learned.stdout
@@ -61,11 +58,9 @@ def test_learn_try_promote_sync_and_roll_back(jazz: Jazz, log: Path) -> None:
     trial = orjson.loads(run(jazz, "learn", str(log), "--shadow", "--json").stdout)
     assert (trial["version"], trial["live"], trial["requests"]) == (1, 0, 9)
     assert "would have changed" in run(jazz, "learn", str(log), "--shadow").stdout
-    would = run(jazz, "learn", "--promote", "--dry-run").stdout
     promoted = run(jazz, "learn", "--promote").stdout
     assert f"version 1 ({load_overlay(file).versions[0].count} examples) is live; " in promoted
     assert "before: what the authors wrote. Your flows are unchanged." in promoted
-    assert promoted.replace(" is live", " would be live") == would
     synced = orjson.loads(run(jazz, "sync", "--json").stdout)
     assert set(synced["updated"]) == set(load_overlay(file).versions[0].examples)
     assert orjson.loads(run(jazz, "learn", "--roll-back", "--json").stdout) == {"live": 0, "shadow": 0}
