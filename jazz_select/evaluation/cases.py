@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from jazz_select.arguments import problem_in
@@ -215,24 +215,8 @@ def _not_blank(text: str) -> str:
 
 
 _Name = Annotated[str, Field(min_length=1)]
-_Texts = Annotated[
-    tuple[str, ...],
-    BeforeValidator(_several),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
-]
-_Expected = Annotated[
-    tuple[_Name, ...],
-    BeforeValidator(_labels),
-    WithJsonSchema(
-        {
-            "description": "The name of the flow, a list of names, or none where no flow fits.",
-            "anyOf": [
-                {"type": "string", "minLength": 1},
-                {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True},
-            ],
-        }
-    ),
-]
+_Texts = Annotated[tuple[str, ...], BeforeValidator(_several, json_schema_input_type=str | tuple[str, ...])]
+_Expected = Annotated[tuple[_Name, ...], BeforeValidator(_labels, json_schema_input_type=_Name | tuple[_Name, ...])]
 
 
 class Case(BaseModel):
