@@ -406,9 +406,13 @@ class Decision(JsonData):
 
     def facts_html(self, chosen: str = "") -> NotebookRepr:
         """Return the outcome and its cost as HTML, with the names of the chosen flows if given."""
+        return facts_html("", [("chosen", chosen), *self.facts])
+
+    @property
+    def facts(self) -> list[tuple[str, object]]:
+        """The outcome and its cost, each fact by what it is called; what there is nothing of is empty or None."""
         took, usage = self.latency, self.usage
-        facts = [
-            ("chosen", chosen),
+        return [
             ("decided", f"{self.tier}, {self.reason}"),
             ("P(in scope)", self.in_scope),
             ("candidates", self.sized),
@@ -417,7 +421,7 @@ class Decision(JsonData):
             ("reply", self.raw_reply),
             ("error", self.error),
             ("asks", self.question.text if self.question else ""),
-            ("stages", "; ".join(map(str, self.stages))),
+            *(("stage", str(stage)) for stage in self.stages),
             ("tokens", f"{usage.input_tokens} in, {usage.output_tokens} out" if usage else ""),
             (
                 "took",
@@ -425,7 +429,6 @@ class Decision(JsonData):
             ),
             *(("note", note) for note in self.notes),
         ]
-        return facts_html("", facts)
 
 
 def candidates_html(candidates: Sequence[Candidate], chosen_ids: Collection[str] = ()) -> NotebookRepr:

@@ -38,7 +38,6 @@ from jazz_select.cli.terminal import (
     hint,
     line,
     mark,
-    milliseconds,
     printable,
     progress,
     show,
@@ -175,31 +174,17 @@ async def _selected(
 
 
 def _found(result: FlowSelectionResult, asked: dict[str, Any], settings: "Settings") -> Iterator[RenderableType]:
-    decision, took = result.decision, result.decision.latency
-    request: str = asked["request"]
+    decision, request = result.decision, str(asked["request"])
     heard = styled(request, "bold") if request.strip() else Text("(blank)", style="yellow")
     yield facts({"request": heard, "earlier": asked["episodes"]}, limit=300)
     yield _offered(result) if decision.candidates else Text("\nno candidates\n", style="yellow")
-    used, model = decision.usage, decision.model or (settings.llm if decision.raw_reply is not None else "")
-    tokens = f", {used.input_tokens} tokens in, {used.output_tokens} out" if used else ""
-    known = {
-        "chosen": styled(", ".join(result.names) or "nothing", "bold green" if result.names else "yellow"),
-        "why": _why(result),
-        "tier": f"{decision.tier.value}, reason {decision.reason.value}",
-        "model": f"{model}{tokens}" if model else "",
-        "reply": decision.raw_reply,
-        "error": styled(decision.error, "red"),
-        "unresolved": [styled(each, "yellow") for each in _unresolved(result, settings)],
-        "candidates": decision.sized,
-        "in scope": None if decision.in_scope is None else f"{decision.in_scope:.2f}, P(any flow is right)",
-        "recalled by": decision.recalled_by,
-        "asks": decision.question.text if decision.question else "",
-        "stage": decision.stages,
-        "note": [styled(each, "yellow") for each in decision.notes],
-        "took": f"{milliseconds(took.total_s)} "
-        f"(recall {milliseconds(took.recall_s)}, choice {milliseconds(took.choose_s)})",
-    }
-    yield facts(known, limit=300)
+    told = [
+        ("chosen", styled(", ".join(result.names) or "nothing", "bold green" if result.names else "yellow")),
+        ("why", _why(result)),
+        *decision.facts,
+        *(("unresolved", styled(each, "yellow")) for each in _unresolved(result, settings)),
+    ]
+    yield facts(told, limit=300)
 
 
 def _offered(result: FlowSelectionResult) -> RenderableType:

@@ -152,7 +152,8 @@ def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: 
     for name, value in pairs:
         for each in _parts(value):
             if each:
-                grid.add_row(name, each if isinstance(each, Text) else styled(str(each), limit=limit))
+                told = _told(each, ".2f" if isinstance(each, float) else "")
+                grid.add_row(name, each if isinstance(each, Text) else styled(told, limit=limit))
     return grid
 
 

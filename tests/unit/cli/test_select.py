@@ -32,7 +32,7 @@ def test_the_table_marks_the_choice_and_says_why(shared: Jazz) -> None:
     assert [line.split()[1] for line in lines if line.split()[:1] == ["2"]] == ["track_order"]
     assert facts["chosen"] == "refund_order"
     assert facts["why"].startswith("the top candidate, as no model")
-    assert facts["tier"] == "deterministic, reason semantic"
+    assert facts["decided"] == "deterministic, semantic"
     assert "recall" in facts["took"]
 
 
@@ -178,7 +178,7 @@ def test_a_flow_that_is_gone_is_told_and_not_run(jazz: Jazz) -> None:
     assert chosen(selection) == ["track_order"]
     assert selection["unresolved_ids"] == [selection["candidates"][0]["flow_id"]]
     words = " ".join(jazz("select", "money back").stdout.split())
-    assert "no model is configured, passing over refund_order, which is not among the flows tier" in words
+    assert "no model is configured, passing over refund_order, which is not among the flows decided" in words
     sync = f"run jazz-select sync --flows {jazz.flows} --index {jazz.index}"
     told = f"unresolved refund_order is in the index, but not among the flows: {sync}"
     assert told.replace(" ", "") in words.replace(" ", ""), "the path is folded"
@@ -193,7 +193,7 @@ def test_the_model_that_is_configured_chooses(shared: Jazz, provider: Provider) 
     assert selection["decision"]["usage"] == {"input_tokens": 11, "output_tokens": 3, "cached_tokens": 0}
     words = " ".join(shared("select", "money back", JAZZ_LLM=MODEL_STRING).stdout.split())
     assert "chosen track_order, refund_order why chosen by the model" in words
-    assert "11 tokens in, 3 out" in words
+    assert "tokens 11 in, 3 out" in words
 
 
 @pytest.mark.parametrize(("on_empty", "names"), [("none", []), ("top1", ["refund_order"])])
