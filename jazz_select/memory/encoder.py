@@ -287,6 +287,14 @@ class Lexical:
         """Return the term frequencies of a flow."""
         return self.counted(lexical_parts(card), stop_words=reads_stop_words(card))
 
+    def terms(self, card: FlowCard) -> Iterable[int]:
+        """Return all terms of a flow's texts, by which their rarity is counted, whether its document has them or not.
+
+        A flow with few examples has stop words too. Were these counted where a document has them alone, a flow with
+        more examples would have them as its rarest words, and take the requests of all others.
+        """
+        return self.counted(lexical_parts(card), stop_words=True)
+
     def document(self, card: FlowCard, counts: Counter[int] | None = None) -> SparseVector:
         """Return the weighted terms of a flow; `counts` is its `counted_in` if that is known."""
         counts = self.counted_in(card) if counts is None else counts

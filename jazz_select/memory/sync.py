@@ -257,8 +257,7 @@ class IndexWriter:
             return
         if not chosen and note is None:
             return
-        read = self._encoder.lexical.document
-        terms = await in_thread(lambda: TermCounts.of(read(card).indices for card in cards.values()))
+        terms = await in_thread(lambda: TermCounts.of(map(self._encoder.lexical.terms, cards.values())))
         key = (str(self._encoder.layout), digest)
         model = _RECENT_FITS.get(key)
         if model is None:

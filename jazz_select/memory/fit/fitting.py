@@ -48,7 +48,7 @@ _STEEP, _LOST = 200.0, -6.0
 _USUAL_WORDS, _USUAL_WEIGHT = 4_000.0, 0.65
 """Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
-_FIT = "weights averaged"
+_FIT = "stop words counted everywhere"
 """Part of the digest: a new value makes the next sync fit every catalogue again."""
 
 
@@ -68,10 +68,12 @@ def sample(cards: Sequence[FlowCard], limit: int) -> list[FlowCard]:
 class Fitted:
     """A model with its training data: labelled requests, and what both arms found for each.
 
-    `confidence` is the calibration of these leave-one-out answers; None without one.
+    `confidence` is the calibration of these leave-one-out answers; None without one. `transforms` are fitted without
+    one fold of the examples each.
     """
 
     model: RecallModel
+    transforms: Sequence[Vectors | None] = (None,) * FOLDS
     asked: Sequence[HeldOut] = ()
     legs: Sequence[Legs] = ()
     confidence: Logistic | None = None
@@ -117,9 +119,28 @@ def fit(
     caveat = f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
     model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
-        return Fitted(model=model, asked=asked, legs=legs)
+        return Fitted(model=model, transforms=transforms, asked=asked, legs=legs)
     model, confidence = calibrated_model(model, catalogue, asked, legs, cases=labelled)
-    return Fitted(model=model, asked=asked, legs=legs, confidence=confidence)
+    return Fitted(model=model, transforms=transforms, asked=asked, legs=legs, confidence=confidence)
+
+
+def own_chances(
+    cards: Sequence[FlowCard], rows: Mapping[str, Vectors], lexical: Lexical, examples: Sequence[tuple[int, int]]
+) -> list[float]:
+    """Return P(its own flow is right) of some examples, by the places of their flows and in these; 0 if not first.
+
+    Each is asked against its flow without it (leave-one-out). Where the catalogue is too small for a calibration, the
+    first flow has 1. Other arguments are those of `fit`.
+    """
+    fitted = fit(cards, rows, lexical)
+    model, catalogue = fitted.model, LeaveOneOut(cards, rows, lexical)
+    chances: list[float] = []
+    for flow, example in examples:
+        one = catalogue.ask_example(flow, example, fitted.transforms)
+        signals = Signals(one.legs(FIT_DEPTH), model.scales, one.terms, model.usual)
+        is_first = flow in signals.best(1)
+        chances.append(signals.chance(model.confidence, flow) if is_first and model.confidence else float(is_first))
+    return chances
 
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:

@@ -93,7 +93,9 @@ class LeaveOneOut:
             [prototype(card, rows[card.id], worth=worth) for card, worth in zip(cards, self._worths, strict=True)]
         )
         self._counts = [lexical.counted_in(card) for card in cards]
-        self._words = Postings([*map(lexical.document, cards, self._counts)], terms)
+        self._words = Postings(
+            [*map(lexical.document, cards, self._counts)], terms or TermCounts.of(map(lexical.terms, cards))
+        )
         self._less: dict[tuple[int, int], Vectors] = {}
 
     def residuals(self, *, without_fold: int | None = None) -> Vectors:
@@ -135,14 +137,17 @@ class LeaveOneOut:
     def ask_examples(self, transforms: Sequence[Vectors | None], limit: int) -> Iterator[HeldOut]:
         """Ask at most `limit` examples, spread evenly over the flows, each against its flow without it."""
         for flow, example in self._spread(limit):
-            card = self.cards[flow]
-            aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
-            dense = self.prototypes @ aimed
-            dense[flow] = self._without(flow, example) @ aimed
-            query = self._lexical.query(indexable(card.examples[example]))
-            bm25 = self._words.scores(query)
-            bm25[flow] = self._words.score(self._document_without(flow, example, query), query)
-            yield HeldOut(flow=flow, dense=dense, bm25=bm25, terms=len(query.indices) if query else 0)
+            yield self.ask_example(flow, example, transforms)
+
+    def ask_example(self, flow: int, example: int, transforms: Sequence[Vectors | None]) -> HeldOut:
+        """Ask one example, by the places of its flow and in it, against its flow without it."""
+        aimed = _aimed(self._example(flow, example), transforms[example % FOLDS])
+        dense = self.prototypes @ aimed
+        dense[flow] = self._without(flow, example) @ aimed
+        query = self._lexical.query(indexable(self.cards[flow].examples[example]))
+        bm25 = self._words.scores(query)
+        bm25[flow] = self._words.score(self._document_without(flow, example, query), query)
+        return HeldOut(flow=flow, dense=dense, bm25=bm25, terms=len(query.indices) if query else 0)
 
     def ask(self, text: str, vector: Vectors, flow: int, transform: Vectors | None) -> HeldOut:
         """Ask a labelled request that is no example."""
@@ -197,10 +202,9 @@ class LeaveOneOut:
 class Postings:
     """An inverted index like the engine's, for many requests at once."""
 
-    def __init__(self, vectors: Sequence[SparseVector], counts: TermCounts | None = None) -> None:
-        """Index these documents; without `counts` they are the whole catalogue."""
+    def __init__(self, vectors: Sequence[SparseVector], counts: TermCounts) -> None:
+        """Index these documents of a catalogue with these counts."""
         self._size = len(vectors)
-        counts = counts or TermCounts.of(vector.indices for vector in vectors)
         found: dict[int, tuple[list[int], list[float]]] = {}
         for number, vector in enumerate(vectors):
             for token, weight in zip(vector.indices, vector.values, strict=True):

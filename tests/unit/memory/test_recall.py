@@ -1,5 +1,7 @@
 """Recall: what comes back, in which order, with which facts, for any request."""
 
+from dataclasses import replace
+
 import pytest
 
 from jazz_select import ProceduralMemory
@@ -134,6 +136,28 @@ async def test_how_many_are_needed_is_not_known_by_words_alone() -> None:
         embedder.failing = True
         found = await memory.recall("pay the invoice", "a", "auto")
     assert found.sized.endswith("how many are needed is not known where BM25 alone reads the request")
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["three examples each", "one has a fourth"])
+async def test_a_flow_with_more_examples_takes_no_request_by_its_stop_words(
+    memory: ProceduralMemory, more: int
+) -> None:
+    things = {"lamp": 3 + more, "sofa": 3, "desk": 3, "chair": 3, "shelf": 3}
+    asked = [
+        "what is it about the {}",
+        "and where would i have my {}",
+        "can you do it with the {}",
+        "this is my {} too",
+    ]
+    cards = [
+        replace(card(thing), examples=tuple(each.format(thing) for each in asked[:count]))
+        for thing, count in things.items()
+    ]
+    await memory.sync("a", cards)
+    for thing in things:
+        for each in asked[:2]:
+            found = await memory.recall(each.format(thing), "a")
+            assert (found[0]["flow_name"], found[0]["ranks"]["bm25"]) == (thing, 1)
 
 
 @pytest.mark.parametrize(("top_k", "rrf_k"), [(0, 10), (-1, 10), (1 << 40, 10), (3, 0)])
