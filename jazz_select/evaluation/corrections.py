@@ -5,9 +5,10 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from jazz_select.evaluation.checks.safety import injection, seen
 from jazz_select.evaluation.checks.wording import is_broad
@@ -16,7 +17,8 @@ from jazz_select.evaluation.route import Policy, Query, Routed, led
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.embedders.static import unit_rows
-from jazz_select.memory.encoder import indexable, spoken_name
+from jazz_select.memory.encoder import Encoder, Lexical, indexable
+from jazz_select.memory.fit.fitting import own_chances
 from jazz_select.memory.text_vectors import embedded
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors
@@ -121,13 +123,11 @@ def why_unfit(text: str) -> str:
 
 _NEAR_COPY: Final = 0.95
 """Cosine from which a text adds nothing to another one of its flow."""
-_SAID_TWICE, _FOLDS = 2, 8
-"""Number of log entries that make a correction trusted, and of parts whose corrections the others are asked about."""
-_FAR: Final = 0.4
-"""Lead of another flow from which a request is plainly for that one, whatever others say."""
-_NEARLY: Final = 0.2
-"""Least P(the corrected flow), as a share of P(the first flow), once the other corrections are learned."""
-DOUBT: Final = "nothing else speaks for it, and another flow lies nearer: a person should look"
+_SAID_TWICE: Final = 2
+"""Number of log entries that make a correction trusted."""
+_LIKELY: Final = 0.5
+"""Least P(the corrected flow is right), by all else that is known."""
+DOUBT: Final = "all else that is known makes another flow likelier: a person should look"
 
 
 def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
@@ -147,14 +147,17 @@ def to_the_nearest(groups: Iterable[Vectors]) -> list[float]:
     return found
 
 
-def nearest_of(texts: Sequence[tuple[str, str]], learned: Sequence[Correction], embedder: Embedder) -> list[int | None]:
-    """Return for each (text, flow) the position of the nearest correction for this flow; None without one."""
+def nearest_of(
+    texts: Sequence[tuple[str, str]], learned: Sequence[Correction], embedder: Embedder, *, farthest: bool = False
+) -> list[int | None]:
+    """Return for each (text, flow) the position of the nearest, or farthest, correction for this flow, if any."""
     rows = unit_vectors([each.request for each in learned], embedder)
     asked = unit_vectors([text for text, _ in texts], embedder)
     found: list[int | None] = []
     for row, (_, flow) in zip(asked, texts, strict=True):
         own = [place for place, each in enumerate(learned) if each.flow == flow]
-        found.append(own[int((rows[own] @ row).argmax())] if own else None)
+        cosines = rows[own] @ row
+        found.append(own[int((-cosines if farthest else cosines).argmax())] if own else None)
     return found
 
 
@@ -180,69 +183,50 @@ async def examined(
     witnesses: Sequence[Correction] = (),
     *,
     policy: Policy | None = None,
-    **index: Any,
+    embedder: Embedder,
+    language: str,
 ) -> Examined:
     """Examine corrections for one flow each, by the catalogue, by each other and by further ones.
 
-    A correction is trusted if recall leads to its flow already, if two log entries have it, or if no other flow lies
-    nearer to it (see `_leads`). It is doubted if another flow lies far nearer, or if it fits any flow. In between, the
-    others decide: over a catalogue that has learned those, recall has to bring it to its flow, or nearer to it than now
-    and nearly there. `index` holds the options of `indexed`.
+    A correction is trusted if recall leads to its flow already, if two log entries have it, or if its flow is likely by
+    all else that is known: the catalogue and the other corrections, learned without this one. What fits any flow is
+    likely for none.
     """
     asked = [Query(request=each.request) for each in corrections]
-    now = await led(registry, asked, policy, **index)
-    everyone = (*corrections, *(each for each in witnesses if not is_kept_apart(each.request, KEPT_APART)))
-    leads = await asyncio.to_thread(_leads, registry, everyone, index["embedder"])
-    leads = [2 * _FAR if is_broad(each.request) else lead for each, lead in zip(everyone, leads, strict=True)]
-    trusted = {
-        place
-        for place, (each, route) in enumerate(zip(corrections, now, strict=True))
-        if leads[place] <= 0 or route.first == each.flow or len(each.ids) >= _SAID_TWICE
-    }
-    between = [place for place in range(len(corrections)) if place not in trusted and leads[place] <= _FAR]
-    for fold in (between[start::_FOLDS] for start in range(min(_FOLDS, len(between)))):
-        others = (each for place, each in enumerate(everyone) if place not in fold and leads[place] <= _FAR)
-        then = await led(with_examples(registry, others), [asked[place] for place in fold], policy, **index)
-        trusted.update(
+    now = await led(registry, asked, policy, embedder=embedder, language=language)
+    everyone = [*corrections, *(each for each in witnesses if not is_kept_apart(each.request, KEPT_APART))]
+    chances = await asyncio.to_thread(_chances, with_examples(registry, everyone), corrections, embedder, language)
+    return Examined(
+        led=now,
+        doubted=frozenset(
             place
-            for place, route in zip(fold, then, strict=True)
-            if _is_lifted(corrections[place].flow, now[place], route)
-        )
-    return Examined(led=now, doubted=frozenset(range(len(corrections))) - trusted)
+            for place, (each, route, chance) in enumerate(zip(corrections, now, chances, strict=True))
+            if route.first != each.flow and len(each.ids) < _SAID_TWICE and (chance < _LIKELY or is_broad(each.request))
+        ),
+    )
 
 
-def _is_lifted(flow: str, now: Routed, then: Routed) -> bool:
-    """Whether a flow is first then, or higher than now and nearly as likely as the first."""
-    if then.first == flow or flow not in then.ranking:
-        return then.first == flow
-    place = then.ranking.index(flow)
-    sure = then.confidences[place] if place < len(then.confidences) else None
-    is_higher = flow not in now.ranking or place < now.ranking.index(flow)
-    return is_higher and sure is not None and sure >= _NEARLY * (then.confidence or 0.0)
+def _chances(
+    taught: Mapping[str, BaseFlow], corrections: Sequence[Correction], embedder: Embedder, language: str
+) -> list[float]:
+    """Return P(its flow is right) of each correction, which its flow has learned, by leave-one-out recall.
 
-
-def _leads(registry: Mapping[str, BaseFlow], corrections: Sequence[Correction], embedder: Embedder) -> list[float]:
-    """Return by how much another flow lies nearer to each correction than its own flow; not above 0 if none does.
-
-    A flow is known by its name, its examples and the other corrections for it. Nearness is the cosine to the nearest
-    of these texts, plus the cosine to their mean.
+    The last stage of an embedder decides.
     """
-    names = {flow.name: place for place, flow in enumerate(registry.values())}
-    own = [(names[flow.name], text) for flow in registry.values() for text in (spoken_name(flow.name), *flow.examples)]
-    rows = unit_vectors([each.request for each in corrections], embedder)
-    texts = np.concatenate([unit_vectors([text for _, text in own], embedder), rows])
-    owners = [*(place for place, _ in own), *(names[each.flow] for each in corrections)]
-    member = np.zeros((len(names), len(owners)), np.float32)
-    member[owners, range(len(owners))] = 1
-    sums, leads = member @ texts, list[float]()
-    for place, row in enumerate(rows, len(own)):
-        mine, near = owners[place], texts @ row
-        near[place] = -1.0  # no text speaks for itself
-        without = sums.copy()
-        without[mine] -= row
-        kinship = np.where(member > 0, near, -1.0).max(axis=1) + unit_rows(without) @ row
-        leads.append(float(np.delete(kinship, mine).max(initial=-2.0) - kinship[mine]))
-    return leads
+    if not corrections:
+        return []
+    encoder = Encoder(embedder, Lexical(language))
+    cards = [flow.card() for flow in taught.values()]
+    stage = len(encoder.stages) - 1
+    rows = {flow: encoder.of_stage(stage, each) for flow, each in encoder.rows(cards).items()}
+    places = {
+        (card.name, spelled(text)): (flow, example)
+        for flow, card in enumerate(cards)
+        for example, text in enumerate(card.examples)
+    }
+    asked = [places[each.flow, spelled(each.request)] for each in corrections]
+    with threadpool_limits(1, user_api="blas"):
+        return own_chances(cards, rows, encoder.lexical, asked)
 
 
 def chosen(  # noqa: PLR0913 - bounds with a name

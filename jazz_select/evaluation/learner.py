@@ -151,7 +151,7 @@ async def learn(  # noqa: PLR0913 - options with a name
         language: As for `ProceduralMemory.open`.
         policy: How the deployment selects.
         most: Most learned texts of a flow, earlier ones included.
-        refits: Most rounds of the gate, of two indexes each; the question of doubt takes at most nine more.
+        refits: Most rounds of the gate, of two indexes each; the question of doubt takes one more.
 
     Raises:
         ConfigError: An option is invalid.
@@ -392,19 +392,20 @@ class _Lesson:
         return landed, hurt
 
     def _guilty(self, gate: "_Gate", trial: "_Trial", group: Sequence[Correction]) -> tuple[Correction, ...]:
-        """Return the examples of a group that took more requests than they won; if there are none, all that took any.
+        """Return the examples of a group that cost more requests than they won; if there are none, all that cost any.
 
-        A request was taken or won by the nearest example of the flow that is first now.
+        A request was won or taken by the nearest example of the flow that is first now. If that has learned nothing, an
+        example of the right flow led it away from the request: the farthest one.
         """
-        changed = {**trial.lost, **trial.won}
-        asked = [(gate.judged[place].asked.request, first) for place, first in changed.items()]
-        nearest = nearest_of(asked, trial.kept, self._embedder)
-        took, won = (
-            Counter(near for place, near in zip(changed, nearest, strict=True) if near is not None and place in some)
-            for some in (trial.lost, trial.won)
-        )
-        worst = [place for place in took if took[place] > won[place]] or list(took)
-        blamed = [trial.kept[place] for place in worst]
+        took, won = ([(gate.judged[place], first) for place, first in some.items()] for some in (trial.lost, trial.won))
+        nearest = partial(nearest_of, learned=trial.kept, embedder=self._embedder)
+        by_first = nearest([(each.asked.request, first) for each, first in took])
+        by_right = nearest([(each.asked.request, min(each.right, default="")) for each, _ in took], farthest=True)
+        cost = Counter(one if one is not None else other for one, other in zip(by_first, by_right, strict=True))
+        gained = Counter(nearest([(each.asked.request, first) for each, first in won]))
+        cost.pop(None, None)
+        worst = [place for place in cost if cost[place] > gained[place]] or list(cost)
+        blamed = [trial.kept[place] for place in worst if place is not None]
         return tuple(each for each in group if each in blamed)
 
     async def _tried_with(self, gate: "_Gate", before: Sequence[Routed], examples: Sequence[Correction]) -> "_Trial":

@@ -107,12 +107,11 @@ async def test_it_says_so_when_nothing_was_learned(
 
 @pytest.mark.spec("007.5")
 async def test_what_would_lower_the_labelled_requests_does_not_land(small_shop: FlowRegistry, entry: Entry) -> None:
-    """Somebody says of everything about parcels that it is for the invoice."""
+    """Two people say of everything about parcels that it is for the invoice."""
     cases = [Case(request=f"{text} today", expect=("track",)) for text in WORDS["track"]]
-    wrong = [f"{text} {more}" for text in WORDS["track"] for more in ("now", "please", "friend")]
-    learned = await learn(
-        small_shop, [entry(text, ("invoice",)) for text in wrong], gate_cases=cases, embedder=HashEmbedder()
-    )
+    wrong = [f"{text} now" for text in WORDS["track"]]
+    twice = [entry(text, ("invoice",)) for text in (*wrong, *wrong)]
+    learned = await learn(small_shop, twice, gate_cases=cases, embedder=HashEmbedder())
     version = learned.version
     assert learned.gain is not None
     if version is not None:
