@@ -359,7 +359,9 @@ class ProceduralMemory:
         The options are those of `recall`, for each request. `focuses` has one per query, "" for none, or is empty.
         """
         checked_agent(agent_id)
-        scope = RecallScope.of(agent_id, top_k, rrf_k, exclude, coverage)
+        without = tuple(exclude)
+        check_texts(without, "an id in exclude")
+        scope = RecallScope(agent_id=agent_id, top_k=top_k, rrf_k=rrf_k, exclude=without, coverage=coverage)
         if focuses and len(focuses) != len(queries):
             msg = f"there are {len(queries)} queries and {len(focuses)} focuses; give one for each, or none"
             raise ConfigError(msg)

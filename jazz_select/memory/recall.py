@@ -29,7 +29,7 @@ from jazz_select.memory.requests import (
 )
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
-from jazz_select.values import UNSIZED, Candidate, RecallResult
+from jazz_select.values import AUTO, UNSIZED, Candidate, RecallResult
 
 ARM_DEPTH = 30
 CLAUSE_WEIGHT = 0.25
@@ -67,7 +67,7 @@ async def _fused(
     if named is not None:  # before all others, though recall may not have found it
         scores = {**scores, named: max(scores.values(), default=0.0)}
         order = [named, *(key for key in order if key != named)]
-    payloads, faults = await _readable(store, query.agent_id, order, evidence.legs.payloads, scope.top_k)
+    payloads, faults = await _readable(store, query.agent_id, order, evidence.legs.payloads, scope.most)
 
     def chance(key: Key) -> float | None:
         return None if model.confidence is None else evidence.chance(model.confidence, key)
@@ -75,7 +75,7 @@ async def _fused(
     candidates = _candidates(payloads, scores, evidence.legs, named, chance)
     in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence)
     size: tuple[int, str] | None = None
-    if scope.coverage is not None:
+    if scope.top_k == AUTO:
         size = 1, "the request is the name of a flow, word for word"
         if named is None:
             size = _sized(model, [evidence, *found[1 : 1 + len(asked.clauses)]], scope.coverage)
@@ -383,7 +383,7 @@ class Retriever:
             agent_id=scope.agent_id,
             dense=None if vector is None else model.aim(vector),
             sparse=words if model.terms is None else model.terms.weighed(words),
-            depth=max(ARM_DEPTH, 2 * scope.top_k),
+            depth=max(ARM_DEPTH, 2 * scope.most),
             exclude=scope.exclude,
             of_second=stage > 0,
         )

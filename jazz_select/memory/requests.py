@@ -2,19 +2,19 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any, TypeVar
 
 import numpy as np
 
-from jazz_select.arguments import Positive, check_argument
+from jazz_select.arguments import Positive, checked
 from jazz_select.errors import ConfigError
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, indexable
 from jazz_select.memory.fit.model import MOST_SIZED
 from jazz_select.ports import FlowStore, HybridQuery, Vectors
-from jazz_select.values import AUTO, COVERAGE, Coverage, TopK
+from jazz_select.values import AUTO, Coverage, TopK
 
 T = TypeVar("T")
 _JOINT = re.compile(
@@ -162,38 +162,21 @@ class EncodedRequest:
         return (self.request, *self.clauses, *(each for each in (self.meant, self.widened) if each))
 
 
+@checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecallScope:
     """Whose flows are searched, and how many are returned."""
 
     agent_id: str
-    top_k: int
-    rrf_k: int
+    top_k: TopK
+    rrf_k: Positive
     exclude: tuple[str, ...]
-    coverage: float | None = None
-    """Coverage of an automatic `top_k`; None for a fixed one."""
+    coverage: Coverage
 
-    @classmethod
-    def of(
-        cls,
-        agent_id: str,
-        top_k: TopK,
-        rrf_k: int,
-        exclude: Collection[str],
-        coverage: float = COVERAGE,
-    ) -> "RecallScope":
-        """Check and take these options."""
-        check_texts(tuple(exclude), "an id in exclude")
-        check_argument("top_k", top_k, TopK)
-        check_argument("rrf_k", rrf_k, Positive)
-        check_argument("coverage", coverage, Coverage)
-        return cls(
-            agent_id=agent_id,
-            top_k=MOST_SIZED if top_k == AUTO else top_k,
-            rrf_k=rrf_k,
-            exclude=tuple(exclude),
-            coverage=coverage if top_k == AUTO else None,
-        )
+    @property
+    def most(self) -> int:
+        """The most candidates."""
+        return MOST_SIZED if self.top_k == AUTO else self.top_k
 
 
 def check_texts(texts: Sequence[object], what: str = "a query, and the focus of one,") -> None:

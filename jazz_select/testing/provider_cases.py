@@ -63,8 +63,8 @@ class ProviderCase:
         return self.name
 
 
-def _refused(status: int, *, retryable: bool, name: str = "") -> ProviderCase:
-    return ProviderCase(name=name or str(status), status=status, error=ModelError, retryable=retryable)
+def _refused(status: int, *, retryable: bool) -> ProviderCase:
+    return ProviderCase(name=str(status), status=status, error=ModelError, retryable=retryable)
 
 
 PROVIDER_CASES: tuple[ProviderCase, ...] = (
