@@ -112,7 +112,7 @@ def labels(entries: Iterable[Logged]) -> Iterator[tuple[str, str, float]]:
                 yield entry.request, entry.chosen[0], sure
 
 
-VERSION: Final = 1
+VERSION: Final = 2
 BUSY_S: Final = 5.0
 """How long to wait for another process's lock, in seconds."""
 _APPLICATION: Final = 0x4A5A4F4C
@@ -347,14 +347,14 @@ class LogWriter:
         """Wait until every queued row is written or lost; return False after `timeout_s`."""
         written = threading.Event()
         with self._lock:
-            thread, closed = self._thread, self._closed
-            self._queue.put(written)
+            if self._thread is None:
+                return True
+            if not self._closed:
+                self._queue.put(written)
+        if self._closed:
+            self._thread.join(timeout_s)
+            return not self._thread.is_alive()
         self._hurry.set()
-        if thread is None:
-            return True
-        if closed:
-            thread.join(timeout_s)
-            return not thread.is_alive()
         return written.wait(timeout_s)
 
     def close(self) -> None:

@@ -279,7 +279,7 @@ def damaged(path: Path) -> None:
     ("spoil", "said"),
     [
         pytest.param(another_program, "a database of something else", id="another program's"),
-        pytest.param(of_the_future, "version 99, and this jazz-select reads version 1", id="of another version"),
+        pytest.param(of_the_future, "version 99, and this jazz-select reads version 2", id="of another version"),
         pytest.param(damaged, "It was left as it is", id="damaged"),
         pytest.param(Path.mkdir, "in a folder that can be written", id="a folder"),
         pytest.param(a_diary, "It was left as it is", id="a text"),
