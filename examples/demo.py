@@ -23,13 +23,11 @@ from jazz_select.build import open_selector, sync_registry
 from jazz_select.chat.models import as_chat_model
 from jazz_select.cli.session import catalogue, index_place, open_index
 from jazz_select.cli.shared_options import (
-    SELECTING,
     EmbedderOption,
     FlowsOption,
     LlmOption,
     RrfKOption,
     TopKOption,
-    also_read,
     settings_with,
 )
 from jazz_select.cli.terminal import mark, milliseconds, printable, progress, reporting, stdout, styled
@@ -54,7 +52,7 @@ from jazz_select.values import Candidate, Tier
 app = typer.Typer(add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 
-@app.command(epilog=also_read(*SELECTING))
+@app.command()
 def main(  # noqa: PLR0913 - one per option
     *,
     requests: Annotated[
