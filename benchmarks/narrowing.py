@@ -11,9 +11,9 @@ from jazz_select.routing.schemas.compatibility import (
     CompatibilityIndex,
     Scores,
     Slot,
-    available_fields,
     field_score,
     outputs,
+    schema_of,
 )
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
@@ -95,7 +95,7 @@ def after_each(catalogue: Catalogue) -> Iterator[Point]:
 def from_request(catalogue: Catalogue) -> Iterator[Point]:
     """Before the only call, with the values of the arguments that it gets."""
     for (call,) in catalogue.answers:
-        yield Point(fields=available_fields(call.arguments), gold=call.tool)
+        yield Point(fields=_given(call), gold=call.tool)
 
 
 def so_far(catalogue: Catalogue) -> Iterator[Point]:
@@ -112,11 +112,15 @@ def all_given(catalogue: Catalogue) -> Iterator[Point]:
             yield _point(catalogue, calls, place, calls)
 
 
+def _given(call: GoldCall) -> tuple[Slot, ...]:
+    return tuple(Slot(name, schema_of(value)) for name, value in call.arguments.items())
+
+
 def _point(catalogue: Catalogue, calls: Sequence[GoldCall], place: int, telling: Sequence[GoldCall]) -> Point:
     """As a run keeps it: arguments by their values, outputs as they are declared."""
     there: dict[str, Slot] = {}
     for call in telling:
-        there |= {each.name: each for each in available_fields(call.arguments)}
+        there |= {each.name: each for each in _given(call)}
     for call in calls[:place]:
         there |= {each.name: each for each in outputs(catalogue.by_name[call.tool])}
     return Point(
