@@ -388,7 +388,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             Said(role="user" if each.role == "user" else "assistant", content=bounded(each.content))
             for each in kept[-MOST_MESSAGES:]
         )
-        earlier = [f"The user said: {_short(bounded(each.content))}" for each in asked[-MOST_EPISODES:]]
+        earlier = [said_by_user(bounded(each.content)) for each in asked[-MOST_EPISODES:]]
         return cls(messages=said, episodes=tuple(earlier), turns=len(asked))
 
     def named(self, conversation_id: str) -> "Conversation":
@@ -425,46 +425,6 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
             turn -= each.role == "user"
         return tuple(reversed(turns))
 
-    def after(  # noqa: PLR0913 - what a turn leaves, by name
-        self,
-        message: str,
-        text: str,
-        *,
-        flows: Sequence[OpenFlow],
-        failed: Sequence[OpenFlow] = (),
-        ran: Sequence[str] = (),
-        done: Sequence[str] = (),
-        pending: PendingCall | None = None,
-        calls: Sequence[Ran] = (),
-        shown: Sequence[FirstShown] = (),
-        question: UserQuestion | None = None,
-        look_ups: Sequence[str] = (),
-        called: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> "Conversation":
-        """Return the conversation after one more turn."""
-        made = [each.model_copy(update={"turn": self.turns + 1}) for each in calls]
-        answer = (Said(role="assistant", content=bounded(text)),) if text else ()
-        said = (*self.messages, Said(role="user", content=bounded(message)), *answer)
-        episode = f"The user said: {_short(message)}" + (f" The agent ran {', '.join(ran)}." if ran else "")
-        return self.model_copy(
-            update={
-                "messages": said[-MOST_MESSAGES:],
-                "flows": tuple(
-                    each for place, each in enumerate(flows) if len(flows) - place <= MOST_FLOWS or each.is_final
-                ),
-                "failed": tuple(failed),
-                "episodes": (*self.episodes, episode)[-MOST_EPISODES:],
-                "pending": pending,
-                "done": (*self.done, *done)[-MOST_EPISODES:],
-                "turns": self.turns + 1,
-                "calls": (*self.calls, *made)[-MOST_CALLS:],
-                "shown": tuple(shown),
-                "question": question and stored_question(question),
-                "look_ups": tuple(dict.fromkeys((*look_ups, *self.look_ups)))[:MOST_LOOK_UPS],
-                "called": {**self.called, **(called or {})},
-            }
-        )
-
 
 def normalized_message(message: str) -> str:
     """Return a user's message as valid text in Unicode's NFKC form, visibly cut if too long."""
@@ -476,9 +436,9 @@ def bounded(text: str) -> str:
     return as_text(cut(text, LONGEST_MESSAGE))
 
 
-def _short(text: str) -> str:
-    """Shorten a user's message, and mark a phrase that would pass for the agent's part of an episode."""
-    return cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
+def said_by_user(text: str) -> str:
+    """Return an episode of a user's message, and mark a phrase in it that would pass for the agent's part."""
+    return "The user said: " + cut(_AGENT_RAN.sub("[said: the agent ran]", " ".join(text.split())), _EPISODE)
 
 
 def after_selection(

@@ -21,7 +21,21 @@ from jazz_select.agent.chain.transcript import (
     ToolReturned,
     tell,
 )
-from jazz_select.agent.conversation import MOST_CALLS, Conversation, OpenFlow, PendingCall, Ran, Said
+from jazz_select.agent.conversation import (
+    MOST_CALLS,
+    MOST_EPISODES,
+    MOST_FLOWS,
+    MOST_LOOK_UPS,
+    MOST_MESSAGES,
+    Conversation,
+    OpenFlow,
+    PendingCall,
+    Ran,
+    Said,
+    bounded,
+    said_by_user,
+    stored_question,
+)
 from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.graph.guards import GuardInput
 from jazz_select.agent.reading.grounding import Grounded
@@ -355,25 +369,11 @@ class TurnWork:
         afresh = ledger.notes if ledger is not None else ()
         lost = [flow for flow in (*stack.flows, *stack.failed) if flow.lost]
         blank = () if self.request.message.strip() else ("nothing was asked: the message is blank",)
-        conversation = self.request.conversation.after(
-            self.request.message,
-            self.text,
-            flows=stack.flows,
-            failed=stack.failed,
-            ran=[run.flow for run in self.runs],
-            done=[run.flow for run in self.runs if run.status == "done"],
-            pending=self.pending,
-            calls=self.calls,
-            shown=ledger.shown if ledger is not None else (),
-            question=self.question,
-            look_ups=self.look_ups,
-            called=self.called,
-        )
         return TurnResult(
             status=self.status,
             text=self.text,
             value=self.value,
-            conversation=conversation,
+            conversation=self._conversation_after(),
             runs=self.runs,
             selection=self.selection,
             prompt=prompt,
@@ -384,6 +384,33 @@ class TurnWork:
             chain=self.chain,
             error=self.error,
             trace=trace,
+        )
+
+    def _conversation_after(self) -> Conversation:
+        before, ledger, flows = self.request.conversation, self.request.ledger, self.stack.flows
+        answer = (Said(role="assistant", content=bounded(self.text)),) if self.text else ()
+        said = (*before.messages, Said(role="user", content=bounded(self.request.message)), *answer)
+        ran = ", ".join(run.flow for run in self.runs)
+        episode = said_by_user(self.request.message) + (f" The agent ran {ran}." if ran else "")
+        done = (run.flow for run in self.runs if run.status == "done")
+        calls = (each.model_copy(update={"turn": before.turns + 1}) for each in self.calls)
+        return before.model_copy(
+            update={
+                "messages": said[-MOST_MESSAGES:],
+                "flows": tuple(
+                    each for place, each in enumerate(flows) if len(flows) - place <= MOST_FLOWS or each.is_final
+                ),
+                "failed": self.stack.failed,
+                "episodes": (*before.episodes, episode)[-MOST_EPISODES:],
+                "pending": self.pending,
+                "done": (*before.done, *done)[-MOST_EPISODES:],
+                "turns": before.turns + 1,
+                "calls": (*before.calls, *calls)[-MOST_CALLS:],
+                "shown": ledger.shown if ledger is not None else (),
+                "question": self.question and stored_question(self.question),
+                "look_ups": tuple(dict.fromkeys((*self.look_ups, *before.look_ups)))[:MOST_LOOK_UPS],
+                "called": {**before.called, **self.called},
+            }
         )
 
 
@@ -512,30 +539,18 @@ class ConversationView:
     """A conversation during a turn.
 
     Attributes:
-        message: The user's current message.
-        said: Earlier messages of both sides.
+        request: The message of the turn, with its surroundings.
         flows: The open flows, the one under way first.
         calls: Tool calls with arguments and results, earliest first.
-        facts: What holds for every conversation, such as today's date.
         waits_for: The open yes-or-no question, of a flow or of none.
-        done: Names of the flows done last.
         waiting: Name of the flow that asks `waits_for`; empty if none.
-        ledger: What models were shown, for prompts that only grow; None if each prompt is made afresh.
-        said_in: The turn of each message, from 1.
-        look_ups: Tools offered earlier when no flow fitted.
     """
 
-    message: str
-    said: tuple[Said, ...] = ()
+    request: TurnRequest
     flows: tuple[FlowInView, ...] = ()
     calls: tuple[Ran, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
     waits_for: str = ""
-    done: tuple[str, ...] = ()
     waiting: str = ""
-    ledger: Ledger | None = None
-    said_in: tuple[int, ...] = ()
-    look_ups: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -547,22 +562,25 @@ class ConversationView:
         agreed: bool = False,
     ) -> "ConversationView":
         """Return the view of a turn after its calls, and those `made` since; an `agreed` call no longer waits."""
-        request, conversation, top = work.request, work.request.conversation, work.stack.top
+        conversation, top = work.request.conversation, work.stack.top
         waiting = None if agreed else conversation.pending
-        flows = tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(work.stack.flows))
         return cls(
-            message=request.message,
-            said=conversation.messages,
-            flows=flows,
+            request=work.request,
+            flows=tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(work.stack.flows)),
             calls=(*conversation.calls, *work.calls, *made),
-            facts=request.facts,
             waits_for=waiting.question() if waiting is not None else "",
             waiting=waiting.flow if waiting is not None else "",
-            done=tuple(dict.fromkeys(reversed(conversation.done)))[:_MOST_DONE],
-            ledger=request.ledger,
-            said_in=conversation.said_in if request.ledger is not None else (),
-            look_ups=conversation.look_ups,
         )
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """What models were shown, for prompts that only grow; None if each prompt is made afresh."""
+        return self.request.ledger
+
+    @property
+    def said(self) -> tuple[Said, ...]:
+        """Earlier messages of both sides."""
+        return self.request.conversation.messages
 
     @property
     def asked(self) -> str:
@@ -572,11 +590,11 @@ class ConversationView:
     @property
     def heard(self) -> tuple[str, ...]:
         """All user messages, the current one last."""
-        return (*(each.content for each in self.said if each.role == "user"), self.message)
+        return (*(each.content for each in self.said if each.role == "user"), self.request.message)
 
     def situation(self) -> Situation:
         """Return the view as whoever chooses a flow is shown it."""
-        growing = None
+        growing, done = None, list(dict.fromkeys(reversed(self.request.conversation.done)))
         if self.ledger is None:
             recent, left_out = self.recent(CHOOSING_CHARS, each=_LONGEST_EARLIER)
         else:
@@ -595,7 +613,7 @@ class ConversationView:
             under_way=self.flows,
             facts=self.render_facts(),
             confirms=self.waits_for,
-            done=tuple(map(flow_id, self.done)),
+            done=tuple(map(flow_id, done[:_MOST_DONE])),
             growing=growing,
         )
 
@@ -614,7 +632,7 @@ class ConversationView:
 
         Old turns are dropped several at once, so that the prompt's beginning stays the same for longer.
         """
-        said = list(zip(self.said_in, self._messages(each), strict=True))
+        said = list(zip(self.request.conversation.said_in, self._messages(each), strict=True))
         while said and said[0][1].role == "assistant":
             said.pop(0)  # an answer without its question says little
         start = steady_start(
@@ -632,12 +650,12 @@ class ConversationView:
         if self.ledger is not None:
             steady = self.steady(_MOST_HEARD * _LONGEST_EARLIER, each=_LONGEST_EARLIER)
             heard = [message.content for _, message in steady if message.role == "user"]
-            return "\n".join(f"- {json_line(each)}" for each in (*heard, cut(self.message, _LONGEST_EARLIER)))
+            return "\n".join(f"- {json_line(each)}" for each in (*heard, cut(self.request.message, _LONGEST_EARLIER)))
         return "\n".join(f"- {json_line(cut(each, _LONGEST_EARLIER))}" for each in self.heard[-_MOST_HEARD:])
 
     def render_facts(self) -> str:
         """Return the facts, a line each."""
-        return "\n".join(f"{name_shown(name)}: {_value(value)}" for name, value in self.facts.items())
+        return "\n".join(f"{name_shown(name)}: {_value(value)}" for name, value in self.request.facts.items())
 
     def call_lines(self) -> list[tuple[Ran, str]]:
         """Return the calls with their lines, for prompts that only grow; old turns are dropped several at once."""

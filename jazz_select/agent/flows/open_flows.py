@@ -172,7 +172,7 @@ class OpenFlowQuestion:
         return [
             Message(role="system", content=_joined(parts)),
             *(replace(each, content=_as_said(each.content)) for each in earlier),
-            Message(role="user", content=_as_said(self.view.message) or "(nothing)"),
+            Message(role="user", content=_as_said(self.view.request.message) or "(nothing)"),
         ]
 
     def _grown(self, shown: Sequence[FirstText], *, native: bool) -> list[Message]:
@@ -262,7 +262,7 @@ def _in_turn(view: ConversationView, shown: Iterable[FirstText], now: str) -> It
         else:
             yield replace(message, content=_PARTS.sub(r"[said: \1]", message.content))
     before += [text for _, text in new]
-    yield Message(role="user", content=_behind([*before, now], view.message or "(nothing)"))
+    yield Message(role="user", content=_behind([*before, now], view.request.message or "(nothing)"))
 
 
 def at_work(messages: Sequence[Message]) -> str:
@@ -386,7 +386,7 @@ class OpenFlows:
         """
         ended: list[str] = []
         back: list[str] = []
-        tools = self._usable(flow, near, view.look_ups)
+        tools = self._usable(flow, near, view.request.conversation.look_ups)
         if only_about:
             tools = [each for each in tools if each.reads]
         own = [*_endings(ended), _handing_back(back)]

@@ -233,7 +233,7 @@ class TurnFlows:
         """Let a decision model read the boolean inputs that were asked for. Return their values, and notes."""
         view = ConversationView.of(begun, self.titles.flow)
         wanted = self.wanted(waiting)
-        return await flags_heard(self.decider, wanted, waiting.asks, asked=view.asked, message=view.message)
+        return await flags_heard(self.decider, wanted, waiting.asks, asked=view.asked, message=begun.request.message)
 
     def _chained(self, flow: BaseFlow) -> list[Tool]:
         """Return the tools that its chains may run, or none if a chain is invalid."""
@@ -408,7 +408,7 @@ class TurnFlows:
         if not answer:
             return ""
         view = ConversationView.of(selected, self.titles.flow)
-        told = (view.render_facts(), view.message, *(each.content for each in view.said))
+        told = (view.render_facts(), view.request.message, *(each.content for each in view.said))
         return answer if names_only_what_was_told(answer, told) else ""
 
     def _near(self, work: TurnWork) -> Iterator[str]:

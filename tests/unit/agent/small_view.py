@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from jazz_select import FlowRegistry
 from jazz_select.agent.chain.prompts import opening
-from jazz_select.agent.conversation import Ran, Said
+from jazz_select.agent.conversation import Conversation, Ran, Said
 from jazz_select.agent.flows.open_flows import OpenFlowQuestion, shown_texts
 from jazz_select.agent.flows.turn_flows import decision_situation
 from jazz_select.agent.reading.grounding import Wanted, shown_inputs
-from jazz_select.agent.turn import ConversationView, FlowInView
+from jazz_select.agent.turn import ConversationView, FlowInView, TurnRequest
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.decision_points import ToolCandidate, decision_prompt
 from jazz_select.routing.decisions.model_decision import decision_messages
@@ -42,9 +42,20 @@ def small_view(text: str = "", **changes: Any) -> ConversationView:
     """The conversation; where a text is given, it stands wherever a customer or a tool can put one."""
     kept = text[:300]  # what is kept of calls is bounded
     said, told, question = text or "send 60112 back", text or "To go on, I need: reason.", text or "Shall I go on?"
+    both = (Said(role="user", content=said), Said(role="assistant", content=told))
+    messages: tuple[Said, ...] = changes.pop("said", both)
+    request = TurnRequest(
+        message=text or "no, 60105, and it is too small",
+        conversation=Conversation(messages=messages, turns=sum(each.role == "user" for each in messages)),
+        context={},
+        facts={
+            "today": text or "2026-03-05",
+            f"the {text}" if text else "support": "help@shop.example",
+            "open": {"mon": [text, 9]},
+        },
+    )
     given: dict[str, Any] = {
-        "message": text or "no, 60105, and it is too small",
-        "said": (Said(role="user", content=said), Said(role="assistant", content=told)),
+        "request": request,
         "flows": (
             FlowInView(
                 flow_id=flow_id("refund_order"),
@@ -67,11 +78,6 @@ def small_view(text: str = "", **changes: Any) -> ConversationView:
             Ran(tool=kept or "look_up", arguments={kept or "order_number": [kept]}, output=kept or "no such order"),
             Ran(tool="look_up", output=f"failed: {kept or 'gone'}", failed=True),
         ),
-        "facts": {
-            "today": text or "2026-03-05",
-            f"the {text}" if text else "support": "help@shop.example",
-            "open": {"mon": [text, 9]},
-        },
         "waits_for": question,
         "waiting": "refund_order",
     }
@@ -98,7 +104,7 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
     decision = decision_prompt("look_up", ["state"], [card])
     return {
         "choose": build_prompt(
-            view.message, (), candidates(), situation=replace(view.situation(), inputs=inputs)
+            view.request.message, (), candidates(), situation=replace(view.situation(), inputs=inputs)
         ).messages,
         "decide": decision_messages(
             {"state": text or "shipped"}, decision, situation=decision_situation(view, refund, TOOLS)
@@ -106,7 +112,7 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
         "call": tuple(opening(own.messages(), TOOLS)),
         "talk": tuple(opening(OpenFlowQuestion(view=view).messages(), TOOLS[:1])),
         "choose_growing": growing_prompt(
-            view.message, candidates(), replace(grown.situation(), inputs=inputs), flows=shop()
+            view.request.message, candidates(), replace(grown.situation(), inputs=inputs), flows=shop()
         ).messages,
         "decide_growing": decision_messages(
             {"state": text or "shipped"}, decision, situation=decision_situation(grown, refund, TOOLS)
@@ -128,11 +134,8 @@ def prompts_of(view: ConversationView, text: str = "") -> Prompts:
 
 def growing_view(view: ConversationView) -> ConversationView:
     """The same where prompts only grow: two flows were shown, a procedure and a tool, and another tool is new."""
-    said_in, turn = list[int](), 0
-    for each in view.said:
-        turn += each.role == "user"
-        said_in.append(turn)
-    return replace(view, ledger=Ledger(turn + 1, SHOWN if turn else ()), said_in=tuple(said_in))
+    turns = view.request.conversation.turns
+    return replace(view, request=replace(view.request, ledger=Ledger(turns + 1, SHOWN if turns else ())))
 
 
 def written(messages: tuple[Message, ...]) -> str:

@@ -9,8 +9,10 @@ from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import OpenFlow, Part, Ran, after_selection
+from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.stages import UserOption, UserQuestion
+from jazz_select.telemetry import Trace
 from jazz_select.values import Message, flow_id
 from tests.unit.agent.turns import ADA, Made, agent_of, shop_of
 from tests.unit.selector.shop import shop
@@ -100,7 +102,9 @@ def test_a_question_is_kept_as_it_was_asked() -> None:
     options = tuple(UserOption(flow_id=flow_id(name), flow_name=name, title=name, says="it is done") for name in "ab")
     for again in (True, False):
         question = UserQuestion(text="Which?", options=options, request="x", again=again, more=not again)
-        kept = Conversation().after("x", question.text, flows=(), question=question)
+        request = TurnRequest(message="x", conversation=Conversation(), context={})
+        work = TurnWork(request=request, stack=FlowStack(), text=question.text, question=question)
+        kept = work.result(prompt="", trace=Trace()).conversation
         assert Conversation.from_json(kept.to_json()).question == question
 
 

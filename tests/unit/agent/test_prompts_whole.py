@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from jazz_select.agent.conversation import Ran, Said
-from jazz_select.agent.turn import ConversationView
+from jazz_select.agent.conversation import Conversation, Ran, Said
+from jazz_select.agent.turn import ConversationView, TurnRequest
 from tests.unit.agent.small_view import FOLDER, prompts_of, small_view, written
 
 KINDS = ("choose", "decide", "call", "talk")
@@ -26,7 +26,8 @@ def test_each_kind_of_prompt_is_pinned() -> None:
 @pytest.mark.spec("010.1")
 @pytest.mark.parametrize("kind", KINDS)
 def test_of_an_empty_conversation_no_part_is_told(kind: str) -> None:
-    told = written(prompts_of(ConversationView(message="hello"))[kind])
+    request = TurnRequest(message="hello", conversation=Conversation(), context={})
+    told = written(prompts_of(ConversationView(request=request))[kind])
     headings = ("KNOWN:", "CALLS MADE SO FAR", "OTHER WISHES", "<facts>", "<conversation>\n", "<confirm>\n", "\nknown:")
     assert not [each for each in headings if each in told]
     assert "hello" in told
