@@ -56,33 +56,23 @@ class Texts:
                 raise ConfigError(f"texts[{name!r}]: {whole}; missing: {', '.join(missing)}")
             self._tables[name] = {**self._tables.get(name, {}), **own}
 
-    def spoken(self, messages: Iterable[str]) -> "_Spoken":
+    def spoken(self, messages: Iterable[str]) -> Mapping[str, str]:
         """Return the sentences in the language of the latest message that shows one, else in English."""
-        language = next((found for each in messages if (found := language_of(each)) in self._tables), ENGLISH)
-        return _Spoken(language, self._tables[language])
+        return self._tables[next((found for each in messages if (found := language_of(each)) in self._tables), ENGLISH)]
 
 
-class _Spoken:
-    def __init__(self, language: str, table: _Table) -> None:
-        self.language, self._table = language, table
-
-    def say(self, key: str, /, **values: object) -> str:
-        """Return a sentence with its placeholders filled."""
-        return self._table[key].format_map({name: str(value) for name, value in values.items()})
+_now: ContextVar[_Table | None] = ContextVar("jazz_select_texts", default=None)
 
 
-_now: ContextVar[_Spoken | None] = ContextVar("jazz_select_texts", default=None)
-
-
-def speaking(spoken: _Spoken) -> AbstractContextManager[None]:
-    """Use these sentences in the block."""
-    return set_in(_now, spoken)
+def speaking(sentences: _Table) -> AbstractContextManager[None]:
+    """Use these sentences, by key, in the block."""
+    return set_in(_now, sentences)
 
 
 def say(key: str, /, **values: object) -> str:
     """Return a sentence in the language of the current turn; outside of a turn, in English."""
-    spoken = _now.get() or _Spoken(ENGLISH, default_texts()[ENGLISH])
-    return spoken.say(key, **values)
+    sentences = _now.get() or default_texts()[ENGLISH]
+    return sentences[key].format_map({name: str(value) for name, value in values.items()})
 
 
 def _check(place: str, key: str, text: object) -> None:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from itertools import takewhile
-from typing import Any, Final, NamedTuple, cast
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 from uuid import uuid4
 
-from jazz_select.arguments import checked
+from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.flow.base import BaseFlow, check_connected
 from jazz_select.json_values import plain, storable_text
@@ -63,7 +63,9 @@ _PICKED: Final = "picked"
 _SURE: Final = frozenset({Reason.SINGLE, Reason.CONFIDENT, Reason.DECIDER, Reason.LLM})
 """The reasons that may replace a picked flow by another, even after a message that is only a value or thanks."""
 _log = logging.getLogger(__name__)
-_PAIR: Final = 2
+_Tool: TypeAlias = Annotated[Tool, Constraint("a Tool, such as one of shown.tools")]
+_CallId: TypeAlias = Annotated[str, Constraint("a string, the same wherever the same call may be made again")]
+_Agreed: TypeAlias = Annotated[bool, Constraint("True where somebody said yes to this very call, or False")]
 _ASK: Final = "Only the user can say which of these is meant. Ask this, and do nothing before the answer:"
 
 
@@ -200,40 +202,24 @@ class FlowDoor:
         """Return the tools of those calls that need approval, so that the model is still shown them.
 
         Other calls that a history claims are ignored.
-
-        Raises:
-            ConfigError: A call is not a pair of name and arguments.
         """
-        known = [(name, self.tools[name], arguments) for name, arguments in map(_as_call, calls) if name in self.tools]
-        return {name: tool for name, tool, given in known if isinstance(await self.verdict(tool, given), Ask)}
+        known = [(name, self.tools[name], arguments) for name, arguments in calls if name in self.tools]
+        return {name: tool for name, tool, given in known if isinstance((await self.asked(tool, given)).verdict, Ask)}
 
     def may_ask(self, tool: Tool) -> bool:
-        """Whether a call of this tool may need approval.
-
-        Raises:
-            ConfigError: It is not a tool.
-        """
-        self._check_tool(tool)
+        """Whether a call of this tool may need approval."""
         return self._approve is not None or needs_yes(self._policy, destructive=tool.destructive)
 
-    async def verdict(self, tool: Tool, arguments: Mapping[str, Any], call_id: str = "") -> Verdict:
-        """Return whether a call is allowed, denied or needs approval.
-
-        Raises:
-            ConfigError: An argument is of the wrong kind.
-        """
-        self._check_tool(tool, call_id)
-        if not isinstance(arguments, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - callers without types
-            msg = f"arguments are a mapping of names to values, not {arguments!r:.80}; call() takes JSON too"
-            raise ConfigError(msg)
-        return (await self.asked(tool, arguments, call_id)).verdict
-
+    @checked
     async def asked(
-        self, tool: Tool, arguments: Mapping[str, Any], call_id: str = "", *, keeps: object = None
+        self, tool: _Tool, arguments: Mapping[str, Any], call_id: str = "", *, keeps: object = None
     ) -> AskedCall:
         """Return a call with its verdict and the identity that an approval is for.
 
         The mapping `keeps`, if given, stores the identity by call id for another process.
+
+        Raises:
+            ConfigError: An argument is of the wrong kind.
         """
         call = await call_of(tool, arguments, door="framework", call_id=call_id)
         if call_id not in self._shown:  # keep the identity of an earlier request
@@ -260,13 +246,14 @@ class FlowDoor:
                 self._shown.pop(next(iter(self._shown)))
         return agreed and asked_for == {call.identity}
 
+    @checked
     async def call(
         self,
-        tool: Tool,
-        arguments: Mapping[str, Any] | str,
+        tool: _Tool,
+        arguments: "Mapping[str, Any] | str",  # quoted, and so not checked: what a model wrote is no caller's fault
         *,
-        call_id: str = "",
-        agreed: bool = False,
+        call_id: _CallId = "",
+        agreed: _Agreed = False,
         identity: str = "",
         keeps: object = None,
     ) -> CallOutcome:
@@ -284,9 +271,6 @@ class FlowDoor:
             ConfigError: Tool, id or `agreed` is of the wrong kind. Bad arguments from a model are no error: the outcome
                 is `failed`.
         """
-        self._check_tool(tool, call_id)
-        if not isinstance(agreed, bool):  # pyright: ignore[reportUnnecessaryIsInstance] - "no" must not be a yes
-            raise ConfigError(f"agreed is True where somebody said yes to this very call, or False, not {agreed!r:.80}")
         identity = identity or _identities(keeps).get(call_id, "")
         given = arguments if isinstance(arguments, Mapping) else _object_in(arguments)
         if given is None:
@@ -323,15 +307,6 @@ class FlowDoor:
         """
         call = await call_of(tool, arguments, door="framework", call_id=call_id)
         return await made_once(tool, call, make, self._claims)
-
-    def _check_tool(self, tool: object, call_id: object = "") -> None:
-        if not isinstance(tool, Tool):
-            known = isinstance(tool, str) and tool in self.tools
-            which = f"door.tools[{tool!r:.80}]" if known else "one of shown.tools"
-            raise ConfigError(f"tool is a Tool: pass {which}, not {tool!r:.80}")
-        if not isinstance(call_id, str):
-            msg = f"call_id is a string, the same wherever the same call may be made again, not {call_id!r:.80}"
-            raise ConfigError(msg)
 
 
 def approval_request(call: ToolCall, reason: str) -> dict[str, str]:
@@ -395,13 +370,6 @@ def _question_in(kept: Mapping[str, Any]) -> UserQuestion | None:
         return None
 
 
-def _as_call(given: object) -> tuple[str, Mapping[str, Any]]:
-    pair = cast("tuple[object, ...]", given) if isinstance(given, tuple) else ()
-    if len(pair) != _PAIR or not isinstance(pair[0], str) or not isinstance(pair[1], Mapping):
-        raise ConfigError(f"calls are pairs of a tool's name and its arguments by name, not {given!r:.80}")
-    return pair[0], cast("Mapping[str, Any]", pair[1])
-
-
 def _object_in(arguments: object) -> dict[str, Any] | None:
     """Return the arguments a model wrote; None if they are not a JSON object."""
     try:
@@ -420,9 +388,7 @@ def check_door(given: object) -> None:
 def kept_in(*places: object) -> Mapping[str, Any] | None:
     """Return what the last of these places stores, as a mapping's key or as an attribute."""
     for each in reversed(places):
-        found = getattr(each, OPEN, None)
-        if isinstance(each, Mapping):
-            found = cast("Mapping[str, object]", each).get(OPEN)
+        found = _read(each, OPEN)
         if found and isinstance(found, Mapping):
             return cast("Mapping[str, Any]", found)
     return None
@@ -430,34 +396,35 @@ def kept_in(*places: object) -> Mapping[str, Any] | None:
 
 def keep_in(place: object, kept: Mapping[str, Any] | None) -> None:
     """Store the open question, or that there is none."""
-    if isinstance(place, MutableMapping):
-        if kept or OPEN in place:
-            cast("MutableMapping[str, object]", place)[OPEN] = kept
-    elif hasattr(place, OPEN):
-        setattr(place, OPEN, kept)
-    elif kept:
+    if (kept or _read(place, OPEN) is not None) and not _write(place, OPEN, kept):
         _log.warning("place=<%s> | no question is kept there: give a dict, or what has %s", type(place).__name__, OPEN)
 
 
 def run_in(place: object, *, begins: bool = False) -> str:
     """Return the stored id of the run, making one if it begins; empty if nothing can be stored."""
-    own: Any = place
-    keeps = cast("MutableMapping[str, object]", place) if isinstance(place, MutableMapping) else None
-    found = getattr(own, RUN, None) if keeps is None else keeps.get(RUN)
+    found, made = _read(place, RUN), uuid4().hex
     if isinstance(found, str) and found:
         return found
-    if not begins or (keeps is None and not hasattr(own, RUN)):
-        return ""
-    made = uuid4().hex
+    return made if begins and _write(place, RUN, made) else ""
+
+
+def _read(place: object, key: str) -> object:
+    return cast("Mapping[str, object]", place).get(key) if isinstance(place, Mapping) else getattr(place, key, None)
+
+
+def _write(place: object, key: str, value: object) -> bool:
+    """Store a value under a mapping's key or in an attribute that is there; return whether that was possible."""
     try:
-        if keeps is None:
-            setattr(own, RUN, made)
+        if isinstance(place, MutableMapping):
+            cast("MutableMapping[str, object]", place)[key] = value
+        elif hasattr(place, key):
+            setattr(place, key, value)
         else:
-            keeps[RUN] = made
+            return False
     except (AttributeError, TypeError, ValueError) as error:
-        _log.warning("error=<%s> | nothing can be kept of a run: give a dict, or what %s can be set of", error, RUN)
-        return ""
-    return made
+        _log.warning("error=<%s> | nothing can be kept of a run: give a dict, or what %s can be set of", error, key)
+        return False
+    return True
 
 
 def _identities(place: object) -> dict[str, str]:

@@ -162,7 +162,7 @@ async def test_whoever_is_sure_nothing_is_changed_for_a_message_that_nobody_has_
     for message, in_scope in (*ASKS_FOR_NOTHING.values(), *((each, 0.99) for each in TOLD)):
         log: list[str] = []
         result = await turn(BY[by](), message, in_scope, log, destructive=destructive)
-        asked = result.text == Texts().spoken([message]).say("go_on", title="Refund order")
+        asked = result.text == Texts().spoken([message])["go_on"].format(title="Refund order")
         assert (result.flows, log) == ([], []), message
         assert result.status == ("waiting" if asked else "open"), message
         assert not (asked and by.startswith("a chat model") and "down" not in by), message

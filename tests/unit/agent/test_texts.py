@@ -13,7 +13,7 @@ import jazz_select
 from jazz_select import Agent, FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.testing import ListMemory
-from jazz_select.texts import Texts, default_texts
+from jazz_select.texts import Texts, default_texts, say, speaking
 from tests.agents import make_agent
 from tests.unit.agent.turns import destroyer, shop_of, tools_for
 from tests.unit.selector.shop import metadata
@@ -97,8 +97,8 @@ def test_a_sentence_that_cannot_stand_there_is_refused_when_the_agent_is_made(te
 
 
 async def test_braces_of_a_value_are_a_value() -> None:
-    made = Texts().spoken(["hello"])
-    assert made.say("done", title="{email} {0}") == "{email} {0} is done."
+    with speaking(Texts().spoken(["hello"])):
+        assert say("done", title="{email} {0}") == "{email} {0} is done."
 
 
 # --- nothing is said outside of the table --------------------------------------
