@@ -338,7 +338,7 @@ class Agent:
 
         return hear if on_event is not None else None
 
-    turn_sync = in_own_loop(turn, lambda agent: agent.own_loop)
+    turn_sync = in_own_loop(turn)
     """`turn` for synchronous code, in an event loop that the agent owns."""
     stream = in_events(turn, "stream")
     """`turn` as a stream of events; the last one, `Finished`, holds the `TurnResult`.

@@ -346,7 +346,7 @@ class RemoteAgent:
         await tell(on_event, Finished(answer=result))
         return result
 
-    turn_sync = in_own_loop(turn, lambda agent: agent.own_loop)
+    turn_sync = in_own_loop(turn)
     """`turn`, without async: in a loop that the agent keeps, and that ends with it."""
     stream = in_events(turn, "stream")
     """What `turn` does, event by event; the last one, `Finished`, holds the `TurnResult`: as `Agent.stream`."""

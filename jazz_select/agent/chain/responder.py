@@ -272,12 +272,13 @@ def _stop_loop(loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
         thread.join(_LONGEST_END_S)
 
 
-def in_own_loop(function: Callable[P, Coroutine[Any, Any, T]], loop_of: Callable[[Any], OwnLoop]) -> Callable[P, T]:
-    """Return a blocking form of an async method; it runs in the loop that the object keeps."""
+def in_own_loop(function: Callable[P, Coroutine[Any, Any, T]], loop: OwnLoop | None = None) -> Callable[P, T]:
+    """Return a blocking form of a function, which runs in this loop, or of a method: in its object's `own_loop`."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return loop_of(args[0]).run(function.__name__, lambda: function(*args, **kwargs))
+        own: OwnLoop = loop or cast("Any", args[0]).own_loop
+        return own.run(function.__name__, lambda: function(*args, **kwargs))
 
     _set_name(call, f"{function.__name__}_sync")
     return call
@@ -289,18 +290,6 @@ def _check_no_loop(name: str) -> None:
     except RuntimeError:
         return
     raise ConfigError(f"{name}_sync cannot run where an event loop runs already: use 'await {name}(…)' there")
-
-
-def in_a_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """Return a blocking form of `function` that runs in a new event loop; it refuses to run inside one."""
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        _check_no_loop(function.__name__)
-        return asyncio.run(function(*args, **kwargs))
-
-    _set_name(call, f"{function.__name__}_sync")
-    return call
 
 
 def _set_name(function: Any, name: str, returns: object = None) -> None:
@@ -315,11 +304,12 @@ def _set_name(function: Any, name: str, returns: object = None) -> None:
         function.__signature__ = signature(function).replace(return_annotation=returns)
 
 
-run_chain_sync = in_a_loop(run_chain)
+_LOOP: Final = OwnLoop()
+run_chain_sync = in_own_loop(run_chain, _LOOP)
 """`run_chain`, blocking."""
-finalize_sync = in_a_loop(finalize)
+finalize_sync = in_own_loop(finalize, _LOOP)
 """`finalize`, blocking."""
-respond_sync = in_a_loop(respond)
+respond_sync = in_own_loop(respond, _LOOP)
 """`respond`, blocking."""
 stream_respond = in_events(respond, "stream_respond")
 """Run `respond` and yield its events; the last one, `Finished`, holds the `Answer`.
