@@ -294,6 +294,11 @@ class FlowStack:
         """The active flow."""
         return self.flows[-1] if self.flows else None
 
+    @property
+    def waiting(self) -> OpenFlow | None:
+        """The active flow, if it waits for the user and no model works on it."""
+        return None if self.top is None or self.top.status == "active" else self.top
+
     def with_top(self, flow: OpenFlow) -> "FlowStack":
         """Replace the active flow."""
         return replace(self, flows=(*self.flows[:-1], flow))

@@ -31,7 +31,7 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error, in_words
 from jazz_select.texts import say
-from jazz_select.threads import in_thread, run_within_budget, spent_budget
+from jazz_select.threads import in_thread, run_within_budget
 from jazz_select.values import Decision, Reason, flow_id
 from jazz_select.words import stems
 
@@ -114,20 +114,17 @@ class TurnSelector:
     async def select(self, request: TurnRequest) -> TurnWork:
         """Return the flows of a message and what to do with them. Failures are reported in the result."""
         begun = self._without_gone(request)
-        active = begun.stack.top
-        pending = _of_top(request.conversation.pending, active)
-        idle = active is not None and active.status != "active"
-        beside = active is not None and not idle
-        answer = _answer_heard(request, beside=beside)
-        begun, at_once = await self._settled(begun, pending)
+        works = begun.stack.top is not begun.stack.waiting
+        answer = _answer_heard(request, beside=works)
+        begun, at_once = await self._settled(begun)
         if at_once is None:
-            at_once = await self._at_once(begun, pending, answer)
+            at_once = await self._at_once(begun, answer)
         if at_once is not None:
             return at_once
-        waits = pending is not None or request.conversation.question is not None
-        if self.model is not None and active is not None and not (idle or waits):
+        waits = begun.pending is not None or request.conversation.question is not None
+        if self.model is not None and works and not waits:
             return replace(begun, way="run", hears_first=True)
-        return await self._looked_for(begun, pending, answer)
+        return await self._looked_for(begun, answer)
 
     async def handed_back(self, work: TurnWork) -> TurnWork:
         """Return the flows for the part of a message that the model at work on a flow handed back."""
@@ -141,80 +138,79 @@ class TurnSelector:
             called=work.called,
             notes=work.notes,
         )
-        return replace(await self._looked_for(wish, None, ""), request=work.request)
+        return replace(await self._looked_for(wish, ""), request=work.request)
 
     async def _looked_for(  # noqa: PLR0911 - one way for each kind of message
-        self, begun: TurnWork, pending: PendingCall | None, answer: _Heard
+        self, begun: TurnWork, answer: _Heard
     ) -> TurnWork:
         """Select flows for a message that no rule could settle, and act on the result."""
-        request, active = begun.request, begun.stack.top
-        idle = active is not None and active.status != "active"
+        request, active, waiting = begun.request, begun.stack.top, begun.stack.waiting
         try:
-            found = await run_within_budget(self._found(begun, answer, alone=idle), what="recall")
+            found = await run_within_budget(self._found(begun, answer), what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             return replace(
                 begun,
-                pending=pending if idle or spent_budget() is not None else None,
-                way="ask" if idle else "open" if active is None else "run",
+                way="ask" if waiting else "open" if active is None else "run",
                 error=error if isinstance(error, JazzSelectError) else None,
                 reason=f"no flow could be looked for: {describe_error(error)}",
             )
         begun = await self._with_said(replace(begun, selection=found), found.decision)
         if found.decision.raw_reply is not None and found.decision.reason in {Reason.LLM, Reason.NONE}:
-            return await self._as_chosen(begun, found, pending, idle=idle)
+            return await self._as_chosen(begun, found)
         if found.decision.question is not None:
-            return await self._left_open(begun, found.decision.question, pending)
+            return await self._left_open(begun, found.decision.question)
         asked = request.conversation.question
         if asked is not None and found.decision.reason is Reason.USER:
             begun = replace(begun, wanted=asked.request)
         decisive = self._is_decisive(found, request.message)
-        if active is not None and idle and (not decisive or found.names == [active.name]):
-            heard = await self._heard(begun, active, chosen=decisive)
+        if waiting is not None and (not decisive or found.names == [waiting.name]):
+            heard = await self._heard(begun, waiting, chosen=decisive)
             if heard.way != "ask":
                 return heard
             understood = self._reads or answer or heard.stack != begun.stack or is_courtesy(request.message)
             told = heard.text or ("" if understood else say("not_understood"))
-            return _asked_again(replace(heard, text=told), pending)
+            return _asked_again(replace(heard, text=told))
         if decisive:
-            return await self._begun(begun, found, pending)
+            return await self._begun(begun, found)
         if active is not None:
             return replace(begun, way="run")
         return replace(begun, way="open", reason=begun.reason or why_open(found))
 
-    async def _left_open(self, begun: TurnWork, question: UserQuestion, pending: PendingCall | None) -> TurnWork:
+    async def _left_open(self, begun: TurnWork, question: UserQuestion) -> TurnWork:
         """Ask the user which flow is meant, as the selector suggests, unless the message is for the open flow."""
         active, why = begun.stack.top, _why_not_asked(begun.request, question)
         if active is not None and not _is_elsewhere(begun, question, active, above=self.min_confidence):
             why = why or f"the message is taken to be for {active.name}"
-        if active is not None and active.status != "active":
-            heard = await self._heard(begun, active, chosen=False)
-            again = _asked_again(heard, pending) if heard.way == "ask" else heard
+        if begun.stack.waiting is not None:
+            heard = await self._heard(begun, begun.stack.waiting, chosen=False)
+            again = _asked_again(heard) if heard.way == "ask" else heard
             return (
                 again if why or again.way != "ask" or heard.stack != begun.stack else _question_asked(again, question)
             )
         if not why:
-            return _question_asked(replace(begun, pending=pending), question)
+            return _question_asked(begun, question)
         return replace(begun, way="open" if active is None else "run", reason=begun.reason or why)
 
-    async def _at_once(self, begun: TurnWork, pending: PendingCall | None, answer: _Heard) -> TurnWork | None:
+    async def _at_once(self, begun: TurnWork, answer: _Heard) -> TurnWork | None:
         """Handle messages that need no selection: answers, a cancelled question, thanks."""
-        active, at_once = begun.stack.top, None
-        idle = active is not None and active.status != "active"
+        active, waiting, at_once = begun.stack.top, begun.stack.waiting, None
         # The pending question comes last in the text, after the choice between flows, so it is answered first.
-        if active is not None and (idle or not answer):
-            at_once = await self._answered_at_once(begun, active, idle=idle)
+        if active is not None and (waiting or not answer):
+            at_once = await self._answered_at_once(replace(begun, pending=None), active, idle=waiting is not None)
         if at_once is None and answer == "off":
-            return _question_dropped(begun, pending)
+            why = "which flow is meant was asked, and the user called it off"
+            return replace(begun, way="ask", text=say("none_of_these"), reason=begun.reason or why)
         return at_once
 
     def _without_gone(self, request: TurnRequest) -> TurnWork:
-        """Return the open flows that are still live."""
+        """Return the open flows that are still live, and the call that waits for a yes."""
         stack = request.stack
         gone = [each.name for each in stack.flows if self.running.flow(each.name) is None]
-        if not gone:
-            return TurnWork(request=request, stack=stack)
         left = replace(stack, flows=tuple(each for each in stack.flows if each.name not in gone))
-        return TurnWork(request=request, stack=left, reason=f"there is no flow {', '.join(gone)} any more")
+        reason = f"there is no flow {', '.join(gone)} any more" if gone else ""
+        return TurnWork(
+            request=request, stack=left, pending=_of_top(request.conversation.pending, left.top), reason=reason
+        )
 
     async def _answered_at_once(self, begun: TurnWork, active: OpenFlow, *, idle: bool) -> TurnWork | None:
         """Handle a message that is a bare answer, agrees or cancels, without a selection."""
@@ -246,8 +242,9 @@ class TurnSelector:
         stack = begun.stack.with_top(active.model_copy(update={"choices": others}))
         return replace(begun, way="ask", stack=stack, reason=f"{name} is another one")
 
-    async def _settled(self, begun: TurnWork, pending: PendingCall | None) -> tuple[TurnWork, TurnWork | None]:
+    async def _settled(self, begun: TurnWork) -> tuple[TurnWork, TurnWork | None]:
         """Apply a yes or a no to the pending call. Return None if the message is neither."""
+        pending = begun.pending
         if pending is None:
             return begun, None
         said, notes = await approval_heard(self.running.decider, pending, begun.request.message)
@@ -261,7 +258,7 @@ class TurnSelector:
     @staticmethod
     def _granted(begun: TurnWork, pending: PendingCall) -> TurnWork:
         """Grant the pending call."""
-        return replace(begun, way="run" if pending.flow else "open", granted=pending)
+        return replace(begun, way="run" if pending.flow else "open", granted=pending, pending=None)
 
     async def _besides(self, begun: TurnWork, rest: str, *, after: str = "") -> TurnWork:
         """Handle the rest of a message beside a yes or a no: queue the flows for it, or have it answered."""
@@ -269,7 +266,7 @@ class TurnSelector:
             return begun
         alone = replace(begun, request=replace(begun.request, message=rest))
         try:
-            found = await run_within_budget(self._found(alone, "", alone=False), what="recall")
+            found = await run_within_budget(self._found(alone, "", waits=False), what="recall")
         except Exception as error:  # noqa: BLE001 - whatever a memory or a selector fails with
             begun = replace(begun, notes=(*begun.notes, f"no flow could be looked for: {describe_error(error)}"))
             names: list[str] = []
@@ -286,7 +283,7 @@ class TurnSelector:
 
     async def _refused(self, begun: TurnWork, pending: PendingCall) -> TurnWork:
         """Drop the pending call and cancel its flow."""
-        active = begun.stack.top
+        active, begun = begun.stack.top, replace(begun, pending=None)
         became = too_late_text(pending, await self.running.approval.withdraw(pending))
         if active is not None and pending.flow:
             return self._off(begun, [active], told=became)
@@ -299,7 +296,7 @@ class TurnSelector:
             return begun
         wanted = [after, *names] if after else names
         way: Way = "open" if begun.granted is not None and not after else "run"
-        return replace(begun, way=way, stack=_with(begun, wanted, None), resumed="")
+        return replace(_with(begun, wanted), way=way, resumed="")
 
     def _off(self, begun: TurnWork, off: Sequence[OpenFlow], *, told: str = "", meant: Sequence[str] = ()) -> TurnWork:
         """Cancel these flows, the latest first. A flow that destroyed something is kept, to resume if asked for again.
@@ -333,7 +330,7 @@ class TurnSelector:
         """Whether to act on a selection: a reader chose it, or recall is sure enough."""
         return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self.min_confidence))
 
-    async def _begun(self, begun: TurnWork, found: FlowSelectionResult, pending: PendingCall | None) -> TurnWork:
+    async def _begun(self, begun: TurnWork, found: FlowSelectionResult) -> TurnWork:
         """Begin the selected flows. If no model read the message, ask for a yes before one that may change something.
 
         Recall finds the topic of a message, but not whether it is denied, supposed or only reported.
@@ -345,12 +342,12 @@ class TurnSelector:
         if not asks or _was_read(found, begun.request.message):
             begun = await self._read_for(begun, found.names)
             unread = self.model is not None and found.decision.raw_reply is None
-            return replace(begun, way="run", stack=_with(begun, found.names, pending), hears_first=unread)
-        stack = _with(begun, found.names[:1], pending)
-        top = stack.top
+            return replace(_with(begun, found.names), way="run", hears_first=unread)
+        begun = _with(begun, found.names[:1])
+        top = begun.stack.top
         if top is not None and top.status == "queued":
-            stack = stack.with_top(top.model_copy(update={"status": "waiting"}))
-        return replace(begun, way="ask", stack=stack, reason="nobody has read whether this is to be begun")
+            begun = replace(begun, stack=begun.stack.with_top(top.model_copy(update={"status": "waiting"})))
+        return replace(begun, way="ask", reason="nobody has read whether this is to be begun")
 
     async def _with_things(self, begun: TurnWork, names: Sequence[str]) -> TurnWork:
         """Fill the input of a flow whose example has the form of the single identifier in the message."""
@@ -537,39 +534,40 @@ class TurnSelector:
         return replace(view.situation(), begins=begins, inputs=inputs, reader=self.model, speaks=self.speaks)
 
     async def _as_chosen(  # noqa: C901, PLR0911 - one way for each answer
-        self, begun: TurnWork, found: FlowSelectionResult, pending: PendingCall | None, *, idle: bool
+        self, begun: TurnWork, found: FlowSelectionResult
     ) -> TurnWork:
         """Apply a model's choice: continue, begin or resume another flow, cancel, or none of these."""
-        request, active, decision = begun.request, begun.stack.top, found.decision
+        request, waiting, pending, decision = begun.request, begun.stack.waiting, begun.pending, found.decision
         by_value = not (found.names or decision.called_off or decision.confirmed)
-        if by_value and active is not None and idle and begun.said.get(active.name, NOTHING_SAID) != NOTHING_SAID:
-            return await self._gone_on(begun, active, pending)
+        if by_value and waiting is not None and begun.said.get(waiting.name, NOTHING_SAID) != NOTHING_SAID:
+            return await self._gone_on(begun, waiting)
         if pending is not None and decision.confirmed:
             if decision.confirmed == "no":
                 return await self._as_refused(begun, pending, found.names)
             own = flow_id(pending.flow) in decision.called_off
             quote = decision.quote
             if not own and quote and read_consent(request.message, pending.asked, quote=quote).answer == "yes":
+                begun = self._granted(begun, pending)
                 if decision.called_off:
-                    begun = replace(await self._called_off(begun, decision.called_off, None), resumed="")
-                return self._with_wishes(self._granted(begun, pending), found.names, after=pending.flow)
+                    begun = replace(await self._called_off(begun, decision.called_off), way=begun.way, resumed="")
+                return self._with_wishes(begun, found.names, after=pending.flow)
             if own or not (found.names or decision.called_off):  # the model contradicts itself
-                return _asked_again(replace(begun, way="ask"), pending)
+                return _asked_again(replace(begun, way="ask"))
         if decision.called_off:
-            begun = await self._called_off(begun, decision.called_off, pending, found.names)
+            begun = await self._called_off(begun, decision.called_off, found.names)
             if not found.names:
-                return begun
-            pending = _of_top(pending, begun.stack.top)
-            active = begun.stack.top
+                return replace(begun, pending=None)
+            begun = replace(begun, pending=_of_top(pending, begun.stack.top))
         if not found.names:
-            if active is None or self.model is not None:
-                return replace(begun, way="open", pending=pending, reason=begun.reason or why_open(found))
-            return _asked_again(replace(begun, way="ask"), pending) if idle else replace(begun, way="run")
-        if active is not None and idle and active.name in found.names:
-            begun = await self._gone_on(begun, active, pending)
+            if begun.stack.top is None or self.model is not None:
+                return replace(begun, way="open", reason=begun.reason or why_open(found))
+            return _asked_again(replace(begun, way="ask")) if waiting else replace(begun, way="run")
+        active = begun.stack.top
+        if waiting is not None and active is not None and active.name in found.names:
+            begun = await self._gone_on(begun, active)
             if found.names == [active.name]:
                 return begun
-        return replace(begun, way="run", stack=_with(begun, found.names, pending))
+        return replace(_with(begun, found.names), way="run")
 
     async def _as_refused(self, begun: TurnWork, pending: PendingCall, names: list[str]) -> TurnWork:
         """Drop the pending call. If a model continues its flow, it receives the message."""
@@ -582,28 +580,26 @@ class TurnSelector:
         settled = begun.request.conversation.model_copy(update={"pending": None})
         request = replace(begun.request, conversation=settled)
         text = "\n\n".join(filter(None, (begun.text, became)))
-        begun = replace(begun, request=request, way="run", stack=stack, text=text)
+        begun = replace(begun, request=request, way="run", stack=stack, text=text, pending=None)
         return self._with_wishes(begun, others, after=pending.flow)
 
-    async def _gone_on(self, begun: TurnWork, active: OpenFlow, pending: PendingCall | None) -> TurnWork:
+    async def _gone_on(self, begun: TurnWork, active: OpenFlow) -> TurnWork:
         """Continue a waiting flow that was chosen, with the values in the message. Without any, answer the message."""
         heard = await self._heard(begun, active, chosen=True)
-        gives_nothing = heard.stack == begun.stack and (pending is not None or bool(self._lacking(begun, active)))
-        if gives_nothing and self.model is not None:
-            return replace(heard, way="open", about=True, pending=pending)
-        return _asked_again(heard, pending) if heard.way == "ask" else heard
+        waits = begun.pending is not None or bool(self._lacking(begun, active))
+        if heard.stack == begun.stack and waits and self.model is not None:
+            return replace(heard, way="open", about=True)
+        return _asked_again(heard) if heard.way == "ask" else heard
 
-    async def _called_off(
-        self, begun: TurnWork, ids: Sequence[str], pending: PendingCall | None, meant: Sequence[str] = ()
-    ) -> TurnWork:
+    async def _called_off(self, begun: TurnWork, ids: Sequence[str], meant: Sequence[str] = ()) -> TurnWork:
         """Cancel the flows that a model says are cancelled, and a pending call of one of them."""
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
-        became = ""
+        pending, became = begun.pending, ""
         if pending is not None and any(each.name == pending.flow for each in off):
             became = too_late_text(pending, await self.running.approval.withdraw(pending))
         return self._off(begun, off, told=became, meant=meant)
 
-    async def _found(self, begun: TurnWork, answer: _Heard, *, alone: bool) -> FlowSelectionResult:
+    async def _found(self, begun: TurnWork, answer: _Heard, *, waits: bool = True) -> FlowSelectionResult:
         """Select by the message alone if that is enough or required, else with the earlier turns.
 
         A model reads both at once, with the open flows. Recall with earlier turns would find the flow just done for
@@ -625,7 +621,7 @@ class TurnSelector:
         own = await self._selector.select(message, context=context, situation=within)
         if not episodes and asked is None:
             return own
-        if (alone and asked is None) or self._is_decisive(own, message):
+        if (waits and begun.stack.waiting and asked is None) or self._is_decisive(own, message):
             return own
         found = await self._selector.select(
             message, episode_summaries=episodes, context=context, situation=within, asked=asked
@@ -700,9 +696,9 @@ def _of_top(pending: PendingCall | None, active: OpenFlow | None) -> PendingCall
     return pending if pending is not None and pending.id and pending.flow in theirs else None
 
 
-def _asked_again(heard: TurnWork, pending: PendingCall | None) -> TurnWork:
+def _asked_again(heard: TurnWork) -> TurnWork:
     """Repeat the question with the reason. If another input must be asked for first, drop the pending call."""
-    waiting = heard.stack.top
+    waiting, pending = heard.stack.top, heard.pending
     if pending is not None and waiting is not None:
         known = pending.arguments
         stale = any(known.get(name, value) != value for name, value in waiting.answers.items())
@@ -729,9 +725,9 @@ def _names_a_flow(begun: TurnWork) -> bool:
     return any(said & set(stems(str(each.get("flow_name", "")))) for each in found)
 
 
-def _with(begun: TurnWork, names: list[str], pending: PendingCall | None) -> FlowStack:
+def _with(begun: TurnWork, names: list[str]) -> TurnWork:
     """Put the chosen flows on top. A flow parked below keeps its pending call."""
-    stack, request = begun.stack, begun.request
+    stack, request, pending = begun.stack, begun.request, begun.pending
     turn, top, wanted = request.conversation.turns, stack.top, begun.wanted or request.message
     logged = begun.selection.logged if begun.selection is not None else ""
     if top is not None and pending is not None and pending.flow == top.name:
@@ -740,7 +736,8 @@ def _with(begun: TurnWork, names: list[str], pending: PendingCall | None) -> Flo
     flows = tuple(
         _chosen(each, begun.said.get(each.name, NOTHING_SAID)) if each.name in names else each for each in after
     )
-    return FlowStack(flows, tuple(each for each in stack.failed if each.name not in names))
+    failed = tuple(each for each in stack.failed if each.name not in names)
+    return replace(begun, stack=FlowStack(flows, failed), pending=None)
 
 
 def _chosen(flow: OpenFlow, said: Grounded) -> OpenFlow:
@@ -786,12 +783,6 @@ def _answer_heard(request: TurnRequest, *, beside: bool = False) -> _Heard:
     if option is None and not beside and again(question, message) is not None:
         return "beyond"
     return "off" if read_consent(message) == ("no", "") else "" if option is None else "none"
-
-
-def _question_dropped(begun: TurnWork, pending: PendingCall | None) -> TurnWork:
-    """Drop the question; open flows stay unchanged."""
-    why = "which flow is meant was asked, and the user called it off"
-    return replace(begun, way="ask", pending=pending, text=say("none_of_these"), reason=begun.reason or why)
 
 
 def _why_not_asked(request: TurnRequest, question: UserQuestion) -> str:
