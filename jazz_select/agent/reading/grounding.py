@@ -4,12 +4,14 @@ A value was said if it occurs whole in one message: as text, as a number in digi
 """
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
-from unicodedata import category, normalize
+from unicodedata import category
 
 from jazz_select.consent import LONGEST_READ
 from jazz_select.errors import ConfigError
@@ -18,7 +20,7 @@ from jazz_select.flow.field_checks import Input
 from jazz_select.routing.schemas.fields import Schema, alternatives, fields
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import at_word, in_one_line, in_words, nfkc, word_list
+from jazz_select.text import at_word, in_one_line, in_words, nfkc
 
 _MOST_MEANT: Final = 5
 _MOST_SHOWN: Final = 12
@@ -49,63 +51,22 @@ _DOT, _AT = re.compile(r"\s+(?:dot|punkt|punto|point)\s+"), re.compile(r"\s+(?:a
 _LED: Final = re.compile(
     r"(?<!\w)(?:no|nr|n[º°]|num|number|nummer|número|numero|numéro|#)[.:]? ?(\d{4,})(?![\w]|[-.,:/]\d)"
 )
-_COUNTED: Final = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety
-    null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn
-    achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig
-    cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete
-    dieciocho diecinueve veinte treinta cuarenta cincuenta sesenta setenta ochenta noventa
-    zéro une deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize dix-sept
-    dix-huit dix-neuf vingt trente quarante cinquante soixante soixante-dix quatre-vingts quatre-vingt-dix
-    zero uno due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici
-    diciassette diciotto diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta
-    ноль один два три четыре пять шесть семь восемь девять десять одиннадцать двенадцать тринадцать четырнадцать
-    пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать сорок пятьдесят шестьдесят семьдесят
-    восемьдесят девяносто
-"""
+_SPELT: Final = tomllib.loads(Path(__file__).parents[2].joinpath("spelt.toml").read_text("utf-8"))
+
+
+def _listed(kind: str) -> list[str]:
+    """Return the words of a kind in all languages, as `spelt.toml` explains them, in order."""
+    return [word for table in _SPELT.values() for row in table[kind] for word in nfkc(row).casefold().split()]
+
+
 _VALUES: Final = (*range(21), *range(30, 100, 10))
-_WORDS: Final = {
-    word: _VALUES[place % len(_VALUES)] for place, word in enumerate(normalize("NFKC", _COUNTED).casefold().split())
-}
-_ORDINALS_NAMED: Final = """
-    first second third fourth fifth sixth seventh eighth ninth tenth
-    erste zweite dritte vierte fünfte sechste siebte achte neunte zehnte
-    ersten zweiten dritten vierten fünften sechsten siebten achten neunten zehnten
-    primero segundo tercero cuarto quinto sexto séptimo octavo noveno décimo
-    primera segunda tercera cuarta quinta sexta séptima octava novena décima
-    premier deuxième troisième quatrième cinquième sixième septième huitième neuvième dixième
-    primo secondo terzo quarto quinto sesto settimo ottavo nono decimo
-    первый второй третий четвёртый пятый шестой седьмой восьмой девятый десятый
-"""
-_ORDINALS: Final = {
-    word: place % 10 + 1 for place, word in enumerate(normalize("NFKC", _ORDINALS_NAMED).casefold().split())
-}
+_WORDS: Final = {word: _VALUES[place % len(_VALUES)] for place, word in enumerate(_listed("numbers"))}
+_ORDINALS: Final = {word: place % 10 + 1 for place, word in enumerate(_listed("ordinals"))}
+_MONTHS: Final = {word: place % 12 + 1 for place, word in enumerate(_listed("months"))}
 _DIGIT_WORDS: Final = {"oh": "0", "o": "0", **{word: str(value) for word, value in _WORDS.items() if value < 10}}  # noqa: PLR2004
-_MANY: Final = {
-    **dict.fromkeys(["hundred", "hundert", "einhundert", "cien", "ciento", "cent", "cents", "cento", "сто"], 100),
-    **dict.fromkeys(["thousand", "tausend", "eintausend", "mil", "mille", "mila", "тысяча", "тысячи", "тысяч"], 1_000),
-}
-"""Multipliers of the number before them."""
-_ALSO_WORDS: Final = frozenset({"once", "due", "sept", "sei", "neuf", "une"})
-"""Number words that mean something else in running text, in the same or another language."""
-_GROUPING: Final = word_list(
-    """
-    half quarter million dozen point halb einhalb komma medio media demi virgule mezzo virgola половиной
-    """
-)
-"""Beside one of these, a number word is only part of a number."""
+_MANY: Final = {**dict.fromkeys(_listed("hundred"), 100), **dict.fromkeys(_listed("thousand"), 1_000)}
+_ALSO_WORDS, _GROUPING = frozenset(_listed("also")), frozenset(_listed("parts"))
 _TOKEN: Final = re.compile(r"[^\W_]+(?:[-'][^\W_]+)*")
-_MONTHS_NAMED: Final = """
-    january february march april may june july august september october november december
-    jan feb mar apr may jun jul aug sep oct nov dec
-    januar februar märz april mai juni juli august september oktober november dezember
-    enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
-    janvier février mars avril mai juin juillet août septembre octobre novembre décembre
-    gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
-    января февраля марта апреля мая июня июля августа сентября октября ноября декабря
-"""
-_MONTHS: Final = {word: place % 12 + 1 for place, word in enumerate(_MONTHS_NAMED.split())}
 _MONTH: Final = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})"
 _YEAR: Final = r"(?P<year>\d{4})"
 _DATES: Final = tuple(
