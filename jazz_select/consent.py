@@ -137,9 +137,8 @@ def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | Non
     telling = [place for place, kind in enumerate(kinds) if kind != "courtesy"]
     if not telling:
         return NEITHER
-    place = telling[0]
-    if quote is not None:
-        wanted = _folded(quote).strip(_ENDS)
+    place, wanted = telling[0], None if quote is None else _folded(quote).strip(_ENDS)
+    if wanted is not None:
         sure = [each for each in telling if kinds[each] == "yes"]
         place = next((each for each in sure if wanted in {"", said[each].casefold().strip(_ENDS)}), place)
     rest = [said[each] for each in telling if each != place and (not kinds[each] or kinds[each] != kinds[place])]
@@ -148,10 +147,8 @@ def read_consent(message: str, asked: Asked = NOTHING_ASKED, *, quote: str | Non
     ):
         return NEITHER
     if kinds[place] in {"yes", "no"}:
-        quoted = quote is not None and _folded(quote).strip(_ENDS) == said[place].casefold().strip(_ENDS)
-        read = "quoted" if quoted else "read" if quote is not None else ""
-        return _with_rest(kinds[place], said[place], rest, asked, read=read)
-    return _begun(said[place], rest, asked, quote=quote)
+        return _with_rest(kinds[place], said[place], rest, asked, wanted)
+    return _begun(said[place], rest, asked, wanted)
 
 
 def is_courtesy(message: str) -> bool:
@@ -167,25 +164,24 @@ def is_refusal(message: str) -> bool:
     return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases()["refuses"]
 
 
-def _begun(sentence: str, rest: Sequence[str], asked: Asked, *, quote: str | None) -> Consent:
+def _begun(sentence: str, rest: Sequence[str], asked: Asked, wanted: str | None) -> Consent:
     """Read a question that begins with a yes or a no: "yes, and are there fees?".
 
     Such an addition that is not a question may be irony ("sure, and pigs fly"), unless a model quotes just the yes.
     """
-    wanted = _folded(quote or "").strip(_ENDS)
     for found in _ADDING.finditer(sentence):
         begun, added = sentence[: found.start()].casefold(), sentence[found.end() :]
         if wanted != begun.strip(_ENDS) and not _ASKING.intersection(sentence):
             continue
         if any(added.casefold().startswith(f"{each} ") for each in phrases()["adds"]):
             kind = "" if any(_corrects(each.casefold()) for each in rest) else _kind_of(begun, asked)
-            read = "quoted" if wanted == begun.strip(_ENDS) else "read" if quote is not None else ""
-            return _with_rest(kind, begun, [added, *rest], asked, read=read) if kind in {"yes", "no"} else NEITHER
+            return _with_rest(kind, begun, [added, *rest], asked, wanted) if kind in {"yes", "no"} else NEITHER
     return NEITHER
 
 
-def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, *, read: str) -> Consent:
+def _with_rest(kind: str, sentence: str, rest: Sequence[str], asked: Asked, wanted: str | None) -> Consent:
     """Return a yes or a no, unless the rest of the message contradicts it."""
+    read = "" if wanted is None else "quoted" if wanted == sentence.casefold().strip(_ENDS) else "read"
     if not rest:
         return Consent("yes" if kind == "yes" else "no")
     weak = {" ".join(each.split()) for each in _PIECES.split(sentence.casefold())} <= {

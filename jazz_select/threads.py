@@ -333,8 +333,7 @@ async def run_with_timeout(
             return await run_unbounded(function, *args, name=name, of=of)
         return await _within(run_unbounded(function, *args, name=name, of=of), limit_s, what=name.removeprefix(_NAMED))
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+        if is_cancelled():
             raise
         raise RuntimeError(f"{name.removeprefix(_NAMED)} was cancelled from within") from error
 
@@ -433,6 +432,12 @@ async def wait_or_abandon(
             spent.stopped(f"while it waited for {what}")
         await leave(task)
     return bool(done)
+
+
+def is_cancelled() -> bool:
+    """Whether somebody cancels the running task; else a `CancelledError` in it comes from within, and may be caught."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 async def leave(task: "asyncio.Task[Any]") -> None:

@@ -1,7 +1,7 @@
 """The agent: a message passes the guards, its flows are selected and run, and an answer is returned."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import chain
 from typing import Any, Final, Literal, Self, cast
 
@@ -170,12 +170,7 @@ class Agent:
         executor = self._executor = FlowExecutor(
             self._tools.values(), decision_callback, calls.open_router, claims=approval.claims, on_call=tell_of_step
         )
-        options = ChainOptions(
-            chain_limit=calls.chain_limit,
-            before_call=calls.before_call,
-            after_call=calls.after_call,
-            model_timeout_s=calls.model_timeout_s,
-        )
+        options = ChainOptions.of({each.name: getattr(calls, each.name) for each in fields(calls)})
         self._titles = Titles(lambda named: selector.flow_registry.get(flow_id(named)), executor.tools)
         loops = None
         if chat is not None:

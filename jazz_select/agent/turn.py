@@ -371,24 +371,16 @@ class TurnWork:
     def result(self, *, prompt: str, trace: Trace) -> TurnResult:
         """Return the result for the caller; `prompt` holds the prompts of the open flows."""
         ledger, stack = self.request.ledger, self.stack
+        alike = {each.name for each in fields(TurnResult)} & {each.name for each in fields(self)} - {"notes"}
         afresh = ledger.notes if ledger is not None else ()
         lost = [flow for flow in (*stack.flows, *stack.failed) if flow.lost]
         blank = () if self.request.message.strip() else ("nothing was asked: the message is blank",)
         return TurnResult(
-            status=self.status,
-            text=self.text,
-            value=self.value,
             conversation=self._conversation_after(),
-            runs=self.runs,
-            selection=self.selection,
             prompt=prompt,
-            resumed=self.resumed,
-            incomplete=self.incomplete,
-            reason=self.reason,
             notes=(*blank, *afresh, *self.notes, *map(_lost, lost)),
-            chain=self.chain,
-            error=self.error,
             trace=trace,
+            **{name: getattr(self, name) for name in alike},
         )
 
     def _conversation_after(self) -> Conversation:

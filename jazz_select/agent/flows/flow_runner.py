@@ -29,6 +29,7 @@ from jazz_select.routing.tool_call import fingerprint_once
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error, in_one_line
+from jazz_select.threads import is_cancelled
 from jazz_select.words import folded_name
 
 _WORST: Final = {"done": 0, "blocked": 1, "active": 2, "open": 3, "waiting": 4, "failed": 5}
@@ -464,7 +465,7 @@ async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:
     try:
         return await rest
     except asyncio.CancelledError as error:
-        if _is_cancelled():
+        if is_cancelled():
             raise
         return replace(run, status="failed", problem=describe_error(error))  # a part cancelled itself, nobody the turn
     except Exception as error:  # noqa: BLE001 - an author's part may raise anything; the others continue
@@ -482,11 +483,6 @@ def _has_manual(flow: BaseFlow) -> bool:
 
 def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:
     return isinstance(flow, ConditionalFlow) and run.branch not in part_paths(flow, run.path)
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _fields(output: object) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from time import perf_counter
 from typing import Any, Final, Generic, Literal, cast
@@ -69,7 +69,7 @@ class Run(Generic[StateT]):
         node: The next node if paused.
     """
 
-    status: Literal["finished", "paused"]
+    status: Literal["finished", "paused"] = "paused"
     state: StateT
     trace: tuple[NodeRecord, ...] = ()
     node: str = ""
@@ -209,14 +209,6 @@ def _ways(action: Action[Any]) -> dict[str, str]:
 _UNDECIDED = "no guard decides what is to be done, acquire neither, and there is no planner"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnProgress(Generic[StateT]):
-    """The state of a turn so far, and the nodes it passed."""
-
-    state: StateT
-    trace: tuple[NodeRecord, ...] = ()
-
-
 class Router(Generic[StateT]):
     """A turn as a graph: built and checked once, then run for any number of concurrent turns."""
 
@@ -305,7 +297,7 @@ class Router(Generic[StateT]):
         """
         if not isinstance(state, self._state_type):
             raise RouterError(f"{self.name} runs on {self._state_type.__name__}, not on {type(state).__name__}")
-        return await self._walk(PRE_CHECK, TurnProgress(state), most_nodes)
+        return await self._walk(Run(node=PRE_CHECK, state=state), most_nodes)
 
     async def resume(
         self,
@@ -347,7 +339,7 @@ class Router(Generic[StateT]):
             raise RouterError(f"the updates are no state: {describe_error(error)}") from error
         if in_round and through(self._guards, state).tag != CONTINUE:
             node = PRE_CHECK
-        return await self._walk(node, TurnProgress(state, snapshot.trace), most_nodes)
+        return await self._walk(Run(node=node, state=state, trace=snapshot.trace), most_nodes)
 
     def _resume_point(self, node: str, last: NodeRecord | None, aliases: Mapping[str, str]) -> tuple[str, bool]:
         """Return the node at which a snapshot resumes, and whether it lies after passed guards of the same round."""
@@ -369,18 +361,17 @@ class Router(Generic[StateT]):
         in_round = last.node in between or (last.node == PRE_CHECK and last.route == CONTINUE)
         return following, in_round and following != FINISH
 
-    async def _walk(self, node: str, progress: TurnProgress[StateT], most_nodes: int | None) -> Run[StateT]:
+    async def _walk(self, run: Run[StateT], most_nodes: int | None) -> Run[StateT]:
         if most_nodes is not None and most_nodes < 0:
             raise RouterError(f"most_nodes must be at least 0, not {most_nodes}")
         with span(self.name, "turn") as traced:
-            following, progress = await walk(self._topology, node, progress, self._run_node, most_nodes=most_nodes)
-            status = "paused" if following else "finished"
+            node, run = await walk(self._topology, run.node, run, self._run_node, most_nodes=most_nodes)
+            run = replace(run, status="paused" if node else "finished", node=node)
             if traced is not None:
-                traced.note({"status": status, "iterations": progress.state.iterations})
-        return Run(status=status, state=progress.state, trace=progress.trace, node=following)
+                traced.note({"status": run.status, "iterations": run.state.iterations})
+        return run
 
-    async def _run_node(self, node: str, progress: TurnProgress[StateT]) -> NodeExit[TurnProgress[StateT]]:
-        """Run one node."""
+    async def _run_node(self, node: str, progress: Run[StateT]) -> NodeExit[Run[StateT]]:
         began = perf_counter()
         with span(node, "node") as traced:
             route = await self._route_of(node, progress.state)
@@ -406,7 +397,7 @@ class Router(Generic[StateT]):
             if traced is not None:
                 _trace_node(traced, record, state)
         pauses = node in self._actions and self._actions[node].pauses and route.tag != FAILED
-        return NodeExit(TurnProgress(state, (*progress.trace, record)), route.tag, pauses)
+        return NodeExit(replace(progress, state=state, trace=(*progress.trace, record)), route.tag, pauses)
 
     async def _route_of(self, node: str, state: StateT) -> Route:
         if node == PRE_CHECK:

@@ -19,6 +19,7 @@ from jazz_select.service.http.shares import Connection, Shares
 from jazz_select.service.problems import Rest, problem_response, refused
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
+from jazz_select.threads import is_cancelled
 from jazz_select.travel import NO_ROOM
 
 
@@ -236,7 +237,7 @@ class Door:
 
     async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a stream until its client leaves or the service stops; refuse it if there are too many."""
-        life, task = self._life, asyncio.current_task()
+        life = self._life
         if life.is_stopping or len(life.streams) >= self._options.max_streams:
             detail = "no more streams are held open here now: come again in a moment"
             raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
@@ -245,7 +246,7 @@ class Door:
         try:
             await held
         except asyncio.CancelledError:
-            if task is not None and task.cancelling():
+            if is_cancelled():
                 held.cancel()
                 raise
         finally:
