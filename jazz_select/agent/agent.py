@@ -390,7 +390,6 @@ class Agent:
         return NodeExit(work, "back" if work.handed_back else "")
 
     async def _conversed(self, selected: TurnWork) -> NodeExit[TurnWork]:
-        """Answer without a flow, by the model if there is one."""
         return NodeExit(await self._running.converse(selected))
 
     async def _answered(self, work: TurnWork) -> NodeExit[TurnWork]:

@@ -244,7 +244,6 @@ def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Parsed | Non
 
 
 def _outputs(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
-    """Return all values that tools returned, by field name."""
     given: dict[str, list[Any]] = {}
     for run in runs:
         returned: list[Any] = [*(part.own for part in run.all), *(step.output for step in run.steps)]
@@ -318,7 +317,6 @@ def _call_outcomes(work: TurnWork, titles: Titles) -> list[str]:
 
 
 def _unknown_outcomes(tools: Iterable[str], titles: Titles) -> list[str]:
-    """Say for each tool that the outcome of its call is unknown."""
     return [say("in_doubt", tool=name) for name in dict.fromkeys(map(titles.tool, tools))]
 
 

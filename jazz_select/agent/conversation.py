@@ -330,11 +330,6 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         """The flow on top of the stack."""
         return self.flows[-1] if self.flows else None
 
-    @property
-    def parked(self) -> tuple[OpenFlow, ...]:
-        """The flows that will resume, the next one last."""
-        return self.flows[:-1]
-
     def to_json(self, *, secret: Secret | None = None) -> str:
         """Return it as JSON, signed if there is a secret, so that changes are detected.
 

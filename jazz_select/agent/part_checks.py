@@ -83,7 +83,6 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tu
 
 
 async def _call(tool: Tool, value: Any) -> object:
-    """Call the tool that checks a value; its error is raised."""
     (argument,) = fields(tool.input_schema)
     called = await call_tool(tool, {argument: value}, door="executor", timeout_s=_CHECK_S)
     if called.error is not None:

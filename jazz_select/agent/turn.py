@@ -171,7 +171,6 @@ class TurnResult:
         return cls.from_dict(read_json(text, cls.__name__), registry=registry, secret=secret)
 
     def _repr_html_(self) -> str:
-        """Return the notebook form."""
         facts = [
             ("status", self.status),
             ("text", self.text),
@@ -314,12 +313,9 @@ class TurnWork:
 
     Attributes:
         stack: The flows, the one to run on top.
-        selection: The selector's result; None if no selection was needed.
         granted: The call that the user has just approved.
         pending: The call that needs the user's approval; asked about again if the message was neither yes nor no.
         text: Text for the user so far.
-        value: The answer in the schema.
-        resumed: Name of the flow that resumes.
         question: The question which flow is meant, if the turn asks it.
         wanted: The user's earlier request, if the message only answers which flow is meant.
         about: Whether the message only asks or comments about the top flow.
@@ -327,13 +323,12 @@ class TurnWork:
         said: Values grounded in the user's words, by flow.
         hears_first: Whether the model at work on the top flow reads the message first, and may hand it back.
         handed_back: The part of the message that it handed back; it is selected for again.
-        runs: The flows that ran, in order.
-        chain: The last chain of a model and its tools.
-        incomplete: Whether a limit cut it short.
         notes: Degradations, and what a decision model read in the message, or why that did not count.
         calls: All calls of the turn.
         look_ups: Tools offered because no flow fitted.
         called: Results of flows that other flows call, by flow.
+
+    What it has in common with a `TurnResult` is explained there.
     """
 
     request: TurnRequest
@@ -704,7 +699,6 @@ def _in_view(flow: OpenFlow, title: Callable[[str], str], waiting: PendingCall |
 
 
 def _call(call: Ran) -> str:
-    """Return one call as JSON: its turn, tool, arguments and result."""
     when: dict[str, Any] = {"turn": call.turn} if call.turn else {}
     came = {"failed": call.output.removeprefix("failed: ")} if call.failed else {"returned": _read(call.output)}
     return json_line({**when, "tool": call.tool, "arguments": call.arguments, **came})

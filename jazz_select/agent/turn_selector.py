@@ -107,7 +107,6 @@ class TurnSelector:
 
     @cached_property
     def _reads(self) -> bool:
-        """Whether a model reads each message."""
         has_model = self._selector.has_model or self.model is not None
         return has_model and has_capability(self._selector, "situation")
 
@@ -257,7 +256,6 @@ class TurnSelector:
 
     @staticmethod
     def _granted(begun: TurnWork, pending: PendingCall) -> TurnWork:
-        """Grant the pending call."""
         return replace(begun, way="run" if pending.flow else "open", granted=pending, pending=None)
 
     async def _besides(self, begun: TurnWork, rest: str, *, after: str = "") -> TurnWork:
@@ -360,7 +358,6 @@ class TurnSelector:
         return replace(begun, said=said)
 
     def _lacking(self, begun: TurnWork, active: OpenFlow) -> dict[str, Wanted]:
-        """Return the inputs that a flow waits for and that are still unknown."""
         known = _known(begun, active)
         return {name: each for name, each in self.running.wanted(active).items() if name not in known}
 
@@ -447,7 +444,6 @@ class TurnSelector:
 
     @staticmethod
     def _said_back(active: OpenFlow, answers: Mapping[str, Any], back: Sequence[str]) -> Iterator[str]:
-        """Yield a sentence for each corrected or withdrawn value."""
         for name, value in answers.items():
             if name in active.answers and not same(active.answers[name], value):
                 old, new = (shown_value(each) for each in (active.answers[name], value))
@@ -661,7 +657,6 @@ def _was_read(found: FlowSelectionResult, message: str) -> bool:
 
 
 def _ran_in(episodes: Sequence[str]) -> set[str]:
-    """Return the flows that ran according to the summaries."""
     return {name for each in episodes for name in each.rpartition(" The agent ran ")[2].removesuffix(".").split(", ")}
 
 
@@ -683,7 +678,6 @@ def _is_it(active: OpenFlow) -> tuple[str, Any] | None:
 
 
 def _known(begun: TurnWork, active: OpenFlow) -> dict[str, Any]:
-    """Return the values known to a flow: earlier answers and the caller's context."""
     return {**active.answers, **begun.request.context}
 
 
@@ -719,7 +713,6 @@ def _nearness(begun: TurnWork, active: OpenFlow) -> float:
 
 
 def _names_a_flow(begun: TurnWork) -> bool:
-    """Whether a message contains a word of the name of a recalled flow."""
     found = begun.selection.candidates if begun.selection is not None else ()
     said = set(stems(begun.request.message))
     return any(said & set(stems(str(each.get("flow_name", "")))) for each in found)

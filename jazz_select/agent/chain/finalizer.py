@@ -52,11 +52,6 @@ class Formatted:
     notes: tuple[str, ...] = ()
 
     @property
-    def record(self) -> CallRecord | None:
-        """The record of the reply; None if the loop itself gave the answer."""
-        return self.records[-1] if self.records else None
-
-    @property
     def attempts(self) -> int:
         """Number of model calls."""
         return len(self.records)

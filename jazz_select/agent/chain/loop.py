@@ -334,7 +334,6 @@ class _Loop:
         return reply
 
     def _offers(self) -> list[OfferedTool]:
-        """Return the tools in native form; none if the text describes them."""
         tools = {each.name: each for each in self.ending.offered}
         return [offered_tool(name, tools[own]) for name, own in self.names.items()]
 
@@ -437,7 +436,6 @@ class _Loop:
         return ""
 
     def _record(self, made: Iterable[Made]) -> list[ToolResult]:
-        """Record calls, and return their results."""
         results: list[ToolResult] = []
         for call, result in made:
             self.entries += [call, result]

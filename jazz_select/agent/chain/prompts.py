@@ -181,7 +181,6 @@ def offered_tool(name: str, tool: Tool) -> OfferedTool:
 
 
 def _effect(tool: Tool) -> tuple[str, ...]:
-    """Return a tool's effect; empty if it only reads."""
     return () if tool.reads else (tool.effect,)
 
 
@@ -271,7 +270,6 @@ def exchange(
 
 
 def _with_calls(reply: ChatReply) -> str:
-    """Return a reply with its native calls in the text form."""
     calls = [{"tool": each.name, "arguments": each.arguments} for each in reply.tool_calls]
     text = {"text": reply.text} if reply.text else {}
     return storable_text({**text, "tool_calls": calls}) if calls else reply.text or ""

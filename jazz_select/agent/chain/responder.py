@@ -156,7 +156,6 @@ async def _by_chain(
     schema: SchemaLike | None,
     options: ChainOptions,
 ) -> Answer:
-    """Run a chain, and put its answer into the schema if there is one."""
     if schema is not None:
         chain = await run_loop(model, messages, tools, schema, options)
         formatted = await put_in_schema(model, chain, schema, options)
@@ -171,7 +170,6 @@ async def _by_chain(
 async def _directly(
     model: ModelLike | ChatClient, messages: str | Sequence[Message], schema: SchemaLike, options: ChainOptions
 ) -> Answer:
-    """Put the schema on the only call."""
     given = as_messages(messages)
     output = await output_schema(schema)
     asked = with_system(given, _IN_SCHEMA.format(output.text))

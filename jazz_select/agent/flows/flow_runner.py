@@ -155,7 +155,6 @@ def ran_of(tool: Tool, arguments: Mapping[str, Any], output: str, *, failed: boo
 
 
 def _short_value(value: Any) -> Any:
-    """Return a short value unchanged, and the beginning of the text of a long one."""
     text = storable_text(value)
     return value if len(text) <= _LONGEST_GIVEN else beginning(text, _LONGEST_GIVEN)
 
@@ -275,7 +274,6 @@ class FlowRunner:
         return replace(run, status="blocked", problem=f"not connected: {', '.join(names)}")
 
     async def _chained(self, flow: BaseFlow, begun: FlowRun, left: Sequence[tuple[str, Step]]) -> FlowRun:
-        """Run the remaining steps of the flow's own chain."""
         names, chain = [name for name, _ in left], [step for _, step in left]
         has_stayed = begun.left[:1] == tuple(names[:1])
         if begun.tool and has_stayed and self._may_be(begun.tool, chain[0]):

@@ -295,11 +295,6 @@ def shown_texts(
     return texts
 
 
-def is_too_much(texts: Sequence[FirstText]) -> bool:
-    """Whether these texts exceed `MOST_TOKENS`."""
-    return sum(estimate_tokens(each.text) for each in texts) > MOST_TOKENS
-
-
 def _behind(parts: Sequence[str], said: str) -> str:
     """Append what a user said to our parts, quoted, so that none of it passes for one of them."""
     return "\n\n".join((*parts, f"{_SAYS}\n{json_line(said)}"))
@@ -483,7 +478,10 @@ class OpenFlows:
         shown = shown_with(() if gone else before, now, ledger.turn)
         if gone:
             ledger.notes.append(f"what was shown is gone, so tools are shown afresh: {', '.join(gone[:3])}")
-        elif len(shown) > len(now) and is_too_much(shown_texts(shown, self.tools, procedures)):
+        elif (
+            len(shown) > len(now)
+            and sum(estimate_tokens(each.text) for each in shown_texts(shown, self.tools, procedures)) > MOST_TOKENS
+        ):
             shown = shown_with((), now, ledger.turn)
             ledger.notes.append("tools are shown afresh, since all that were shown would take too many tokens")
         ledger.rest = shown

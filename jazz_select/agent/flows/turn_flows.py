@@ -292,7 +292,6 @@ class TurnFlows:
         return replace(self._standing_by(work), reason=why)
 
     def _standing_by(self, work: TurnWork) -> TurnWork:
-        """Set the status `handed_over` if a handover flow was done."""
         done = (self.flow(run.flow) for run in work.runs if run.status == "done")
         over = any(flow is not None and flow.handover for flow in done)
         return replace(work, status="handed_over") if over and work.pending is None else work
@@ -548,7 +547,6 @@ class TurnFlows:
         return ConversationView.of(attempt.work, self.titles.flow, (*attempt.made, *made), agreed=agreed)
 
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
-        """Yield the connected tools of a flow and its parts, in order."""
         tools = self.executor.tools
         yield from (tools[name] for name in tools_named(flow) if name in tools)
 
@@ -560,7 +558,6 @@ async def _said(answer: str) -> str:
 
 
 def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
-    """Whether a flow asks the same as in the turn before, with nothing new known."""
     asked = (before.name, before.asks, before.answers, before.status)
     return now.status == "waiting" and asked == (now.name, now.asks, now.answers, now.status)
 

@@ -210,7 +210,6 @@ def _names_one_thing(value: object) -> bool:
 
 
 def _is_member(value: object, want: Wanted) -> bool:
-    """Whether the input is a boolean or an enum, and this is one of its values."""
     kinds = [each for each in alternatives(want.part, want.root) if each.type != "null"]
     if isinstance(value, bool):
         return [each.type for each in kinds] == ["boolean"]
@@ -427,7 +426,6 @@ def _stands(value: str, text: str) -> bool:
 
 
 def _places(value: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a value in a text; they may overlap."""
     start = text.find(value)
     while start >= 0:
         yield start, start + len(value)

@@ -107,7 +107,7 @@ async def test_the_formatting_call_is_one_more_recognisable_record() -> None:
     assert [record.purpose for record in answer.records] == ["chain", "chain", "format"]
     assert {record.conversation_id for record in answer.records} == {answer.conversation_id} == {"c1"}
     assert answer.formatted is not None
-    assert answer.formatted.record == answer.records[-1]
+    assert answer.formatted.records == answer.records[-1:]
     assert answer.usage == Usage(input_tokens=7, output_tokens=7)
     assert len(model.calls) == 3
 
