@@ -1,6 +1,5 @@
 """The calls of one reply: names resolved, arguments checked, hooks called, tools run. A failure becomes a result."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,8 +29,8 @@ class ToolRunner:
 
     Attributes:
         index: The tools.
-        options: Hooks, approver, listener, timeout and concurrency. Without `approve` every call may be made; hooks may
-            take the turn's whole time, and a destructive tool always runs alone.
+        options: Hooks, approver, listener and timeout. Without `approve` every call may be made; hooks may take the
+            turn's whole time.
         claims: Store in which destructive calls are claimed before they are made.
         call_id: Returns a stable id for the next call of a tool with these arguments; by default each call gets a new
             id.
@@ -53,10 +52,8 @@ class ToolRunner:
         if problems:
             return await self.refuse(plan.steps, round_, f"not run: {'; '.join(problems)}")
         made: dict[str, Made] = {}
-        for group in self._groups(plan):
-            async with asyncio.TaskGroup() as tasks:
-                for step in group:
-                    tasks.create_task(self._make(step, round_, made))
+        for step in execution_order(plan):
+            await self._make(step, round_, made)
         return [made[step.id] for step in plan.steps]
 
     def is_destructive(self, name: str) -> bool:
@@ -71,26 +68,6 @@ class ToolRunner:
             call = _request(step, round_, "")
             refused.append((call, await self._emit(_failure(call, "", problem))))
         return refused
-
-    def _groups(self, plan: Plan) -> list[list[PlanStep]]:
-        """Group calls that run concurrently, at most `at_once`: none with a call it needs, a destructive call alone."""
-        groups: list[list[PlanStep]] = []
-        together: set[str] = set()
-        for step in execution_order(plan):
-            tool = self.index.resolve(step.tool).tool
-            alone = tool is not None and tool.destructive
-            if (
-                not together
-                or alone
-                or len(together) >= self.options.at_once
-                or together.intersection(plan.needs[step.id])
-            ):
-                groups.append([])
-                together.clear()
-            groups[-1].append(step)
-            if not alone:
-                together.add(step.id)
-        return groups
 
     async def _make(self, step: PlanStep, round_: int, made: dict[str, Made]) -> None:
         found = self.index.resolve(step.tool)

@@ -214,7 +214,6 @@ async def test_a_schema_that_cannot_work_is_told_before_the_first_call(schema: A
     [
         {"chain_limit": 0},
         {"chain_limit": True},
-        {"at_once": 0},
         {"tool_timeout_s": 0},
         {"strategy": "odd"},
         {"model_timeout_s": -1},

@@ -1,6 +1,5 @@
 """The calls of a chain: what goes wrong with one is its result, what runs side by side, and the hooks around it."""
 
-import asyncio
 import json
 import threading
 from typing import Any
@@ -103,26 +102,6 @@ async def test_a_call_uses_the_output_of_another_of_the_same_reply() -> None:
     broken = tools(find_order=explode)
     chain = await run_chain(ScriptedModel(reply, SAID), ASK, broken)
     assert "uses the output of a, which failed" in results(chain)[0].error
-
-
-async def test_calls_run_side_by_side_but_what_destroys_runs_alone_and_in_its_place() -> None:
-    running: set[str] = set()
-    seen: list[tuple[str, ...]] = []
-
-    def made(name: str, *, destructive: bool = False) -> Tool:
-        async def work() -> None:
-            running.add(name)
-            await asyncio.sleep(0.01)
-            seen.append(tuple(sorted(running)))
-            running.discard(name)
-
-        return Tool(name=name, function=work, destructive=destructive)
-
-    shop = [made("a"), made("b"), made("wipe", destructive=True), made("c")]
-    reply = json.dumps({"tool_calls": [{"tool": tool.name} for tool in shop]})
-    chain = await run_chain(ScriptedModel(reply, SAID), ASK, shop, at_once=4, approval="never")
-    assert seen == [("a", "b"), ("b",), ("wipe",), ("c",)]
-    assert [result.tool for result in results(chain)] == ["a", "b", "wipe", "c"]
 
 
 async def no(_: ToolRequest) -> bool:
