@@ -22,7 +22,6 @@ from jazz_select.agent.part_checks import (
     check_agent_parts,
     checked_facts,
     resolve_facts,
-    unconnected,
     unusable_checks,
 )
 from jazz_select.agent.turn import (
@@ -237,11 +236,6 @@ class Agent:
                 reason = route.decision.reason if route.decision else ""
                 return Deny(reason or f"a guard of the agent says {route.tag}")
         return await self._approval.verdict(call)
-
-    @property
-    def unconnected(self) -> dict[str, tuple[str, ...]]:
-        """Return the flows that cannot be done here, each with its tools that are not connected."""
-        return unconnected(self.selector.flow_registry.values(), self._tools)
 
     def mermaid(self) -> str:
         """Return the stages of a turn as a mermaid flowchart."""

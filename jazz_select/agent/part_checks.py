@@ -150,9 +150,3 @@ async def _given(fact: object) -> object:
         return await run_with_timeout(fact, limit_s=_FACT_S, name="jazz-select-fact")
     except Exception as error:  # noqa: BLE001 - any error of an author's function: the turn goes on without the fact
         return f"not known ({type(error).__name__})"
-
-
-def unconnected(flows: Iterable[BaseFlow], tools: Mapping[str, Tool]) -> dict[str, tuple[str, ...]]:
-    """Return by flow the tools that it names, even optional ones, and that are not connected."""
-    found = ((flow.name, tuple(name for name in flow.own_tools if name not in tools)) for flow in flows)
-    return {flow: names for flow, names in found if names}

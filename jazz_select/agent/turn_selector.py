@@ -102,13 +102,9 @@ class TurnSelector:
     speaks: str
 
     @cached_property
-    def _selector(self) -> FlowSelector:
-        return self.running.selector
-
-    @cached_property
     def _reads(self) -> bool:
-        has_model = self._selector.has_model or self.model is not None
-        return has_model and has_capability(self._selector, "situation")
+        has_model = self.running.selector.has_model or self.model is not None
+        return has_model and has_capability(self.running.selector, "situation")
 
     async def select(self, request: TurnRequest) -> TurnWork:
         """Return the flows of a message and what to do with them. Failures are reported in the result."""
@@ -304,7 +300,7 @@ class TurnSelector:
         """
         for each in off:
             if each.turn + 1 >= begun.request.conversation.turns:
-                self._selector.hint(each.logged, right=meant, note="called off in the turn after it was chosen")
+                self.running.selector.hint(each.logged, right=meant, note="called off in the turn after it was chosen")
         off = [*off, *self._callers(begun.stack, off)]
         texts = [called_off(each, self.running.titles) for each in off]
         if told:
@@ -472,7 +468,7 @@ class TurnSelector:
         view = ConversationView.of(begun, self.running.titles.flow)
         offered = (value for each in begun.stack.flows for values in each.choices.values() for value in values)
         heard = (*map(str, offered), *view.heard)  # the user may refer to a value that the question offered
-        for flow in (self._selector.flow_registry.get(each) for each in told):
+        for flow in (self.running.selector.flow_registry.get(each) for each in told):
             if flow is not None:
                 values, unclear = decision.values.get(flow.id, {}), decision.unclear.get(flow.id, {})
                 wanted = self._inputs(begun, flow.name)
@@ -504,7 +500,7 @@ class TurnSelector:
         waiting = {each.name for each in begun.stack.flows}
         takes = [each for each in flows if each.name in waiting or self._lacks(each, message, begun)]
         was_asked = selection is not None and (selection.decision.attempts or selection.decision.error)
-        if was_asked or not takes or not (self.model is not None or self._selector.has_model):
+        if was_asked or not takes or not (self.model is not None or self.running.selector.has_model):
             return begun
         situation = self._situation(begun, message)
         if situation is None:
@@ -512,18 +508,23 @@ class TurnSelector:
         given = [candidate_of(each).as_metadata() for each in takes]
         situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never, speaks="")
         said = begun.request.message
-        of_one = self._selector if self.model is None else FlowSelector(None, self._selector.flow_registry)
+        of_one = (
+            self.running.selector if self.model is None else FlowSelector(None, self.running.selector.flow_registry)
+        )
         read = await run_within_budget(of_one.select(said, given, situation=situation), what="its inputs")
         return await self._with_said(begun, read.decision)
 
     def _situation(self, begun: TurnWork, message: str) -> Situation | None:
         """Return what the reader of the message needs to know, or None without a reader."""
-        if not (self.model is not None or (self._selector.has_model and has_capability(self._selector, "situation"))):
+        if not (
+            self.model is not None
+            or (self.running.selector.has_model and has_capability(self.running.selector, "situation"))
+        ):
             return None
         view = ConversationView.of(begun, self.running.titles.flow, agreed=begun.granted is not None)
 
         def inputs(flow_id: str) -> tuple[str, ...]:
-            flow = self._selector.flow_registry.get(flow_id)
+            flow = self.running.selector.flow_registry.get(flow_id)
             return () if flow is None else shown_inputs(self._inputs(begun, flow.name))
 
         begins = self._begins(begun, message)
@@ -607,19 +608,19 @@ class TurnSelector:
         message, context, episodes = request.message, request.context, request.conversation.episodes
         asked = request.conversation.question
         if answer:
-            return await self._selector.select(message, context=context, asked=asked)
+            return await self.running.selector.select(message, context=context, asked=asked)
         if self._reads:
             situation = self._situation(begun, message)
-            return await self._selector.select(
+            return await self.running.selector.select(
                 message, episode_summaries=episodes, context=context, situation=situation, asked=asked
             )
-        within = WITHIN if has_capability(self._selector, "situation") else None
-        own = await self._selector.select(message, context=context, situation=within)
+        within = WITHIN if has_capability(self.running.selector, "situation") else None
+        own = await self.running.selector.select(message, context=context, situation=within)
         if not episodes and asked is None:
             return own
         if (waits and begun.stack.waiting and asked is None) or self._is_decisive(own, message):
             return own
-        found = await self._selector.select(
+        found = await self.running.selector.select(
             message, episode_summaries=episodes, context=context, situation=within, asked=asked
         )
         if own.decision.question is not None and not self._is_decisive(found, message):
@@ -631,7 +632,7 @@ class TurnSelector:
         """Return the rule for which flows may begin if no chat model has read the message."""
 
         def begins(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
-            flow = self._selector.flow_registry.get(flow_id)
+            flow = self.running.selector.flow_registry.get(flow_id)
             if flow is None or self._lacks(flow, message, begun):
                 return False
             if is_named(flow, message):

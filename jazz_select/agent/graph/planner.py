@@ -1,6 +1,5 @@
 """A planner that asks a model: one call, and a reply that is read leniently and not trusted."""
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Generic, cast
 
@@ -10,20 +9,19 @@ from jazz_select.agent.chain.prompts import with_system
 from jazz_select.agent.graph.guards import FINISH, ActionDecision, StateT
 from jazz_select.arguments import checked
 from jazz_select.chat.client import ChatClient, Inquiry, client_for
-from jazz_select.chat.json_reader import after_thoughts, decoded, ends_as_json, repaired, unquoted, values_in
+from jazz_select.chat.json_reader import after_thoughts, ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError, PlanError
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import in_one_line, name_shown
 from jazz_select.threads import Deadline
 from jazz_select.values import Message
+from jazz_select.words import folded_name
 
 LONGEST: Final = 65_536
 """Characters; longer replies are refused."""
 _LONGEST_REASON: Final = 1_000
 _FENCE: Final = "`"
-_SEPARATORS = re.compile(r"[\W_]+")
-_ARGUMENTS: Final = ("arguments", "args", "parameters")
 
 
 class ModelPlanner(Generic[StateT]):
@@ -129,11 +127,13 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
         raise PlanError(f"there are {len(found)} decisions in it, and they differ")
     fields = found[0]
     return ActionDecision(
-        action=_named(fields["action"], actions), arguments=_arguments(fields), reason=_reason(fields.get("reason"))
+        action=_named(fields["action"], actions),
+        arguments=_arguments(fields.get("arguments")),
+        reason=_reason(fields.get("reason")),
     )
 
 
-def _decisions(text: str, *, finished: bool) -> list[dict[str, Any]]:
+def _decisions(text: str, *, finished: bool) -> list[Mapping[str, Any]]:
     text, _ = unquoted(text)
     found = [each for item in values_in(text) if (each := _decision(item))]
     if found or not finished or not (ends_as_json(text) or text.endswith(_FENCE)):
@@ -142,14 +142,8 @@ def _decisions(text: str, *, finished: bool) -> list[dict[str, Any]]:
     return [mended] if mended else []
 
 
-def _decision(value: object) -> dict[str, Any] | None:
-    """Return the fields of an object with an action, by lower-case name; a list of one counts as that one."""
-    if isinstance(value, list) and len(cast("list[object]", value)) == 1:
-        value = cast("list[object]", value)[0]
-    if not isinstance(value, Mapping):
-        return None
-    fields = {str(name).strip().lower(): each for name, each in cast("Mapping[object, Any]", value).items()}
-    return fields if "action" in fields else None
+def _decision(value: object) -> Mapping[str, Any] | None:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) and "action" in value else None
 
 
 def _named(action: object, actions: Collection[str]) -> str:
@@ -157,17 +151,14 @@ def _named(action: object, actions: Collection[str]) -> str:
     if isinstance(action, str):
         if action in actions:
             return action
-        alike = [name for name in actions if _SEPARATORS.sub("", name).lower() == _SEPARATORS.sub("", action).lower()]
+        alike = [name for name in actions if folded_name(name) == folded_name(action)]
         if len(alike) == 1:
             return alike[0]
     raise PlanError(f"{action!r:.80} is none of the actions {', '.join(actions)}")
 
 
-def _arguments(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _arguments(given: object) -> dict[str, Any]:
     """Return the arguments as JSON values that can be stored: no lone surrogates, no excessive depth."""
-    given: object = next((fields[name] for name in _ARGUMENTS if fields.get(name) is not None), None)
-    if isinstance(given, str):
-        given = decoded(given) if given.strip() else None
     if given is not None and not isinstance(given, dict):
         raise PlanError("its arguments are no JSON object")
     try:

@@ -55,14 +55,14 @@ def test_an_agent_is_not_made_without_the_tools_of_its_flows(
 
 @pytest.mark.spec("010.6")
 def test_what_flows_can_do_without_is_told_and_no_error() -> None:
-    agent = Agent(FlowSelector(None, flows_of(pays=OPTIONAL, looks=MANUAL)), [pay])
-    assert agent.unconnected == {"pays": ("print_it",), "looks": ("look_it_up",)}
+    selector = FlowSelector(None, flows_of(pays=OPTIONAL, looks=MANUAL))
+    assert Agent(selector, [pay]).selector is selector
 
 
 @pytest.mark.spec("010.6")
-def test_an_agent_without_any_tool_leaves_its_flows_to_the_caller() -> None:
-    agent = Agent(FlowSelector(None, flows_of()))
-    assert agent.unconnected == {"pays": ("pay", "print_it"), "looks": ("look_it_up",)}
+async def test_an_agent_without_any_tool_leaves_its_flows_to_the_caller() -> None:
+    result = await Agent(FlowSelector(None, flows_of())).turn("thanks")
+    assert (result.status, result.flows) == ("open", [])
 
 
 def test_a_slip_is_told_with_what_may_be_meant() -> None:
