@@ -508,18 +508,14 @@ class TurnSelector:
         given = [candidate_of(each).as_metadata() for each in takes]
         situation = replace(situation, under_way=[], confirms="", done=(), growing=None, begins=_never, speaks="")
         said = begun.request.message
-        of_one = (
-            self.running.selector if self.model is None else FlowSelector(None, self.running.selector.flow_registry)
-        )
+        selector = self.running.selector
+        of_one = selector if self.model is None else FlowSelector(None, selector.flow_registry)
         read = await run_within_budget(of_one.select(said, given, situation=situation), what="its inputs")
         return await self._with_said(begun, read.decision)
 
     def _situation(self, begun: TurnWork, message: str) -> Situation | None:
         """Return what the reader of the message needs to know, or None without a reader."""
-        if not (
-            self.model is not None
-            or (self.running.selector.has_model and has_capability(self.running.selector, "situation"))
-        ):
+        if self.model is None and not self._reads:
             return None
         view = ConversationView.of(begun, self.running.titles.flow, agreed=begun.granted is not None)
 
