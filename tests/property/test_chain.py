@@ -93,7 +93,7 @@ def test_whatever_is_said_and_returned_nothing_else_is_raised(
     assert len(wiped) == sum(each.ok and each.tool == "wipe_all" for each in told)
     wipes = [each.requested for each in asked if each.tool == "wipe_all"]
     assert all("".join(filter(str.isalpha, each)).lower() == "wipeall" for each in wipes)
-    assert Chain.from_json(json.loads(json.dumps(chain.as_json()))) == chain
+    assert Chain.from_dict(json.loads(json.dumps(chain.to_dict()))) == chain
     error: FormatError | None = None
     try:
         formatted = asyncio.run(finalize(ScriptedModel(*said, repeat=True), chain, SCHEMA, strategy=strategy))
@@ -128,4 +128,4 @@ def test_the_bound_holds_and_a_chain_survives_a_restart(chain: Chain, max_chars:
     [message] = formatting_messages(chain, SCHEMA, prompt="{schema}\0{transcript}\0{answer}", max_chars=max_chars)
     _, transcript, shown = message.content.split("\0")
     assert len(transcript) + (len(shown) if chain.answer else 0) <= max_chars
-    assert Chain.from_json(json.loads(json.dumps(chain.as_json()))) == chain
+    assert Chain.from_dict(json.loads(json.dumps(chain.to_dict()))) == chain

@@ -7,9 +7,9 @@ from typing import Any, Literal, cast
 
 from jazz_select.arguments import adapter_of
 from jazz_select.chat.client import total_usage
-from jazz_select.errors import ConfigError
 from jazz_select.routing.records import Fault
 from jazz_select.threads import run_with_timeout
+from jazz_select.travel import value_of
 from jazz_select.values import Message, Usage
 
 ChainStatus = Literal["answered", "limit", "failed", "asked"]
@@ -160,23 +160,18 @@ class Chain:
         """The total token usage; None if no call reported it."""
         return summed(self.records)
 
-    def as_json(self) -> dict[str, Any]:
-        """Return plain JSON values, which `from_json` reads."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
         return cast("dict[str, Any]", adapter_of(Chain).dump_python(self, mode="json"))
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> "Chain":
-        """Read a chain that `as_json` wrote.
+    def from_dict(cls, data: Mapping[str, Any]) -> "Chain":
+        """Read what `to_dict` returned.
 
         Raises:
-            ConfigError: The value is no such chain.
+            ConfigError: The data is no chain.
         """
-        from pydantic import ValidationError
-
-        try:
-            return adapter_of(cls).validate_python({**value})
-        except (ValidationError, TypeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"this is no chain that as_json wrote: {str(error)[:500]}") from error
+        return value_of(cls, data)
 
 
 def summed(records: tuple[CallRecord, ...]) -> Usage | None:

@@ -151,19 +151,19 @@ async def test_deep_and_odd_values_can_be_stored() -> None:
     assert "surrogates not allowed" in refused.error
     assert "nested deeper" in json.dumps(elided.output, ensure_ascii=False)
     assert chain.answer == f"{SAID}?"
-    assert Chain.from_json(json.loads(json.dumps(chain.as_json()))) == chain
+    assert Chain.from_dict(json.loads(json.dumps(chain.to_dict()))) == chain
 
 
 async def test_a_chain_survives_a_restart() -> None:
     reply = f"Let me look.\n{FIND}\n" + '{"tool_call": {"tool": "unheard_of"}}'
     chain = await run_chain(ScriptedModel(counted(reply, 2), SAID), ASK, tools(), conversation_id="c")
-    assert Chain.from_json(json.loads(json.dumps(chain.as_json()))) == chain
+    assert Chain.from_dict(json.loads(json.dumps(chain.to_dict()))) == chain
 
 
 @pytest.mark.parametrize("junk", [{"entries": 5}, {"entries": [{"kind": "odd"}]}, {"status": "fine"}, []])
 def test_what_is_no_chain_is_told(junk: Any) -> None:
-    with pytest.raises(ConfigError, match="no chain"):
-        Chain.from_json(junk)
+    with pytest.raises(ConfigError, match="no Chain"):
+        Chain.from_dict(junk)
 
 
 async def test_calls_are_traced() -> None:

@@ -355,7 +355,7 @@ async def test_the_loop_itself_may_give_the_answer(strategy: Strategy, replies: 
     answer = await respond(model, ASK, tools(), SCHEMA, strategy=strategy, chain_limit=3)
     assert answer.value == VALUE
     assert "".join(record.purpose[0] for record in answer.records) == purposes
-    assert Chain.from_json(json.loads(json.dumps(answer.chain.as_json()))) == answer.chain
+    assert Chain.from_dict(json.loads(json.dumps(answer.chain.to_dict()))) == answer.chain
 
 
 async def test_native_sends_the_schema_on_every_turn_and_tells_how_to_end() -> None:

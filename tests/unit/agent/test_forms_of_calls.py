@@ -180,8 +180,8 @@ async def test_a_chain_is_gone_on_with_in_either_form(begun: bool, ended: bool) 
     chain, shop, _ = await _played([said], native=begun, approval="destructive", until_asked=True)
     assert chain.status == "asked"
     model = ScriptedModel("Done.", takes_tools=ended)
-    kept: Mapping[str, Any] = json.loads(json.dumps(chain.as_json()))
-    after = await run_chain(model, "Where is order 7?", shop.tools, after=Chain.from_json(kept), answer=Allow())
+    kept: Mapping[str, Any] = json.loads(json.dumps(chain.to_dict()))
+    after = await run_chain(model, "Where is order 7?", shop.tools, after=Chain.from_dict(kept), answer=Allow())
     assert shop.done == ["found 7", "cancelled 7"]
     assert after.answer == "Done."
     _whole(model.calls[0])

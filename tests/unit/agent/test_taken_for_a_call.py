@@ -55,7 +55,7 @@ async def test_a_destructive_call_counts_only_where_it_is_the_whole_reply(reply:
     assert disks.done == (["wipe a"] if runs else [])
     assert (
         runs
-        or "answer with the call alone" in json.dumps(chain.as_json())
+        or "answer with the call alone" in json.dumps(chain.to_dict())
         or "unreadable" in str(chain.notes)
         or ("could not be read" in str(chain.notes))
     )

@@ -197,7 +197,7 @@ async def test_one_that_was_changed_is_signed_by_nobody() -> None:
 
 @given(json_values)
 def test_whatever_is_sent_is_read_or_refused(data: Any) -> None:
-    reads: list[Callable[[Any], object]] = [TurnResult.from_dict, Chain.from_json, partial(event_of, "finished")]
+    reads: list[Callable[[Any], object]] = [TurnResult.from_dict, Chain.from_dict, partial(event_of, "finished")]
     for read in reads:
         with suppress(ConfigError):
             read(data)

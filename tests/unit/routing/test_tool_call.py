@@ -71,7 +71,7 @@ async def by_chain(
     runner = ToolRunner(index=NameIndex([tool]), options=ChainOptions(tool_timeout_s=timeout_s, approve=approve))
     ((request, result),) = await runner.run([PlanStep(tool=tool.name, arguments=arguments)], 1)
     chain = Chain(entries=(request, result))
-    assert Chain.from_json(chain.as_json()) == chain
+    assert Chain.from_dict(chain.to_dict()) == chain
     return Seen(ok=result.ok, output=result.output, fault=result.fault, unknown=result.unknown, error=result.error)
 
 
