@@ -87,12 +87,12 @@ class ToolRunner:
         lost: list[str] = []
         try:
             replaced = with_outputs(step.arguments, lambda each: _output(each, made), lost)
-            arguments: dict[str, Any] = storable(as_json(replaced))
+            shown, arguments = _shown_and_given(replaced)
         except Exception as error:  # noqa: BLE001 - arguments of a model may fail in any way
             return call, _failure(call, "arguments", f"{tool.name}: {describe_error(error)}")
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
-        call = replace(call, arguments=arguments)
+        call = replace(call, arguments=shown)
         once = fingerprint_once(tool, arguments)
         if once in self.made:
             return call, _failure(call, "repeated", _not_again(self.made[once]))
@@ -179,6 +179,25 @@ def _request(step: PlanStep, round_: int, tool: str) -> ToolRequest:
 def _output(step: str, made: Mapping[str, Made]) -> Any:
     result = made[step][1]
     return result.output if result.ok else Missing(f"not run: it uses the output of {step}, which failed")
+
+
+def _shown_and_given(arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arguments as storable JSON, and as the tool gets them: objects that are no JSON unchanged."""
+    try:
+        shown = storable(as_json(arguments))
+    except TypeError as error:
+        if "surrogates" in str(error):
+            raise
+        shown = storable(arguments)
+        return shown, {name: _storable_or_same(value) for name, value in arguments.items()}
+    return shown, shown
+
+
+def _storable_or_same(value: object) -> Any:
+    try:
+        return storable(as_json(value))
+    except TypeError:
+        return value
 
 
 def _failure(
