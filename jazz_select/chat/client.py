@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from jazz_select.chat.calls import Call, ModelClient
+from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema, takes_tools
@@ -227,7 +228,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         on_text: Callable[[str], Awaitable[object]],
         pieces: list[str],
     ) -> ChatReply:
-        whole = Reply(text="", model=self.name)
+        whole, length = Reply(text="", model=self.name), 0
         async with self._admitted(call):
             with span(self.name, "chat") as chat:
                 deltas = model.stream(question.messages, **self._beside(question))
@@ -238,6 +239,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
                         if isinstance(delta, Reply):
                             whole = delta
                         elif piece := as_text(delta):
+                            length = self._longer(length, piece)
                             pieces.append(piece)
                             await on_text(piece)
                 finally:
@@ -247,6 +249,11 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
                 reply = replace(whole, text="".join(pieces))
                 _note(chat, question.messages, reply)
         return chat_reply_of(reply)
+
+    def _longer(self, length: int, piece: str) -> int:
+        if length + len(piece) > LONGEST:
+            raise ModelError(self.name, f"the reply is longer than {LONGEST} characters", retryable=False)
+        return length + len(piece)
 
     def _beside(self, question: Inquiry) -> dict[str, Any]:
         tools = {"tools": question.tools} if question.tools and self.takes_tools else {}

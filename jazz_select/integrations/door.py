@@ -254,7 +254,6 @@ class FlowDoor:
         *,
         call_id: _CallId = "",
         agreed: _Agreed = False,
-        identity: str = "",
         keeps: object = None,
     ) -> CallOutcome:
         """Call a tool if it is allowed. The status `asked` means that it was not called and needs approval.
@@ -264,14 +263,13 @@ class FlowDoor:
             arguments: By name, or the JSON text a model wrote; text that is not an object fails the call.
             call_id: The id of the call, the same if it is repeated: a destructive call runs once per id.
             agreed: Whether this very call was approved.
-            identity: The approved identity (`asked`), if the framework stored it; another call needs a new approval.
-            keeps: The mapping in which `asked` stored the identity, instead.
+            keeps: The mapping in which `asked` stored the approved identity; another call needs a new approval.
 
         Raises:
             ConfigError: Tool, id or `agreed` is of the wrong kind. Bad arguments from a model are no error: the outcome
                 is `failed`.
         """
-        identity = identity or _identities(keeps).get(call_id, "")
+        identity = _identities(keeps).get(call_id, "")
         given = arguments if isinstance(arguments, Mapping) else _object_in(arguments)
         if given is None:
             call = ToolCall(tool=tool.name, arguments={}, destructive=tool.destructive, door="framework")

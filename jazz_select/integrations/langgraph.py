@@ -6,7 +6,7 @@ Calls that need approval interrupt the graph: compile it with a checkpointer, an
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from jazz_select.integrations.door import OPEN, FlowDoor, check_door, framework, kept_in, outcome_text
+from jazz_select.integrations.door import ASKED, OPEN, FlowDoor, check_door, framework, kept_in, outcome_text
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import tool_schemas
 from jazz_select.routing.tools.tool import Tool
@@ -83,15 +83,13 @@ class FlowNodes:
         if any(shown[call["name"]].destructive or self._door.may_ask(shown[call["name"]]) for call in sound):
             asks = await pending_approvals(asks)
         yes = _agreed(asks) if asks else dict[str, bool]()
-        asked_for = {str(each["id"]): str(each["identity"]) for each in asks}
+        keeps = {ASKED: {f"{place}:{each['id']}": each["identity"] for each in asks}}
         made: list[ToolMessage] = []
         for call in calls:
             own, said, status = str(call["id"] or ""), _NO_TOOL, "error"
             if call in sound and yes.get(own, True):
-                known_as = f"{place}:{own}"
-                agreed = asked_for.get(own, "")
-                made_of = shown[call["name"]], call["args"]
-                outcome = await self._door.call(*made_of, call_id=known_as, agreed=own in yes, identity=agreed)
+                made_of, known_as = (shown[call["name"]], call["args"]), f"{place}:{own}"
+                outcome = await self._door.call(*made_of, call_id=known_as, agreed=own in yes, keeps=keeps)
                 said, status = outcome_text(outcome), "error" if outcome.error else "success"
             elif own in yes:
                 said = _REFUSED

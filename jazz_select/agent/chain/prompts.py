@@ -21,9 +21,8 @@ from jazz_select.agent.chain.transcript import (
 )
 from jazz_select.arguments import Constraint, Count, Positive, checked
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
-from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike
-from jazz_select.errors import ConfigError, ModelError
+from jazz_select.errors import ConfigError
 from jazz_select.json_values import storable_text
 from jazz_select.routing.approval import ApprovalPolicy, Approve
 from jazz_select.routing.decisions.decision_points import schema_shown
@@ -106,7 +105,7 @@ class Asker:
         if on_text is None:
             reply = await self.client.ask(lambda: question, deadline)
         else:
-            reply = await self.client.stream(question, deadline, self._bounded(on_text))
+            reply = await self.client.stream(question, deadline, on_text)
         record = CallRecord(
             purpose=purpose,
             conversation_id=self.conversation_id,
@@ -117,18 +116,6 @@ class Asker:
         )
         self.records.append(record)
         return reply
-
-    def _bounded(self, on_text: Callable[[str], Awaitable[object]]) -> Callable[[str], Awaitable[None]]:
-        length = 0
-
-        async def pass_on(piece: str) -> None:
-            nonlocal length
-            length += len(piece)
-            if length > LONGEST:
-                raise ModelError(self.client.name, f"the reply is longer than {LONGEST} characters", retryable=False)
-            await on_text(piece)
-
-        return pass_on
 
 
 def opening(

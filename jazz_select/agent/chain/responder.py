@@ -242,11 +242,10 @@ class OwnLoop:
 
     def run(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine in the loop and return its result; thread-safe."""
-        _check_no_loop(name)
         with self._lock:
             if self._loop is None or self._thread is None or not self._thread.is_alive():
                 self._loop = asyncio.new_event_loop()
-                thread = Thread(target=_run_loop_forever, args=(self._loop,), name=f"jazz-select-{name}", daemon=True)
+                thread = Thread(target=_run_loop_forever, args=(self._loop,), name=f"jazz_select, {name}", daemon=True)
                 thread.start()
                 self._thread = thread
                 finalize_object(self, _stop_loop, self._loop, thread)
@@ -268,12 +267,15 @@ def _stop_loop(loop: asyncio.AbstractEventLoop, thread: Thread) -> None:
         thread.join(_LONGEST_END_S)
 
 
-def in_own_loop(function: Callable[P, Coroutine[Any, Any, T]], loop: OwnLoop | None = None) -> Callable[P, T]:
-    """Return a blocking form of a function, which runs in this loop, or of a method: in its object's `own_loop`."""
+def in_own_loop(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """Return a blocking form of a method, which runs in its object's `own_loop`, or of a function: in a new one."""
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        own: OwnLoop = loop or cast("Any", args[0]).own_loop
+        _check_no_loop(function.__name__)
+        own: OwnLoop | None = getattr(args[0] if args else None, "own_loop", None)
+        if own is None:
+            return asyncio.run(function(*args, **kwargs))
         return own.run(function.__name__, lambda: function(*args, **kwargs))
 
     _set_name(call, f"{function.__name__}_sync")
@@ -300,12 +302,11 @@ def _set_name(function: Any, name: str, returns: object = None) -> None:
         function.__signature__ = signature(function).replace(return_annotation=returns)
 
 
-_LOOP: Final = OwnLoop()
-run_chain_sync = in_own_loop(run_chain, _LOOP)
+run_chain_sync = in_own_loop(run_chain)
 """`run_chain`, blocking."""
-finalize_sync = in_own_loop(finalize, _LOOP)
+finalize_sync = in_own_loop(finalize)
 """`finalize`, blocking."""
-respond_sync = in_own_loop(respond, _LOOP)
+respond_sync = in_own_loop(respond)
 """`respond`, blocking."""
 stream_respond = in_events(respond, "stream_respond")
 """Run `respond` and yield its events; the last one, `Finished`, holds the `Answer`.

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar, cast, overload
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from jazz_select.arguments import checked
 from jazz_select.errors import ConfigError, RouterError
 from jazz_select.text import describe_error
 from jazz_select.threads import is_async, run_with_timeout
@@ -118,6 +119,7 @@ class Route:
     decision: ActionDecision | None = None
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Guard(Generic[GuardInputT]):
     """A named check with its possible tags, so that each can have an edge.
@@ -131,13 +133,6 @@ class Guard(Generic[GuardInputT]):
     name: str
     check: Callable[[GuardInputT], Route | None]
     tags: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        """Check the types."""
-        given: object = self.tags
-        if isinstance(given, str) or not callable(self.check):
-            msg = f"guard {self.name!r}: check is a function and tags is a tuple of texts, not {given!r:.80}"
-            raise ConfigError(msg)
 
 
 @overload
