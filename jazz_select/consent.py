@@ -89,7 +89,6 @@ def phrases() -> Mapping[str, frozenset[str]]:
 
 @cache
 def _words_by_language() -> Mapping[str, frozenset[str]]:
-    """The words that occur in one language of the table only."""
     words = {
         language: {word for phrases_of in kinds.values() for phrase in phrases_of for word in _SPOKEN.findall(phrase)}
         for language, kinds in _languages().items()

@@ -321,7 +321,6 @@ def _unknown_outcomes(tools: Iterable[str], titles: Titles) -> list[str]:
 
 
 def _exceeded_budget() -> TimeBudget | None:
-    """Return the turn's time budget if the turn exceeded it."""
     budget = current_budget()
     return budget if budget is not None and budget.waited_for else None
 

@@ -230,7 +230,6 @@ class TurnSelector:
     async def _confirmed_value(
         self, begun: TurnWork, active: OpenFlow, name: str, value: object, *, is_it: bool
     ) -> TurnWork:
-        """Apply a yes or a no to the single value that the user was asked to confirm."""
         if is_it:
             return await self._given(begun, active, {name: value}, way="run")
         others = {each: values for each, values in active.choices.items() if each != name}
@@ -276,7 +275,6 @@ class TurnSelector:
         )
 
     async def _refused(self, begun: TurnWork, pending: PendingCall) -> TurnWork:
-        """Drop the pending call and cancel its flow."""
         active, begun = begun.stack.top, replace(begun, pending=None)
         became = too_late_text(pending, await self.running.approval.withdraw(pending))
         if active is not None and pending.flow:

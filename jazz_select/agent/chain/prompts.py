@@ -172,7 +172,6 @@ def _effect(tool: Tool) -> tuple[str, ...]:
 
 
 def _input(part: object, root: Mapping[str, Any], *, is_brief: bool) -> Any:
-    """Describe an input in words if they suffice, else by its schema."""
     given: dict[str, Any] = dict(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else {}
     if not isinstance(given.get("type"), str) or given["type"] in {"object", "array"} or given.keys() - _PLAIN:
         return told_schema(cast("object", part))

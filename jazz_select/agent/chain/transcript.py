@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Literal, cast
 
 from jazz_select.arguments import adapter_of
@@ -176,10 +177,7 @@ class Chain:
 
 def summed(records: tuple[CallRecord, ...]) -> Usage | None:
     """Return the total token usage; None if no call reported it."""
-    whole: Usage | None = None
-    for record in records:
-        whole = total_usage(whole, record.usage)
-    return whole
+    return reduce(total_usage, (record.usage for record in records), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,7 @@ from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.candidates_stage import Availability
-from jazz_select.selector.prompt import WITHIN
+from jazz_select.selector.prompt import WITHIN, candidate_of
 from jazz_select.selector.result import prompt_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.text import describe_error, name_shown, one_line
@@ -53,7 +53,10 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
     places = {part.id: place for place, (_, part) in branches.items()}
     episodes = [*asked.conversation.episodes, f"The user said: {first}"]
     if selector.has_model:
-        offered = [_offer(part, when or part.condition) for when, part in branches.values()]
+        offered = [
+            {**candidate_of(part).as_metadata(), "condition": when or part.condition}
+            for when, part in branches.values()
+        ]
         if len(offered) == 1:  # a selector asks no model about one candidate, so its negation is offered as well
             offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
         decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
@@ -93,17 +96,6 @@ def _chosen_anyway(decision: Decision) -> tuple[Reason, tuple[str, ...]]:
     came = {"decided": Reason.LLM, "none": Reason.NONE}
     reasons = [came[each.outcome] for each in decision.stages if each.name == "chat" and each.outcome in came]
     return (reasons or [decision.reason])[0], decision.parsed_ids
-
-
-def _offer(flow: BaseFlow, condition: str) -> dict[str, Any]:
-    return {
-        "flow_id": flow.id,
-        "flow_name": flow.name,
-        "flow_type": flow.type,
-        "description": flow.description,
-        "condition": condition,
-        "desired_effects": list(flow.desired_effects),
-    }
 
 
 _ENDED: Final = frozenset({"failed", "blocked"})

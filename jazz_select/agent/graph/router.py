@@ -411,7 +411,6 @@ class Router(Generic[StateT]):
         return await self._run_action(node, self._actions[node].run, state)
 
     async def _decide(self, state: StateT) -> ActionDecision:
-        """Decide without a model if possible, else by one model call."""
         try:
             acquired = self._acquire(state) if self._acquire else None
             if acquired is not None:
