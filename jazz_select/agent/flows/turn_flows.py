@@ -53,10 +53,8 @@ async def branch_of(selector: FlowSelector, flow: ConditionalFlow, asked: TurnRe
     places = {part.id: place for place, (_, part) in branches.items()}
     episodes = [*asked.conversation.episodes, f"The user said: {first}"]
     if selector.has_model:
-        offered = [
-            {**candidate_of(part).as_metadata(), "condition": when or part.condition}
-            for when, part in branches.values()
-        ]
+        parts = [replace(candidate_of(part), condition=when or part.condition) for when, part in branches.values()]
+        offered = [each.as_metadata() for each in parts]
         if len(offered) == 1:  # a selector asks no model about one candidate, so its negation is offered as well
             offered.append({"flow_id": _NONE, "flow_name": "none of them", "condition": "No other condition is met."})
         decision = (await selector.select(asked.message, offered, episodes, context=asked.context)).decision
