@@ -30,15 +30,13 @@ from jazz_select.words import folded_name
 
 _LONGEST_VALUE: Final = 300
 _MOST_TITLES: Final = 40
-Find = Callable[[str], BaseFlow | None]
-"""Return the live flow of a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Titles:
-    """Display names of flows and tools for users, never the names that code uses."""
+    """Display names of flows and tools for users, never those that code uses; `find` returns the flow of a name."""
 
-    find: Find
+    find: Callable[[str], BaseFlow | None]
     tools: Mapping[str, Tool]
 
     def flow(self, name: str) -> str:

@@ -12,6 +12,7 @@ from jazz_select.agent.reading.bare_answer import (
     approval_heard,
     bare_answer,
     corrections,
+    flags_heard,
     is_value,
     plain_answer,
     thing_named,
@@ -46,11 +47,8 @@ def is_sure(result: FlowSelectionResult, *, above: float) -> bool:
 
     Without a chat model, recall returns the nearest flow for any message, even "yes" or "thanks". If the catalogue is
     too small for calibrated probabilities, a flow is sure only if a decision model is sure of it, or if it is the
-    single nearest flow and lies near the request.
-
-    Args:
-        result: A selection of at least one flow.
-        above: The lowest P(some flow is right) and P(this flow is right); 0 accepts the nearest flow.
+    single nearest flow and lies near the request. `above` is the lowest P(some flow is right) and P(this flow is
+    right); 0 accepts the nearest flow.
     """
     decision, first = result.decision, result.chosen_flows[0]
     known = (_confidence_in(decision, first), decision.in_scope)
@@ -357,11 +355,13 @@ class TurnSelector:
 
     async def _heard(self, begun: TurnWork, active: OpenFlow, *, chosen: bool) -> TurnWork:
         """Let a waiting flow continue with a message that is about nothing else."""
-        flags, notes = await self.running.flags(begun, active)
+        asked, message = ConversationView.of(begun, self.running.titles.flow).asked, begun.request.message
+        wanted = self.running.wanted(active)
+        flags, notes = await flags_heard(self.running.decider, wanted, active.asks, asked=asked, message=message)
         begun = replace(await self._read_for(begun, [active.name]), notes=(*begun.notes, *notes))
         said = begun.said.get(active.name, NOTHING_SAID)
         said = said._replace(values={**said.values, **flags})
-        message = begun.request.message.casefold()
+        message = message.casefold()
         unclear = {
             name: values
             for name, values in said.unclear.items()
@@ -756,9 +756,7 @@ def why_open(found: FlowSelectionResult) -> str:
 def _answer_heard(request: TurnRequest, *, beside: bool = False) -> _Heard:
     """Read the answer to the last turn's question, if there was one, without a model.
 
-    Args:
-        request: The turn's request.
-        beside: Whether a flow is open as well, which a number in the message may be meant for.
+    If a flow is open `beside` it, a number in the message may be meant for that.
     """
     question, message = request.conversation.question, request.message
     if question is None:

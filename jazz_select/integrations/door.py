@@ -338,14 +338,9 @@ def _picked(kept: Mapping[str, Any], flows: Mapping[str, BaseFlow]) -> tuple[Bas
 def _to_keep(
     result: FlowSelectionResult, kept: Mapping[str, Any], request: str, *, answer: bool, before: BaseFlow | None
 ) -> dict[str, Any] | None:
-    """Return what to store after a request.
+    """Return what to store after a request: the question of its selection, else what was `kept` before.
 
-    Args:
-        result: The selection; its question is stored.
-        kept: What was stored before.
-        request: What the user said.
-        answer: Whether it answers the stored question, which is then marked as answered by it.
-        before: The flow picked by an earlier answer, stored until another one is found.
+    A question is marked as answered by its `answer`; the flow that it picked is stored until another one is found.
     """
     if result.decision.question is not None:
         return {"question": plain(result.decision.question), "after": mark_of(request.strip())}

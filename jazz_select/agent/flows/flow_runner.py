@@ -43,10 +43,6 @@ _MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
 HIDDEN: Final = "(hidden)"
 """Replaces a value from the caller's context in stored and rendered arguments."""
-ChooseBranch = Callable[[ConditionalFlow], Awaitable[int | None]]
-"""Returns the index of the branch of a conditional flow to run, or None if none fits."""
-GoOn = Callable[[BaseFlow, "FlowRun"], Awaitable["FlowRun"]]
-"""Continues an open flow: a model with the flow's prompt and tools."""
 
 
 class CallToCome(NamedTuple):
@@ -197,14 +193,15 @@ def joined(begun: FlowRun, parts: tuple[FlowRun, ...]) -> FlowRun:
 class FlowRunner:
     """Runs flows for one turn, with the stored progress by path in `before`.
 
+    `choose` returns the index of the branch to run, or None if none fits; `go_on` continues an open flow by a model.
     `approve` receives the path of a part and the effectful calls that follow. `made` receives each call that a chain
     has made. Values in `fixed`, the caller's context, are never replaced by what tools return.
     """
 
     executor: FlowExecutor
     before: Mapping[str, Part]
-    choose: ChooseBranch
-    go_on: GoOn | None
+    choose: Callable[[ConditionalFlow], Awaitable[int | None]]
+    go_on: Callable[[BaseFlow, FlowRun], Awaitable[FlowRun]] | None
     fixed: Mapping[str, Any]
     approve: Callable[[str, Sequence[CallToCome]], Approve]
     call_id: Callable[[str], Callable[[str, Mapping[str, Any]], str]]

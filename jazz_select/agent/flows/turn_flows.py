@@ -13,7 +13,6 @@ from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
 from jazz_select.agent.gate import AgentApproval, DestructionGate, TurnApproval
 from jazz_select.agent.part_checks import Checked, check_inputs
-from jazz_select.agent.reading.bare_answer import flags_heard
 from jazz_select.agent.reading.grounding import Wanted, names_only_what_was_told, normalized, refined, wanted_of
 from jazz_select.agent.turn import ConversationView, FlowStack, TurnRequest, TurnStatus, TurnWork, tell_turn
 from jazz_select.chat.decisions import Decider
@@ -218,12 +217,6 @@ class TurnFlows:
         alike = set(map(folded_name, context))
         declared = any(folded_name(name) not in alike for name in flow.all_inputs())
         return declared or bool(_unset(self._chained(flow), context, optional=optional))
-
-    async def flags(self, begun: TurnWork, waiting: OpenFlow) -> tuple[dict[str, bool], tuple[str, ...]]:
-        """Let a decision model read the boolean inputs that were asked for. Return their values, and notes."""
-        view = ConversationView.of(begun, self.titles.flow)
-        wanted = self.wanted(waiting)
-        return await flags_heard(self.decider, wanted, waiting.asks, asked=view.asked, message=begun.request.message)
 
     def _chained(self, flow: BaseFlow) -> list[Tool]:
         """Return the tools that its chains may run, or none if a chain is invalid."""
