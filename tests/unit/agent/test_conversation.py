@@ -9,6 +9,7 @@ from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import OpenFlow, Part, Ran, after_selection
+from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork
 from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.stages import UserOption, UserQuestion
@@ -71,6 +72,13 @@ async def test_a_large_output_and_a_long_message_do_not_stay() -> None:
     assert len(conversation.to_json()) < 40_000
 
 
+def after(before: Conversation, message: str, text: str, **work: Any) -> Conversation:
+    """The conversation after one more turn, with what was done in it."""
+    request = TurnRequest(message=message, conversation=before, context={})
+    done = TurnWork(request=request, stack=FlowStack(), text=text, **work)
+    return done.result(prompt="", trace=Trace()).conversation
+
+
 def test_a_conversation_goes_to_json_and_back() -> None:
     history = [
         Message(role="user", content="hi"),
@@ -91,8 +99,9 @@ def test_a_list_of_messages_has_no_name_of_its_own() -> None:
 
 def test_a_turn_is_kept_with_its_number_and_what_was_run() -> None:
     calls = [Ran(tool="look", output="")]
-    first = Conversation().after("hi", "hello", flows=())
-    second = first.after("look", "done", flows=(), ran=["look", "see"], calls=calls)
+    first = after(Conversation(), "hi", "hello")
+    runs = (FlowRun(flow="look"), FlowRun(flow="see"))
+    second = after(first, "look", "done", runs=runs, calls=calls)
     assert second.episodes == ("The user said: hi", "The user said: look The agent ran look, see.")
     assert [each.turn for each in second.calls] == [2]
     assert [first.said_in, second.said_in] == [(1, 1), (1, 1, 2, 2)]
@@ -102,9 +111,7 @@ def test_a_question_is_kept_as_it_was_asked() -> None:
     options = tuple(UserOption(flow_id=flow_id(name), flow_name=name, title=name, says="it is done") for name in "ab")
     for again in (True, False):
         question = UserQuestion(text="Which?", options=options, request="x", again=again, more=not again)
-        request = TurnRequest(message="x", conversation=Conversation(), context={})
-        work = TurnWork(request=request, stack=FlowStack(), text=question.text, question=question)
-        kept = work.result(prompt="", trace=Trace()).conversation
+        kept = after(Conversation(), "x", question.text, question=question)
         assert Conversation.from_json(kept.to_json()).question == question
 
 
@@ -125,7 +132,7 @@ def asking(*names: str) -> str:
     """A conversation that asks which of these flows is meant."""
     options = tuple(UserOption(flow_id=flow_id(name), flow_name=name, title=name, says="") for name in names)
     question = UserQuestion(text="Which?", options=options, request="x")
-    return Conversation().after("x", question.text, flows=(), question=question).to_json()
+    return after(Conversation(), "x", question.text, question=question).to_json()
 
 
 @pytest.mark.parametrize(
