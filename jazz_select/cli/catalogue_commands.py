@@ -17,7 +17,7 @@ from jazz_select.build import open_selector, sync_registry
 from jazz_select.cli.session import (
     catalogue,
     changes_notes,
-    count_flows,
+    flows_in,
     index_place,
     is_there,
     look_here,
@@ -134,7 +134,7 @@ def list_flows(settings: "Settings", given: "ListCommand") -> None:
 
 async def _listed(settings: "Settings") -> list[dict[str, Any]]:
     async with opened_for_reading(settings) as memory:
-        return await memory.list_flows(settings.agent_id) if await count_flows(memory, settings) else []
+        return await flows_in(memory, settings)
 
 
 def select(settings: "Settings", given: "SelectCommand") -> None:

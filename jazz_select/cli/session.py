@@ -5,7 +5,7 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jazz_select.build import load_registry, open_memory, with_learned
 from jazz_select.cli.shared_options import encodable
@@ -85,17 +85,17 @@ async def opened_for_reading(settings: "Settings") -> AsyncGenerator["Procedural
         yield memory
 
 
-async def count_flows(memory: "ProceduralMemory", settings: "Settings") -> int:
-    """How many flows of the agent are in the index."""
+async def flows_in(memory: "ProceduralMemory", settings: "Settings") -> list[dict[str, Any]]:
+    """The flows of the agent in the index."""
     flows = await memory.list_flows(settings.agent_id)
     if not flows:
         await memory.recall("flow", settings.agent_id, 1)  # it knows the other layouts, and says so
-    return len(flows)
+    return flows
 
 
 async def require_flows(memory: "ProceduralMemory", settings: "Settings") -> None:
     """Refuse an index without flows of the agent."""
-    if not await count_flows(memory, settings):
+    if not await flows_in(memory, settings):
         raise nothing_synced(settings)
 
 

@@ -17,7 +17,7 @@ from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.corrections import to_the_nearest, unit_vectors
 from jazz_select.evaluation.metrics import interval
-from jazz_select.evaluation.tables import Frame, Framed, html_table
+from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
@@ -221,10 +221,6 @@ class Drift(Framed):
             for each in self.flows
         ]
         return [dict(zip(columns, row, strict=True)) for row in rows], columns
-
-    def _repr_html_(self) -> str:
-        alarms = [(each.kind, each.subject, each.message) for each in self.alarms]
-        return (html_table(("alarm", "flow", "what"), alarms) if alarms else "") + Framed._repr_html_(self)
 
 
 @checked

@@ -15,17 +15,6 @@ def to_pydantic_evals(cases: Sequence[Case], *, name: str = "jazz-select") -> di
     The input of a case is a mapping with `request`, `episodes` and `context`; its expected output is the list of right
     flow names. The evaluator is the package's own `EqualsExpected`, which compares names and their order.
 
-    ```python
-    data = Dataset.from_dict(to_pydantic_evals(load_cases(file, registry, flows="flows")))
-
-
-    async def choose(inputs):
-        return (await selector.select(inputs["request"], context=inputs["context"])).names
-
-
-    report = await data.evaluate(choose)
-    ```
-
     Args:
         cases: The labelled requests.
         name: The name of the data set.

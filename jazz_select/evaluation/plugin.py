@@ -71,12 +71,6 @@ def jazz_cases(
     The test may take `case`, the `Case`, and `route`, the `Routed` of its request before a model is asked. Paths are
     relative to the test's file, or else to the directory where pytest was started.
 
-    ```python
-    @jazz_cases("cases.yaml", flows="flows")
-    def test_routes(route, case):
-        assert set(case.expect) <= set(route.candidates)
-    ```
-
     Args:
         file: Labelled requests, as YAML.
         flows: A package, folder or file of flows.

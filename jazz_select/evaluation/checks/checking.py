@@ -5,7 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from jazz_select.errors import ConfigError, FlowError, FlowLoadError, FlowValidationError, JazzSelectError
+from jazz_select.errors import ConfigError, FlowLoadError, FlowValidationError, JazzSelectError
 from jazz_select.evaluation.cases import Case, each_case, entries_of, repeats
 from jazz_select.evaluation.checks.findings import (
     KINDS,
@@ -23,6 +23,7 @@ from jazz_select.evaluation.checks.nearness import Field, Neighbours, against_re
 from jazz_select.evaluation.checks.safety import safety
 from jazz_select.evaluation.checks.structure import has_definition, of_faults, structure
 from jazz_select.evaluation.checks.wording import Examples, wording
+from jazz_select.evaluation.overlay import load_overlay, taught
 from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.flow_loading import survey
 from jazz_select.memory.embedders.known_embedders import open_embedder
@@ -191,8 +192,16 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     accepted = [_accepting(each) for each in dict.fromkeys(ignore)]
     wanted = frozenset(map(_code, only)) or frozenset(KINDS)
     places = Places()
-    registry, faults = _surveyed(source, min_examples)
-    registry, untaught = (registry, ()) if learned is None else _with_learned(registry, learned)
+    if isinstance(source, str | Path):
+        surveyed = survey(source, min_examples=min_examples)
+        registry, faults = surveyed.registry, surveyed.faults
+    else:
+        registry, faults = source, ()
+    notes: list[str] = []
+    if learned is not None:
+        made = taught(registry, load_overlay(learned, must_exist=True).version("live"))
+        registry = made.registry
+        notes += made.notes
     flows = list(registry.values())
     if not flows and not faults:
         raise FlowLoadError(str(source), "there are no flows in it; define one, or point to another place")
@@ -204,7 +213,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     found += safety(flows, places)
     broken = {fault.flow for fault in faults if isinstance(fault, FlowValidationError)}
     found += leaks(placed, flows, broken, places)
-    notes = [*untaught, *([] if tools is not None else _unchecked_tools(flows))]
+    notes += [] if tools is not None else _unchecked_tools(flows)
     whole = [flow for flow in flows if has_definition(flow)]
     found += guards(whole, [case.context for case, _ in placed if case.context], places)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
@@ -227,22 +236,6 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         notes=tuple(notes),
         took_s=perf_counter() - began,
     )
-
-
-def _surveyed(
-    source: str | Path | Mapping[str, BaseFlow], min_examples: int
-) -> tuple[Mapping[str, BaseFlow], Sequence[FlowError]]:
-    if isinstance(source, str | Path):
-        surveyed = survey(source, min_examples=min_examples)
-        return surveyed.registry, surveyed.faults
-    return source, ()
-
-
-def _with_learned(registry: Mapping[str, BaseFlow], learned: Path) -> tuple[Mapping[str, BaseFlow], tuple[str, ...]]:
-    from jazz_select.evaluation.overlay import load_overlay, taught
-
-    made = taught(registry, load_overlay(learned, must_exist=True).version("live"))
-    return made.registry, made.notes
 
 
 def _toolbox(tools: "ToolsLike | str | Path | None") -> tuple["Mapping[str, Tool] | None", list[Finding]]:

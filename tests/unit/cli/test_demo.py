@@ -129,9 +129,3 @@ def test_without_requests_it_says_where_it_is_run(demo: Jazz) -> None:
     assert told.startswith("Error: ")
     assert told.count("\n") == 1
     assert "in a clone of the repository" in told
-
-
-def test_its_help_names_what_it_reads_without_an_option(demo: Jazz) -> None:
-    told = demo("--help", TERMINAL_WIDTH="400", COLUMNS="400").stdout
-    read = ("decider", "max_error", "ask_user", "timeout_s", "language")
-    assert [name for name in read if f"JAZZ_{name.upper()}" not in told] == []

@@ -55,12 +55,6 @@ CASES = [
 ]
 
 
-def test_json_or_the_prompt_but_not_both(shared: Jazz) -> None:
-    result = shared("select", "hi", "--json", "--prompt", code=2)
-    assert result.stderr.startswith("Error: pass either --json or --prompt")
-    assert result.stdout == ""
-
-
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 @pytest.mark.parametrize(("args", "env", "message"), CASES)
 def test_one_line_that_says_what_to_do(
