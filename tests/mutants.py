@@ -209,6 +209,11 @@ class Mutant:
     becomes: str
     code: CodeType
 
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """By what `tests/mutants.toml` names it."""
+        return self.module, self.function, self.was, self.becomes
+
     def __str__(self) -> str:
         lines = [f"-{each}" for each in self.was.splitlines()] + [f"+{each}" for each in self.becomes.splitlines()]
         return "\n".join([f"jazz_select/{self.module}:{self.line} {self.function}", *(f"    {each}" for each in lines)])
@@ -359,7 +364,11 @@ class Forking:
         listed = {(each["module"], each["function"], each["was"], each["becomes"]) for each in equivalents()}
         drawn: list[tuple[Mutant, int]] = []
         for module in self.modules:
-            made = [each for each in mutants(module) if functions_of(each, live)]
+            every = list(mutants(module))
+            gone = {each for each in listed if each[0] == module} - {each.key for each in every}
+            if gone:
+                sys.exit(f"no mutants any more, mend tests/mutants.toml: {sorted(gone)}")
+            made = [each for each in every if functions_of(each, live)]
             sample = random.Random(f"{self.options.seed} {module}").sample(made, min(self.options.sample, len(made)))
             drawn += [(each, len(made)) for each in sample]
         random.Random(self.options.seed).shuffle(drawn)
@@ -368,7 +377,7 @@ class Forking:
             with into.open("w", encoding="utf-8") as file:
                 for mutant, of in mine:
                     numbers = entered.get((mutant.module, mutant.first), [])
-                    if (mutant.module, mutant.function, mutant.was, mutant.becomes) in listed:
+                    if mutant.key in listed:
                         became, by = "equivalent", ""
                     else:
                         with self.turn():

@@ -8,7 +8,7 @@ import pytest
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
-from jazz_select.agent.conversation import OpenFlow, Part, Ran, after_selection
+from jazz_select.agent.conversation import MOST_FLOWS, OpenFlow, Part, Ran, after_selection
 from jazz_select.agent.flows.flow_runner import FlowRun
 from jazz_select.agent.turn import FlowStack, TurnRequest, TurnWork
 from jazz_select.errors import ConfigError, SnapshotError
@@ -72,10 +72,12 @@ async def test_a_large_output_and_a_long_message_do_not_stay() -> None:
     assert len(conversation.to_json()) < 40_000
 
 
-def after(before: Conversation, message: str, text: str, **work: Any) -> Conversation:
+def after(
+    before: Conversation, message: str, text: str, *, flows: tuple[OpenFlow, ...] = (), **work: Any
+) -> Conversation:
     """The conversation after one more turn, with what was done in it."""
     request = TurnRequest(message=message, conversation=before, context={})
-    done = TurnWork(request=request, stack=FlowStack(), text=text, **work)
+    done = TurnWork(request=request, stack=FlowStack(flows), text=text, **work)
     return done.result(prompt="", trace=Trace()).conversation
 
 
@@ -89,6 +91,21 @@ def test_a_conversation_goes_to_json_and_back() -> None:
     assert [each.role for each in conversation.messages] == ["user", "assistant"]
     assert conversation.episodes == ("The user said: hi",)
     assert Conversation.from_json(conversation.to_json()) == conversation
+
+
+def test_what_is_signed_stays_so_where_its_secret_is_not_known() -> None:
+    text = after(Conversation(), "hi", "hello").to_json(secret="s" * 32)
+    for given in (text, text.encode()):
+        kept = Conversation.from_json(given)
+        assert kept.signed_text == kept.to_json() == text
+    assert after(kept, "more", "").signed_text == ""
+
+
+def test_of_many_open_flows_the_lowest_go_and_none_that_destroyed_something() -> None:
+    ran = {"0": Part(status="active", final=True)}
+    flows = tuple(OpenFlow(name=str(each), parts=ran if not each else {}) for each in range(MOST_FLOWS + 3))
+    kept = after(Conversation(), "hi", "hello", flows=flows).flows
+    assert kept == (flows[0], *flows[-MOST_FLOWS:])
 
 
 def test_a_list_of_messages_has_no_name_of_its_own() -> None:
@@ -126,6 +143,7 @@ def test_a_flow_that_is_begun_knows_its_turn_and_one_that_comes_back_keeps_its_o
     assert [each.turn for each in after_selection((first,), (), ["b"], request="y", turn=4)] == [3, 4]
     assert after_selection((), (first,), ["a"], request="y", turn=5) == (first,)
     assert after_selection((first,), (), [], request="y", turn=6) == (first,)
+    assert [each.name for each in after_selection((first,), (), ["b", "a"], request="y", turn=7)] == ["b", "a"]
 
 
 def asking(*names: str) -> str:

@@ -49,6 +49,7 @@ def test_the_stages(name: str, stage: str) -> None:
     found = resolve(name, [WEB, *listed("calendar.list_events", "send_mail")])
     assert (found.tool, found.stage) == (WEB, stage)
     assert found.error() == {}
+    assert found.reason
     assert (0.5 if stage == "substring" else 0.8) <= found.score <= 1
 
 
@@ -61,6 +62,23 @@ def test_nothing_like_it_is_a_structured_error() -> None:
     assert error["requested"] == "book_flight"
     assert error["suggestions"] == []
     assert resolve("book_flight", listed("web_search", "flight_status")).suggestions == ("flight_status",)
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "reason"),
+    [
+        (f"web{'_' * 192}search", "web_search", "the name is longer than 200 characters"),
+        ("do_not_send_mail", "send_mail", "'not' is no part of send_mail"),
+        (
+            "turn_on_living_room_lights",
+            "turn_off_living_room_lights",
+            "turn_off_living_room_lights says 'off' where 'on' was asked for",
+        ),
+    ],
+    ids=["too long", "denied", "the opposite"],
+)
+def test_it_is_said_why_a_tool_is_not_meant(name: str, tool: str, reason: str) -> None:
+    assert resolve(name, listed(tool)).reason == reason
 
 
 @pytest.mark.spec("004.3")
