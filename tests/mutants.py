@@ -277,7 +277,7 @@ class Forking:
     def __init__(self, modules: Sequence[str], options: argparse.Namespace) -> None:
         self.modules = modules
         self.options = options
-        self.results: list[dict[str, Any]] = []
+        self.results: list[dict[str, Any]] | None = None
         self.caches: list[Any] = []
 
     @pytest.hookimpl(tryfirst=True)
@@ -541,6 +541,8 @@ def main() -> int:
     if options.into is not None:
         plugin = Forking(modules, options)
         pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *TESTS[modules[0]]], plugins=[plugin])
+        if plugin.results is None:  # it broke off, and pytest has said why
+            return 1
         options.into.write_text(json.dumps(plugin.results), encoding="utf-8")
         return 0
     rooms = [
