@@ -1,7 +1,7 @@
 """Formatting: puts a finished chain into a schema by one more model call without tools."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.formatting import MAX_CHARS, formatting_messages_async
@@ -16,7 +16,6 @@ from jazz_select.agent.chain.transcript import (
     OnEvent,
     OutputText,
     Purpose,
-    summed,
     tell,
 )
 from jazz_select.chat.client import ChatClient, ChatReply
@@ -24,7 +23,7 @@ from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError, FormatError
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line
-from jazz_select.values import Message, Usage
+from jazz_select.values import Message
 
 AGAIN: Final = "That is not valid: {}. Give the whole JSON value again, corrected, and nothing else."
 
@@ -39,8 +38,6 @@ class Formatted:
         incomplete: Whether the chain was cut short.
         context: The messages sent to the model; empty if the loop itself gave the answer.
         records: The formatting calls, one per attempt.
-        schema: The JSON Schema.
-        notes: Degradations.
     """
 
     value: Any
@@ -48,18 +45,11 @@ class Formatted:
     incomplete: bool = False
     context: tuple[Message, ...] = ()
     records: tuple[CallRecord, ...] = ()
-    schema: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
-    notes: tuple[str, ...] = ()
 
     @property
     def attempts(self) -> int:
         """Number of model calls."""
         return len(self.records)
-
-    @property
-    def usage(self) -> Usage | None:
-        """The token usage of all attempts."""
-        return summed(self.records)
 
 
 async def finalize(  # noqa: PLR0913 - options with a name
@@ -119,7 +109,7 @@ async def put_in_schema(
         read = output.read(chain.final)
         if not read.problem:
             await tell(options.on_event, OutputText(delta=chain.final))
-            return Formatted(value=read.value, text=chain.final, incomplete=chain.incomplete, schema=output.json)
+            return Formatted(value=read.value, text=chain.final, incomplete=chain.incomplete)
     await tell(options.on_event, FormatStarted(incomplete=chain.incomplete))
     async with Asker(model, options) as asker:
         return await Formatter(asker, output, chain, options.on_event, options.max_reasks).run(messages, "format")
@@ -158,8 +148,6 @@ class Formatter:
                         incomplete=self.chain.incomplete,
                         context=context,
                         records=tuple(self.asker.records),
-                        schema=self.output.json,
-                        notes=self.chain.notes,
                     )
                 problem = read.problem
                 if number <= self.max_reasks:
