@@ -9,7 +9,7 @@ from functools import partial
 from html import unescape
 from inspect import isawaitable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
 from jazz_select.agent.agent import Agent
 from jazz_select.agent.conversation import Conversation
@@ -170,9 +170,17 @@ _CHOOSING: Final = "<selection>"
 _CANDIDATE: Final = re.compile(r'<flow id="([^"]+)" name="([^"]*)"')
 
 MadeAgent: TypeAlias = Agent | Awaitable[Agent] | AbstractAsyncContextManager[Agent]
-MakeAgent: TypeAlias = Callable[..., MadeAgent]
+MakeAgent: TypeAlias = "Callable[[ChatModel | None], MadeAgent] | MakeAgentOf"
 """Makes a new agent, with new state behind its tools, for the given model. A context manager is exited at the end. The
 `state` of a conversation is passed by keyword if it has one."""
+
+
+class MakeAgentOf(Protocol):
+    """A `MakeAgent` that takes the state of a conversation."""
+
+    def __call__(self, model: "ChatModel | None", *, state: Any) -> MadeAgent:
+        """Make an agent with this state behind its tools."""
+        ...
 
 
 async def play(
@@ -227,7 +235,7 @@ async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatMo
     error = ""
     asked = chat if script is None else script
     try:
-        made: Any = make_agent(asked, **({"state": case.state} if case.state else {}))
+        made = cast("Any", make_agent)(asked, **({"state": case.state} if case.state else {}))
         if isawaitable(made):
             made = await made
         async with made as agent:

@@ -132,17 +132,11 @@ def test_a_long_text_is_escaped_as_a_short_one(char: str, length: int) -> None:
 )
 @pytest.mark.parametrize("char", ["\n", "\u202e", "a", "\u00e9"], ids=ascii)
 async def test_a_long_transcript_is_written_in_a_thread(char: str, length: int, beside: bool) -> None:
-    threads: list[str] = []
-
-    def prompt(context: Any) -> str:
-        threads.append(threading.current_thread().name)
-        return f"{context.schema}{context.transcript}"
-
     model = ScriptedModel('{"answer": "yes"}', repeat=True)
-    formatted = await finalize(model, f"x{char * length}", SCHEMA, prompt=prompt)
-    assert (threads[0] != MAIN) is beside
-    assert formatted.value == {"answer": "yes"}
-    usual = await finalize(model, f"x{char * length}", SCHEMA)
+    with steps() as called:  # in this thread
+        usual = await finalize(model, f"x{char * length}", SCHEMA)
+    assert (called["formatting_messages"] == 0) is beside
+    assert usual.value == {"answer": "yes"}
     assert usual.context == formatting_messages(as_chain(f"x{char * length}"), SCHEMA)
 
 

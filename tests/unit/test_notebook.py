@@ -144,7 +144,7 @@ def test_a_decision_is_shown_with_all_that_is_known_of_it() -> None:
         "reply": "r",
         "error": "e",
         "asks": "Which?",
-        "stages": "chat decided",
+        "stage": "chat decided",
         "tokens": "3 in, 4 out",
         "took": "3.0 ms: recall 1.0, choice 2.0",
         "note": "noted",

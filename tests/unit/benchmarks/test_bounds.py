@@ -15,7 +15,7 @@ HARMLESS = {
     "tools of a new executor": "2",
     "a schema of five million characters": "a description",
     "a planner's decision": '{"action": "finish"}',
-    "a stored conversation": "{}",
+    "a stored conversation": '{"version": 2}',
     "an answer in a schema": '{"answer": "x"}',
 }
 
