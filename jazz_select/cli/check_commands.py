@@ -13,13 +13,12 @@ from rich.text import Text
 from jazz_select.cli.session import catalogue, logged_entries, look_for_flows
 from jazz_select.cli.terminal import filled, hint, line, milliseconds, styled, tell, waiting, write_file
 from jazz_select.errors import ConfigError, JazzSelectError
-from jazz_select.evaluation.cases import Case, load_cases
+from jazz_select.evaluation.cases import load_cases
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import KINDS, Finding, Findings, Severity
 from jazz_select.evaluation.checks.sarif import sarif
-from jazz_select.evaluation.checks.suggesting import Labelled, Suggestions, Target, suggest
+from jazz_select.evaluation.checks.suggesting import Suggestions, Target, suggest
 from jazz_select.evaluation.rules import FILE, judging
-from jazz_select.outcomes import labels
 from jazz_select.routing.tools.tool_loading import load_tools
 from jazz_select.text import counted
 
@@ -126,15 +125,7 @@ def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
     how = judging(settings)
     registry = catalogue(settings, learned=settings.learned_by_now)
     held_out = [case for file in given.cases or () for case in load_cases(file, registry, flows=settings.flows)]
-    known = [case for file in given.labelled or () for case in load_cases(file, registry, flows=settings.flows)]
-    logged = _labelled(known)
-    if given.log is not None:
-        entries = logged_entries(given.log, settings)
-        logged += [
-            Labelled(request=each.request, flow=flow, sure=sure, first=each.first)
-            for each in entries
-            for _, flow, sure in labels([each])
-        ]
+    logged = [] if given.log is None else logged_entries(given.log, settings)
     with waiting("looking for suggestions"):
         found = asyncio.run(
             suggest(
@@ -154,15 +145,6 @@ def suggest_texts(settings: "Settings", given: "SuggestCommand") -> None:
     tell(found.to_dict(), _suggestions(found), found.notes, json=given.json, prefix="note: ")
     if output is not None and not given.json:
         hint(f"written to {output}; copy what is right into the flows")
-
-
-def _labelled(cases: Sequence[Case]) -> list[Labelled]:
-    """Return the cases with one expected flow and no earlier turns."""
-    return [
-        Labelled(request=case.request, flow=case.expect[0])
-        for case in cases
-        if len(case.expect) == 1 and not case.episodes
-    ]
 
 
 def _suggestions(found: Suggestions) -> Iterator[RenderableType]:

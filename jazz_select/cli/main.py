@@ -318,9 +318,6 @@ class SuggestCommand(JsonOption, AgentOption, FlowOptions):
     flow: Annotated[
         list[str] | None, option("Look at this flow, not at those that check finds; repeatable.", "NAME")
     ] = None
-    labelled: Annotated[
-        list[Path] | None, option("Requests with the flow that was right, as eval reads them; repeatable.", "FILE")
-    ] = None
     log: LogOption = None
     cases: Annotated[
         list[Path] | None, option("Labelled requests that must not become examples; repeatable.", "FILE")

@@ -27,7 +27,6 @@ from jazz_select.evaluation.checks.findings import Findings as Findings
 from jazz_select.evaluation.checks.findings import Kind as Kind
 from jazz_select.evaluation.checks.findings import Severity as Severity
 from jazz_select.evaluation.checks.suggesting import Basis as Basis
-from jazz_select.evaluation.checks.suggesting import Labelled as Labelled
 from jazz_select.evaluation.checks.suggesting import Suggestion as Suggestion
 from jazz_select.evaluation.checks.suggesting import Suggestions as Suggestions
 from jazz_select.evaluation.checks.suggesting import Target as Target

@@ -51,7 +51,6 @@ class Logged:
         tokens_in: Tokens of its input.
         tokens_out: Tokens of its output.
         took_s: Duration of the selection, in seconds.
-        catalogue: Digest of the flows' cards; empty where unknown.
         right: Names of the right flows, by the correction that counts; None without a correction.
         source: Who made the correction; empty without one.
         note: Redacted note of the correction.
@@ -73,7 +72,6 @@ class Logged:
     tokens_in: int = 0
     tokens_out: int = 0
     took_s: float = 0.0
-    catalogue: str = ""
     right: tuple[str, ...] | None = None
     source: str = ""
     note: str = ""
@@ -93,8 +91,8 @@ class Logged:
         return asdict(self)
 
 
-def labels(entries: Iterable[Logged]) -> Iterator[tuple[str, str, float]]:
-    """Yield (request, flow name, probability): 1 where a person corrected it, else the confidence of the chosen flow.
+def labels(entries: Iterable[Logged]) -> Iterator[tuple[Logged, str, float]]:
+    """Yield (entry, flow name, probability): 1 where a person corrected it, else the confidence of the chosen flow.
 
     Leave out requests without text, those that are not `alone`, those for no flow or several, and choices of unknown
     confidence.
@@ -104,15 +102,15 @@ def labels(entries: Iterable[Logged]) -> Iterator[tuple[str, str, float]]:
             continue
         if entry.right is not None and entry.source == "user":
             if len(entry.right) == 1:
-                yield entry.request, entry.right[0], 1.0
+                yield entry, entry.right[0], 1.0
         elif entry.right is None and len(entry.chosen) == 1:
             known = dict(zip(entry.candidates, entry.confidences, strict=False))
             sure = known.get(entry.chosen[0])
             if sure is not None:
-                yield entry.request, entry.chosen[0], sure
+                yield entry, entry.chosen[0], sure
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 BUSY_S: Final = 5.0
 """How long to wait for another process's lock, in seconds."""
 _APPLICATION: Final = 0x4A5A4F4C
@@ -134,7 +132,6 @@ _COLUMNS: Final = {
     "tokens_in": "INTEGER NOT NULL",
     "tokens_out": "INTEGER NOT NULL",
     "took_s": "REAL NOT NULL",
-    "catalogue": "TEXT NOT NULL",
 }
 """Columns of an entry, in the order of the fields of `Logged`."""
 _NAMES: Final = ", ".join(_COLUMNS)
@@ -539,7 +536,6 @@ class OutcomeLog:
         agent_id: str = "",
         chosen: Sequence[str] = (),
         alone: bool = True,
-        catalogue: str = "",
     ) -> str:
         """Add what was selected for a request; return the entry's id. It never raises: "" where the entry is lost.
 
@@ -549,7 +545,6 @@ class OutcomeLog:
             agent_id: The agent whose flows were selected from.
             chosen: Names of the chosen flows.
             alone: Whether the request opens the conversation.
-            catalogue: Digest of the flows' cards.
         """
         try:
             offered, usage = decision.candidates[:_MOST_CANDIDATES], decision.usage
@@ -572,7 +567,6 @@ class OutcomeLog:
                 usage.input_tokens if usage else 0,
                 usage.output_tokens if usage else 0,
                 took_s if isfinite(took_s) else 0.0,
-                as_text(catalogue),
             )
             return entry if self._writer.put(ENTRY, row) else ""
         except Exception as error:  # noqa: BLE001 - a log must not cost a selection
@@ -644,7 +638,6 @@ class OutcomeLog:
         self,
         *,
         agent_id: str | None = None,
-        since: float | None = None,
         corrected: bool | None = None,
         last: int | None = None,
     ) -> Iterator[Logged]:
@@ -652,7 +645,6 @@ class OutcomeLog:
 
         Args:
             agent_id: The agent; None: all agents.
-            since: The earliest time, in seconds since 1970.
             corrected: Whether entries have a correction; None: both.
             last: How many of the newest; None: all.
 
@@ -660,9 +652,8 @@ class OutcomeLog:
             OutcomeLogError: The file cannot be read.
         """
         self.flush()
-        options: dict[str, object] = {"agent = ?": agent_id, "at >= ?": since}
-        wanted = {sql: value for sql, value in options.items() if value is not None}
-        conditions = [*wanted]
+        wanted = [] if agent_id is None else [agent_id]
+        conditions = ["agent = ?"] if wanted else []
         if corrected is not None:
             conditions.append(_CORRECTED if corrected else _UNCORRECTED)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -670,7 +661,7 @@ class OutcomeLog:
             where = f" WHERE n IN (SELECT n FROM entries{where} ORDER BY n DESC LIMIT {last:d})"  # noqa: S608 - likewise
         with reading(self.path) as database:
             corrections = corrections_in(database)
-            for row in database.execute(f"{READ}{where} ORDER BY n", [*wanted.values()]):
+            for row in database.execute(f"{READ}{where} ORDER BY n", wanted):
                 yield logged(row, corrections.get(row[0]))
 
     def _stored(self, text: str) -> str:

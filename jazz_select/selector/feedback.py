@@ -1,6 +1,5 @@
 """Records a selector's selections and feedback on them in a log of outcomes."""
 
-import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
@@ -8,16 +7,15 @@ from os import PathLike
 from typing import Annotated
 
 from jazz_select.arguments import Constraint, checked
-from jazz_select.errors import ConfigError, FlowError
-from jazz_select.flow.base import BaseFlow, FlowRegistry, flows_digest
+from jazz_select.errors import ConfigError
+from jazz_select.flow.base import BaseFlow
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.candidates_stage import Request
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.text import as_text, in_log, near
+from jazz_select.text import as_text, near
 from jazz_select.threads import in_thread
 
-_log = logging.getLogger(__name__)
-_LONGEST, _DIGITS = 80, 16
+_LONGEST = 80
 
 
 class Outcomes:
@@ -35,7 +33,6 @@ class Outcomes:
         self.log = log if isinstance(log, OutcomeLog) else OutcomeLog(log)
         self._agent_id = agent_id
         self._registry = registry
-        self._known: tuple[int, str] = (-1, "")
 
     async def close(self) -> None:
         """Close the log if the selector opened it."""
@@ -50,7 +47,6 @@ class Outcomes:
             agent_id=self._agent_id,
             chosen=result.names,
             alone=not request.summaries and request.situation is None,
-            catalogue=self._catalogue(),
         )
         return replace(result, logged=entry)
 
@@ -83,17 +79,3 @@ class Outcomes:
                 more = f" (did you mean {', '.join(map(repr, found))}?)" if found else ""
                 raise ConfigError(f"right: there is no flow {said!r}{more}; right=[] says that nothing fits")
         return tuple(dict.fromkeys(names))
-
-    def _catalogue(self) -> str:
-        """Return a digest of the flows, cached per version of the registry; empty for a mapping without versions."""
-        registry = self._registry
-        if not isinstance(registry, FlowRegistry):
-            return ""
-        if self._known[0] != registry.version:
-            try:
-                digest = flows_digest(registry.values())[:_DIGITS]
-            except FlowError as error:  # a composite with missing parts: the entry is still worth recording
-                _log.warning("error=<%s> | what the catalogue says is not noted in the log", in_log(error))
-                digest = ""
-            self._known = (registry.version, digest)
-        return self._known[1]

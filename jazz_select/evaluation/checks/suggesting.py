@@ -31,7 +31,7 @@ from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.json_values import plain
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
-from jazz_select.outcomes.log import Logged
+from jazz_select.outcomes.log import Logged, labels
 from jazz_select.ports import Embedder
 from jazz_select.text import as_text, beginning, counted, describe_error, in_one_line, json_line, misspelt
 from jazz_select.threads import Deadline
@@ -137,16 +137,6 @@ class Basis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelled:
-    """A logged request with its right flow; `sure` is 1 if a person confirmed it, and an empty `first` is computed."""
-
-    request: str
-    flow: str
-    sure: float = 1.0
-    first: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
     """One suggestion; `other` is the flow to distinguish it from, or the one that the request belongs to."""
 
@@ -216,11 +206,13 @@ _NEIGHBOURS = 2
 _ALIKE = 0.6
 """Two conditions with a higher share of common words (Jaccard) do not distinguish their flows."""
 _TIMEOUT_S = 60.0
+_Label = tuple[Logged, str, float]
+"""What `labels` yields."""
 
 
 async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     registry: Mapping[str, BaseFlow],
-    logged: Iterable[Labelled] = (),
+    logged: Iterable[Logged] = (),
     *,
     model: "ModelLike | ChatClient | None" = None,
     cases: Sequence[Case] = (),
@@ -235,7 +227,7 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
 
     Args:
         registry: The flows.
-        logged: Logged requests with the right flow.
+        logged: Entries of a log, such as `OutcomeLog.read` returns.
         model: The writer of examples and conditions; None uses the log and the catalogue alone.
         cases: Labelled requests, none of which may become an example.
         flows: Names of the flows to look at; by default those that `check` finds thin or colliding.
@@ -265,7 +257,9 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
     placement = await asyncio.to_thread(Field, whole, Encoder(opened, Lexical(language)))
     work = _Work(placement, Sames((case.request for case in cases), numbers=False), most)
     usable = [
-        each for each in logged if placement.holds(each.flow) and each.request.strip() and work.is_fit(each.request)
+        (each, flow, sure)
+        for each, flow, sure in labels(logged)
+        if placement.holds(flow) and each.request.strip() and work.is_fit(each.request)
     ]
     believed = await work.believed({flow.id: flow for flow in whole}, usable, opened, language)
     await asyncio.to_thread(work.from_log, believed, wanting)
@@ -311,41 +305,36 @@ class _Work:
     notes: list[str] = field(default_factory=list[str])
 
     async def believed(
-        self, registry: Mapping[str, BaseFlow], given: Sequence[Labelled], embedder: Embedder, language: str
-    ) -> list[Labelled]:
+        self, registry: Mapping[str, BaseFlow], given: Sequence[_Label], embedder: Embedder, language: str
+    ) -> list[_Label]:
         """Return the labels without those of a person that `learn` would leave out, which it would not learn either."""
-        said = [
-            Logged(id=str(place), at=0.0, request=each.request, right=(each.flow,), source="user")
-            for place, each in enumerate(given)
-            if each.sure >= 1
-        ]
+        said = [each for each, _, _ in given if each.right is not None]
         if not said:
             return list(given)
         found = gathered(said, {flow.name for flow in registry.values()})
         judged = await examined(registry, found.corrections, embedder=embedder, language=language)
         left_out = [*(found.corrections[place].refused(DOUBT) for place in judged.doubted), *found.refused]
         self.dropped.update(each.why for each in left_out)
-        gone = {int(place) for each in left_out for place in each.ids}
-        return [each for place, each in enumerate(given) if place not in gone]
+        gone = {entry for each in left_out for entry in each.ids}
+        return [each for each in given if each[0].id not in gone]
 
-    def from_log(self, logged: Sequence[Labelled], wanting: Collection[str]) -> None:
+    def from_log(self, logged: Sequence[_Label], wanting: Collection[str]) -> None:
         """Add logged requests: as examples, the most different first, and as negatives of flows wrongly first."""
-        unlike = {(each.request.strip(), each.flow): each for each in logged}
-        chosen: defaultdict[str, list[tuple[str, float]]] = defaultdict(list)
+        unlike = {(each.request.strip(), flow): (each.first, sure) for each, flow, sure in logged}
+        chosen: defaultdict[str, dict[str, float]] = defaultdict(dict)
         placed = self.catalogue.first([request for request, _ in unlike])
-        for (request, name), each, nearest in zip(unlike, unlike.values(), placed, strict=True):
-            first = each.first or nearest
-            if each.sure < 1 and (each.sure < _SURE or first != name):
+        for (request, name), (led, sure), nearest in zip(unlike, unlike.values(), placed, strict=True):
+            first = led or nearest
+            if sure < 1 and (sure < _SURE or first != name):
                 self.dropped["not sure whose it is"] += 1
                 continue
             if first and first != name and first in wanting:
                 self._negative(request, first, name)
             if name in wanting:
-                chosen[name].append((request, each.sure))
+                chosen[name][request] = sure
         for name, requests in chosen.items():
-            sure = dict(requests)
-            for text in self._diverse(name, list(sure)):
-                basis = "confirmed" if sure[text] >= 1 else f"P = {sure[text]:.2f}"
+            for text in self._diverse(name, list(requests)):
+                basis = "confirmed" if requests[text] >= 1 else f"P = {requests[text]:.2f}"
                 why = f"Somebody asked this and {name} was right ({basis})."
                 self._add(Target.EXAMPLE, name, text, Basis.LOG, why)
 

@@ -6,6 +6,8 @@ import orjson
 import pytest
 import yaml
 
+from jazz_select.outcomes import OutcomeLog
+from jazz_select.values import Decision, Reason, Tier
 from tests.unit.chat.loopback import Provider
 from tests.unit.cli.conftest import MODEL_STRING, Jazz
 
@@ -22,6 +24,13 @@ LABELLED = """
 def shop(jazz: Jazz, monkeypatch: pytest.MonkeyPatch) -> Jazz:
     monkeypatch.chdir(jazz.folder)
     (jazz.folder / "labelled.yaml").write_text(LABELLED, encoding="utf-8")
+    with OutcomeLog(jazz.folder / "outcomes.db") as log:
+        for each in yaml.safe_load(LABELLED):
+            alone = "episodes" not in each
+            entry = log.record(
+                each["request"], Decision(tier=Tier.OPEN, reason=Reason.NONE), agent_id="support", alone=alone
+            )
+            log.correct(entry, each["expect"])
     return jazz
 
 
@@ -32,7 +41,7 @@ def files(folder: Path) -> dict[str, bytes]:
 @pytest.mark.spec("007.4")
 def test_suggestions_go_into_a_file_for_review_and_nowhere_else(shop: Jazz) -> None:
     before = files(shop.flows)
-    options = ["--flow", "refund_order", "--labelled", "labelled.yaml", "--output", "out/suggestions.yaml"]
+    options = ["--flow", "refund_order", "--log", "outcomes.db", "--output", "out/suggestions.yaml"]
     result = shop("suggest", *options)
     assert "[red]the sofa is ugly" in result.stdout
     assert "written to out/suggestions.yaml" in " ".join(result.stderr.split())
@@ -47,9 +56,7 @@ def test_suggestions_go_into_a_file_for_review_and_nowhere_else(shop: Jazz) -> N
 
 
 def test_cases_never_become_examples(shop: Jazz) -> None:
-    found = shop(
-        "suggest", "--flow", "refund_order", "--labelled", "labelled.yaml", "--cases", "labelled.yaml", "--json"
-    )
+    found = shop("suggest", "--flow", "refund_order", "--log", "outcomes.db", "--cases", "labelled.yaml", "--json")
     told = orjson.loads(found.stdout)
     assert told["suggestions"] == []
     assert told["dropped"]["a case"] == 3
@@ -72,7 +79,7 @@ def test_a_model_writes_where_one_is_named(shop: Jazz, provider: Provider) -> No
     ("options", "said"),
     [
         pytest.param(["--flow", "refund_ordr"], "did you mean", id="a flow that is misspelt"),
-        pytest.param(["--labelled", "none.yaml"], "none.yaml", id="a file that is not there"),
+        pytest.param(["--log", "none.db"], "none.db", id="a file that is not there"),
         pytest.param(["--output", "flows"], "is there already", id="a folder to write to"),
     ],
 )

@@ -11,7 +11,6 @@ from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import (
     Case,
-    Labelled,
     Overlay,
     Query,
     Version,
@@ -320,7 +319,6 @@ async def test_one_filter_of_doubt_for_learning_suggestions_and_teaching(
     said_so = [entry(text, (right,)) for text in (*others, asked)]
     learned = await learn(registry, said_so, embedder=HashEmbedder())
     found = await rehearsed(registry, asked, right, entries=said_so, embedder=HashEmbedder())
-    labelled = [Labelled(request=each.request, flow=right) for each in said_so]
-    offered = await suggest(registry, labelled, flows=[right], embedder=HashEmbedder())
+    offered = await suggest(registry, said_so, flows=[right], embedder=HashEmbedder())
     is_held = any(each.request == asked and "a person should look" in each.why for each in learned.refused)
     assert [not found.doubt, not is_held, asked in {each.text for each in offered.suggested}] == [passes] * 3

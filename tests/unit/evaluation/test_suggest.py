@@ -8,8 +8,9 @@ import yaml
 
 from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError, ModelError
-from jazz_select.evaluation import Basis, Case, Labelled, Suggestions, Target, suggest
+from jazz_select.evaluation import Basis, Case, Suggestions, Target, suggest
 from jazz_select.flow.base import BaseFlow
+from jazz_select.outcomes import Logged
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 SUBJECTS = {
@@ -44,19 +45,31 @@ def texts(found: Suggestions, flow: str, part: str = "example") -> list[str]:
     return [each.text for each in found.of(flow, part)]
 
 
+def said(request: str, right: str, first: str = "") -> Logged:
+    """What a person said was right."""
+    found = (first,) if first else ()
+    return Logged(id=request, at=0.0, request=request, candidates=found, right=(right,), source="user")
+
+
+def chosen(request: str, flow: str, sure: float, *others: str) -> Logged:
+    """What was chosen, the others before it, and nobody spoke of."""
+    found, chances = (*others, flow), (*(None for _ in others), sure)
+    return Logged(id=request, at=0.0, request=request, chosen=(flow,), candidates=found, confidences=chances)
+
+
 LOG = [
-    Labelled(request="boil the butter in the oven", flow="cooking"),
-    Labelled(request="Boil the butter in the oven!", flow="cooking"),
-    Labelled(request="a recipe for soup with flour", flow="cooking", sure=0.9),
-    Labelled(request="soup", flow="cooking", sure=0.5),
-    Labelled(request="guitar and drums at a concert", flow="cooking", sure=0.95),
-    Labelled(request="recipe and butter", flow="cooking"),
-    Labelled(request="flour from the oven", flow="cooking"),
-    Labelled(request="TODO", flow="cooking"),
-    Labelled(request="x" * 400, flow="cooking"),
-    Labelled(request="what an album", flow="music"),
-    Labelled(request="oven and flour recipe for an album", flow="music", first="cooking"),
-    Labelled(request="nobody's", flow="gone"),
+    said("boil the butter in the oven", "cooking"),
+    said("Boil the butter in the oven!", "cooking"),
+    chosen("a recipe for soup with flour", "cooking", 0.9),
+    chosen("soup", "cooking", 0.5),
+    chosen("guitar and drums at a concert", "cooking", 0.95, "music"),
+    said("recipe and butter", "cooking"),
+    said("flour from the oven", "cooking"),
+    said("TODO", "cooking"),
+    said("x" * 400, "cooking"),
+    said("what an album", "music"),
+    said("oven and flour recipe for an album", "music", first="cooking"),
+    said("nobody's", "gone"),
 ]
 
 
@@ -170,9 +183,7 @@ async def test_flows_that_collide_get_conditions_from_what_they_say() -> None:
 
 
 async def test_flows_can_be_named(registry: FlowRegistry) -> None:
-    found = await suggest(
-        registry, [Labelled(request="melody of a song", flow="music")], flows=["music"], embedder=HashEmbedder()
-    )
+    found = await suggest(registry, [said("melody of a song", "music")], flows=["music"], embedder=HashEmbedder())
     assert set(found.wanting) == {"music"}
     assert texts(found, "music") == ["melody of a song"]
     with pytest.raises(ConfigError, match="did you mean 'music'"):
@@ -182,7 +193,7 @@ async def test_flows_can_be_named(registry: FlowRegistry) -> None:
 
 
 async def test_no_more_than_asked_for_are_suggested_and_they_are_unlike(registry: FlowRegistry) -> None:
-    log = [Labelled(request=f"{one} {other} {number}", flow="cooking") for number, (one, other) in enumerate(PAIRS)]
+    log = [said(f"{one} {other} {number}", "cooking") for number, (one, other) in enumerate(PAIRS)]
     found = await suggest(registry, log, most=3, embedder=HashEmbedder())
     assert len(texts(found, "cooking")) == 3
 
@@ -192,7 +203,7 @@ PAIRS = [(one, other) for one in ("recipe", "oven", "flour") for other in ("butt
 
 async def test_the_file_is_read_back_as_it_was_and_is_no_file_of_flows(registry: FlowRegistry) -> None:
     evil = "cheese: [butter] #\n- name: x 'oven' \u202e"
-    found = await suggest(registry, [Labelled(request=evil, flow="cooking")], embedder=HashEmbedder())
+    found = await suggest(registry, [said(evil, "cooking")], embedder=HashEmbedder())
     text = found.to_yaml()
     assert "\u202e" not in text
     told = yaml.safe_load(text)["suggestions"]["cooking"]

@@ -31,7 +31,7 @@ LINES: dict[str, tuple[Callable[[OutcomeLog], object], int]] = {
     "None as a request": (lambda log: log.record(unknown(None), DECIDED), 0),
     "more tokens than a column holds": (lambda log: log.record("x", HUGE), 1),
     "no number as a time": (lambda log: log.record("x", TIMELESS), 1),
-    "half a pair as a catalogue": (lambda log: log.record("x", DECIDED, catalogue="\udc80"), 1),
+    "half a pair as an agent": (lambda log: log.record("x", DECIDED, agent_id="\udc80"), 1),
     "None as an agent": (lambda log: log.record("x", DECIDED, agent_id=unknown(None)), 1),
     "what no column takes": (lambda log: log.record("x", DECIDED, alone=unknown(None)), 0),
 }

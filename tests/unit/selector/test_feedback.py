@@ -137,32 +137,6 @@ async def test_a_log_that_cannot_be_used_is_told_of_at_once(
         FlowSelector(None, registry, memory, "shop", log=7)  # pyright: ignore[reportArgumentType]
 
 
-async def test_a_catalogue_that_changes_is_told_apart(
-    selector: FlowSelector, registry: FlowRegistry, path: Path
-) -> None:
-    await selector.select("one")
-    await selector.select("two")
-    Flow(name="track_order", description="Another one.", registry=registry, replace=True)
-    await selector.select("three")
-    await selector.aclose()
-    one, two, three = (each.catalogue for each in OutcomeLog.existing(path).read())
-    assert one == two != three
-
-
-@pytest.mark.parametrize("field", ["condition", "desired_effects", "aliases"])
-async def test_whatever_a_flow_says_otherwise_is_another_catalogue(
-    selector: FlowSelector, registry: FlowRegistry, path: Path, field: str
-) -> None:
-    await selector.select("one")
-    said = {"condition": "They ask where it is.", "desired_effects": ["they know"], "aliases": ["where_is_it"]}[field]
-    Flow(name="track_order", **{field: said}, registry=registry, replace=True)  # pyright: ignore[reportArgumentType]
-    await selector.select("two")
-    await selector.aclose()
-    one, two = (each.catalogue for each in OutcomeLog.existing(path).read())
-    assert "" not in {one, two}
-    assert one != two
-
-
 async def test_a_composite_without_its_parts_keeps_no_selection_out_of_the_log(
     selector: FlowSelector, registry: FlowRegistry, path: Path
 ) -> None:
