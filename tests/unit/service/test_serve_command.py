@@ -401,7 +401,10 @@ def test_the_panel_judges_each_agent_by_its_own_cases(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("def pay(amount: int) -> str:\n    return 'x'\nTOOLS = [pay, 42]\n", "its TOOLS: tools are Tools or functions"),
+        (
+            "def pay(amount: int) -> str:\n    return 'x'\nTOOLS = [pay, 42]\n",
+            "its TOOLS: tools are Tools or functions",
+        ),
         ("TOOLS = 7\n", "its TOOLS: tools are a list of Tools and functions"),
     ],
     ids=["one that is none", "no list"],
