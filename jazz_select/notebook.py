@@ -37,19 +37,23 @@ def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> NotebookRepr:
         for name, value in facts
         if value not in (None, "", (), [])
     )
-    head = f'<caption style="{_CELL};font-weight:bold">{text_html(title)}</caption>' if title else ""
-    return NotebookRepr(f'<table style="{_TABLE}">{head}<tbody>{rows}</tbody></table>')
+    return NotebookRepr(f'<table style="{_TABLE}">{_caption(title)}<tbody>{rows}</tbody></table>')
 
 
-def rows_html(names: Sequence[str], rows: Sequence[Sequence[object]]) -> NotebookRepr:
+def rows_html(names: Sequence[str], rows: Sequence[Sequence[object]], title: str = "") -> NotebookRepr:
     """Return a table of rows, with the number of rows not shown."""
-    if not rows:
+    if not rows and not title:
         return NotebookRepr("")
     head = "".join(f'<th scope="col" style="{_QUIET}">{text_html(name)}</th>' for name in names)
     body = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows[:_MOST_ROWS])
     more = len(rows) - _MOST_ROWS
     foot = f'<tfoot><tr><td style="{_QUIET}">and {more} more</td></tr></tfoot>' if more > 0 else ""
-    return NotebookRepr(f'<table style="{_TABLE}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>')
+    head = f"{_caption(title)}<thead><tr>{head}</tr></thead>"
+    return NotebookRepr(f'<table style="{_TABLE}">{head}<tbody>{body}</tbody>{foot}</table>')
+
+
+def _caption(title: str) -> str:
+    return f'<caption style="{_CELL};font-weight:bold">{text_html(title)}</caption>' if title else ""
 
 
 def _cell(value: object) -> str:

@@ -1,9 +1,8 @@
-"""Tables of results: HTML for notebooks, Markdown for comments, and data frames.
+"""Tables of results: for notebooks, Markdown for comments, and data frames.
 
 Cells hold texts of users, authors and models, so they are escaped, put on one line, and cut.
 """
 
-import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
@@ -11,11 +10,12 @@ from itertools import islice
 from typing import Any, cast
 
 from jazz_select.errors import ConfigError
+from jazz_select.notebook import page_html, rows_html
 from jazz_select.text import as_text, beginning, in_one_line
 from jazz_select.values import is_number
 
 MOST_ROWS = 1_000
-"""Most rows of a rendered table; data frames have all."""
+"""Most rows of a table in Markdown; data frames have all."""
 _LONGEST = 300
 """Most characters of a cell."""
 _UNKNOWN = "–"
@@ -26,22 +26,10 @@ _MENTION = re.compile(r"(?<![A-Za-z0-9_])@|#(?=\d)")
 """Marks that a forge turns into notifications: user names and thread numbers."""
 
 
-def html_table(headers: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Return an HTML table with all texts escaped; numbers are right-aligned, None is a dash."""
-    kept, more = _bounded(rows)
-    parts = ["<table>"]
-    if caption:
-        parts.append(f"<caption>{_html(caption)}</caption>")
-    parts.append(f"<thead><tr>{''.join(f'<th>{_html(each)}</th>' for each in headers)}</tr></thead><tbody>")
-    parts.extend(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in kept)
-    if more:
-        parts.append(f'<tr><td colspan="{max(len(headers), 1)}">… and {more:,} more rows</td></tr>')
-    return "".join((*parts, "</tbody></table>"))
-
-
 def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a GitHub Markdown table with all texts escaped, ending with a line break."""
-    kept, more = _bounded(rows)
+    every = iter(rows)
+    kept, more = list(islice(every, MOST_ROWS)), sum(1 for _ in every)
     numbers = [bool(kept) and all(is_number(row[at]) or row[at] is None for row in kept) for at in range(len(headers))]
     lines = [
         f"| {' | '.join(map(markdown, headers))} |",
@@ -98,7 +86,7 @@ class Framed:
 
     def _repr_html_(self) -> str:
         rows, columns = self._frame()
-        return html_table(columns, [[row[name] for name in columns] for row in rows], str(self))
+        return page_html(rows_html(columns, [[table_cell(row[name]) for name in columns] for row in rows], str(self)))
 
     def _frame(self) -> Frame:
         """Return the rows, and the columns for an empty table."""
@@ -123,17 +111,3 @@ def table_cell(value: object) -> str:
 def one_cell(text: str) -> str:
     """Return a text on one line, cut, without control characters."""
     return beginning(in_one_line(" ".join(text[: 4 * _LONGEST].split())), _LONGEST)
-
-
-def _bounded(rows: Iterable[Sequence[object]]) -> tuple[list[Sequence[object]], int]:
-    every = iter(rows)
-    return list(islice(every, MOST_ROWS)), sum(1 for _ in every)
-
-
-def _html_cell(value: object) -> str:
-    aligned = ' style="text-align:right"' if is_number(value) else ""
-    return f"<td{aligned}>{_html(table_cell(value))}</td>"
-
-
-def _html(text: str) -> str:
-    return html.escape(one_cell(text))

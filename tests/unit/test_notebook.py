@@ -166,3 +166,4 @@ def test_long_texts_are_cut_and_many_rows_counted() -> None:
     assert "and 900 more" in read.text
     assert "2.346" in read.text
     assert rows_html(("a",), []) == ""
+    assert Read(rows_html(("a",), [], "what <it> shows")).cells == ["what <it> shows", "a"]

@@ -129,7 +129,7 @@ def test_nothing_is_divided_by_nothing() -> None:
     assert (nothing_found.measures["R@1"].value, nothing_found.measures["size"].value) == (0, 0)
     for each in (only_none, nothing_found, evaluation()):
         assert json.loads(json.dumps(each.to_dict())) == each.to_dict(), "plain JSON types"
-        assert each._repr_html_().startswith("<table>")  # pyright: ignore[reportPrivateUsage] - what a notebook calls
+        assert "<table" in each._repr_html_()  # pyright: ignore[reportPrivateUsage] - what a notebook calls
         assert markdown_report(each)
         ET.fromstring(junit(each))  # noqa: S314 - our own
 
