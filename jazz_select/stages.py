@@ -56,7 +56,12 @@ class StageRecord:
     calls: int = 0
 
     def __str__(self) -> str:
-        return f"{self.name} {self.outcome}{f': {self.why}' if self.why else ''}"
+        why = f": {self.why}" if self.why else ""
+        took = f", {self.took_s * 1e3:.1f} ms" if self.took_s else ""
+        tokens = f", {self.usage.input_tokens} tokens in, {self.usage.output_tokens} out" if self.usage else ""
+        return (
+            f"{self.name} {self.outcome}{why}{took}{tokens}{' on average' if self.outcome == 'spared' and took else ''}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

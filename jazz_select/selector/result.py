@@ -11,8 +11,8 @@ from jazz_select.flow.composite import flow_data, flow_of, live_flows
 from jazz_select.flow.definition import render_followed
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import page_html
-from jazz_select.stages import StageRecord
 from jazz_select.telemetry import Span
+from jazz_select.text import in_one_line
 from jazz_select.threads import run_with_timeout
 from jazz_select.travel import read_json, unreadable, value_of, whole_of
 from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
@@ -171,26 +171,17 @@ class FlowSelectionResult:
         )
 
     def explain(self) -> str:
-        """Return the choice, every candidate with its ranks and scores, and all problems: one fact per line."""
-        decision = self.decision
+        """Return the choice, every candidate with its ranks and scores, and all that is known: one fact per line."""
+        decision, (_, *facts) = self.decision, self.decision.facts
         lines = [f"{', '.join(self.names) or 'no flow'}: {why_of(decision)} ({decision.tier}, {decision.reason})"]
         lines += [f"passed over, as it is not in the registry: {name}" for name in self.passed_over]
         for position, candidate in enumerate(decision.candidates, start=1):
             chosen = "  <- chosen" if candidate.flow_id in decision.chosen_ids else ""
             lines.append(f"{position:>2}. {_candidate_line(candidate)}{chosen}")
-        lines += [f"candidates: {decision.sized}"] if decision.sized else []
-        lines += [] if decision.in_scope is None else [f"in scope: {decision.in_scope:.2f}, P(any flow is right)"]
-        lines += [f"asks: {decision.question.text}"] if decision.question else []
-        lines += [f"stage {_stage_line(stage)}" for stage in decision.stages]
         lines += [f"cannot be run: {flow_id}" for flow_id in self.unresolved_ids]
-        lines += [f"the model failed: {decision.error}"] if decision.error else []
-        lines += [f"recalled by {decision.recalled_by}"] if decision.recalled_by else []
-        lines += [f"note: {note}" for note in decision.notes]
-        took = decision.latency
-        lines.append(
-            f"took {took.total_s * 1e3:.1f} ms: recall {took.recall_s * 1e3:.1f}, choice {took.choose_s * 1e3:.1f}"
-        )
-        return "\n".join(lines)
+        told = [(name, f"{fact:.2f}" if isinstance(fact, float) else fact) for name, fact in facts]
+        lines += [f"{name}: {fact}" for name, fact in told if fact not in (None, "")]
+        return "\n".join(map(in_one_line, lines))
 
 
 def why_of(decision: Decision) -> str:
@@ -198,13 +189,6 @@ def why_of(decision: Decision) -> str:
     if decision.stages and all(each.outcome != "decided" for each in decision.stages):
         return _LIKELIEST.get(decision.reason, _WHY[decision.reason])
     return _WHY[decision.reason]
-
-
-def _stage_line(stage: StageRecord) -> str:
-    took = f", {stage.took_s * 1e3:.1f} ms" if stage.took_s else ""
-    tokens = f", {stage.usage.input_tokens} tokens in, {stage.usage.output_tokens} out" if stage.usage else ""
-    spared = " on average" if stage.outcome == "spared" and took else ""
-    return f"{stage}{took}{tokens}{spared}"
 
 
 def _chosen_data(flow: BaseFlow, prompt: str) -> dict[str, Any]:

@@ -280,7 +280,7 @@ async def test_a_decision_says_which_embedder_found_its_candidates(
         result = await FlowSelector(None, catalogue, memory, agent_id="a").select(ASKED[0])
         found = await memory.recall(ASKED[0], "a")
     assert result.decision.recalled_by == f"{found.stage}: {found.why}"
-    assert f"recalled by {found.stage}" in result.explain()
+    assert f"recalled by: {found.stage}" in result.explain()
 
 
 def test_as_one_embedder_it_keeps_the_contract() -> None:

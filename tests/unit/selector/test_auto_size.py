@@ -46,11 +46,11 @@ async def test_recall_is_asked_for_the_coverage_and_its_reason_is_told() -> None
 
 
 @pytest.mark.spec("006.5")
-@pytest.mark.parametrize(("in_scope", "told"), [(0.014, ["in scope: 0.01, P(any flow is right)"]), (None, [])])
+@pytest.mark.parametrize(("in_scope", "told"), [(0.014, ["P(in scope): 0.01"]), (None, [])])
 async def test_whether_any_flow_is_right_is_told_beside_which(in_scope: float | None, told: list[str]) -> None:
     memory = SizedMemory("refund_order", "cancel_order", in_scope=in_scope)
     result = await FlowSelector(None, shop(), memory, "shop").select("what is the capital of Peru")
-    assert [line for line in result.explain().splitlines() if line.startswith("in scope")] == told
+    assert [line for line in result.explain().splitlines() if line.startswith("P(in scope)")] == told
 
 
 async def test_a_memory_that_cannot_size_a_set_is_asked_for_eight_and_that_is_noted() -> None:

@@ -315,7 +315,7 @@ async def test_a_stage_that_is_spared_is_told_with_what_it_costs_others() -> Non
     assert [each.name for each in spared] == ["decider", "chat"]
     assert spared[0].usage == Usage(input_tokens=70)
     assert all(each.took_s > 0 for each in spared)
-    assert "stage decider spared" in result.explain()
+    assert "stage: decider spared" in result.explain()
 
 
 async def test_the_record_travels() -> None:
