@@ -104,7 +104,6 @@ def worded(run: FlowRun, titles: Titles, contact: str = "") -> str:
 
 
 def _failed(run: FlowRun, titles: Titles) -> str:
-    """Say that a run failed: which changes were made before, and which calls have an unknown outcome."""
     name = titles.flow(run.flow)
     unfound = ", ".join(dict.fromkeys(in_words(each) for part in run.all for each in part.unfound))
     why = say("not_found", what=unfound) if unfound else ""
@@ -116,7 +115,6 @@ def _failed(run: FlowRun, titles: Titles) -> str:
 
 
 def _blocked(run: FlowRun, titles: Titles, contact: str) -> str:
-    """Say that a flow cannot be done here, what was done of it, and whom to turn to."""
     flow = titles.find(run.flow)
     if flow is not None and flow.manual and (own := _filled_reply(flow, run)):
         return own
@@ -164,7 +162,6 @@ def question_for(
 
 
 def _question(name: str, declared: Input | None, meant: str) -> str:
-    """Return the question for one input, with its choices or an example."""
     asked = declared.question if declared is not None else ""
     question = asked or say("ask_one", input=in_words(name))
     if meant:
@@ -253,7 +250,6 @@ def _outputs(runs: Sequence[FlowRun]) -> dict[str, list[Any]]:
 
 
 def _filled_reply(flow: BaseFlow | None, run: FlowRun) -> str:
-    """Return the flow's filled `reply`; empty if a fact is unknown or the template is invalid."""
     reply: object = getattr(flow, "reply", "")
     if not isinstance(reply, str):
         return ""
@@ -389,7 +385,6 @@ class AnswerWriter:
         )
 
     async def _fill_schema(self, work: TurnWork, schema: OutputSchema) -> tuple[TurnWork, Tier]:
-        """Fill the schema from tool outputs if they suffice, else by the model."""
         filled = filled_schema(schema, work.runs)
         if filled is not None:
             text = orjson.dumps(filled.plain).decode()

@@ -40,7 +40,6 @@ class DestructionGate:
         return (self._tools[name] for step in steps for name in self._runnable(step) if name in self._tools)
 
     def _runnable(self, step: Step) -> list[str]:
-        """Return the tools that a step may run, with the fallback of a decision point."""
         if isinstance(step, str):
             return [step]
         if not isinstance(step, GuidedDecisionPoint):
@@ -106,7 +105,6 @@ class DestructionGate:
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
-    """Yield the remaining steps of each begun part whose steps changed."""
     part = waiting.parts.get(path)
     if part is not None and part.done:
         left = [name for name, _ in steps_left(chain_of(flow), part.done)]
@@ -270,7 +268,6 @@ class TurnApproval:
         return verdict
 
     async def _asked_besides(self, call: ToolCall, before: Before, *, is_for_all: bool) -> Verdict:
-        """Ask about an allowed call if it was made before, or if one yes is for several calls."""
         if not (before or is_for_all):
             return Allow()
         verdict = await verdict_of(None, call, "always")

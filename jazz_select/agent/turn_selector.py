@@ -59,14 +59,12 @@ def is_sure(result: FlowSelectionResult, *, above: float) -> bool:
 
 
 def _was_sure(decision: Decision) -> bool:
-    """Whether the stage that chose was sure enough, and did not only take the likeliest flow."""
     if decision.reason is Reason.DECIDER:
         return any(each.name == "decider" and each.outcome == "decided" for each in decision.stages)
     return decision.reason is Reason.CONFIDENT
 
 
 def _confidence_in(decision: Decision, flow: BaseFlow) -> float | None:
-    """Return P(this flow is right) by a decision model that is sure, else by recall."""
     if decision.reason is Reason.DECIDER and _was_sure(decision):
         return None
     return next((each.confidence for each in decision.candidates if each.flow_id == flow.id), None)
@@ -185,7 +183,6 @@ class TurnSelector:
         return replace(begun, way="open" if active is None else "run", reason=begun.reason or why)
 
     async def _at_once(self, begun: TurnWork, answer: _Heard) -> TurnWork | None:
-        """Handle messages that need no selection: answers, a cancelled question, thanks."""
         active, waiting, at_once = begun.stack.top, begun.stack.waiting, None
         # The pending question comes last in the text, after the choice between flows, so it is answered first.
         if active is not None and (waiting or not answer):
@@ -308,7 +305,6 @@ class TurnSelector:
         return replace(begun, way="ask", stack=stack, text="\n\n".join(texts), resumed=resumed)
 
     def _callers(self, stack: FlowStack, off: Sequence[OpenFlow]) -> Iterator[OpenFlow]:
-        """Yield the open flows that wait for one of these, the nearest first."""
         names = {each.name for each in off}
         for each in reversed(stack.flows):
             flow = self.running.flow(each.name)
@@ -317,7 +313,6 @@ class TurnSelector:
                 yield each
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
-        """Whether to act on a selection: a reader chose it, or recall is sure enough."""
         return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self.min_confidence))
 
     async def _begun(self, begun: TurnWork, found: FlowSelectionResult) -> TurnWork:
@@ -458,7 +453,6 @@ class TurnSelector:
         return replace(begun, stack=begun.stack.with_top(flow.model_copy(update=waits)), reason=reason)
 
     async def _with_said(self, begun: TurnWork, decision: Decision) -> TurnWork:
-        """Add the grounded values that a model read for the inputs of flows."""
         told = {*decision.values, *decision.unclear}
         if not told:
             return begun
@@ -482,7 +476,6 @@ class TurnSelector:
         return replace(begun, said=said, notes=(*begun.notes, *reasons))
 
     def _inputs(self, begun: TurnWork, name: str) -> dict[str, Wanted]:
-        """Return the inputs that the user may give for a flow, open or not."""
         waiting = next((each for each in begun.stack.flows if each.name == name and each.status != "queued"), None)
         return self.running.inputs(name, begun.request.context, waiting, begun.request.conversation.called)
 
@@ -491,7 +484,6 @@ class TurnSelector:
         return self.running.lacks(flow, begun.request.context, optional=not is_named(flow, message))
 
     async def _read_for(self, begun: TurnWork, names: Sequence[str]) -> TurnWork:
-        """Read the message for the inputs of flows that were chosen without a model."""
         selection = begun.selection
         message = begun.wanted or begun.request.message
         flows = [flow for each in names if (flow := self.running.flow(each)) is not None]
@@ -512,7 +504,6 @@ class TurnSelector:
         return await self._with_said(begun, read.decision)
 
     def _situation(self, begun: TurnWork, message: str) -> Situation | None:
-        """Return what the reader of the message needs to know, or None without a reader."""
         if self.model is None and not self._reads:
             return None
         view = ConversationView.of(begun, self.running.titles.flow, agreed=begun.granted is not None)
@@ -583,7 +574,6 @@ class TurnSelector:
         return _asked_again(heard) if heard.way == "ask" else heard
 
     async def _called_off(self, begun: TurnWork, ids: Sequence[str], meant: Sequence[str] = ()) -> TurnWork:
-        """Cancel the flows that a model says are cancelled, and a pending call of one of them."""
         off = [each for each in reversed(begun.stack.flows) if flow_id(each.name) in ids]
         pending, became = begun.pending, ""
         if pending is not None and any(each.name == pending.flow for each in off):
@@ -702,7 +692,6 @@ def _asked_again(heard: TurnWork) -> TurnWork:
 
 
 def _nearness(begun: TurnWork, active: OpenFlow) -> float:
-    """Return the similarity of a message to the active flow, or 0 if that was not recalled."""
     found = begun.selection.decision.candidates if begun.selection is not None else ()
     return next((each.scores.get("dense", 0.0) for each in found if each.flow_name == active.name), 0.0)
 
@@ -785,7 +774,6 @@ def _why_not_asked(request: TurnRequest, question: UserQuestion) -> str:
 
 
 def _question_asked(begun: TurnWork, question: UserQuestion) -> TurnWork:
-    """Ask the question in this turn; what else waits for the user keeps waiting."""
     why = f"two or three flows are left, and the user is asked which: {begun.reason}".removesuffix(": ")
     return replace(begun, way="ask", text=question.text, question=question, reason=why)
 

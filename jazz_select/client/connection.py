@@ -161,7 +161,6 @@ class ServiceLink:
             raise ServiceReplyError(self.url, str(error)) from error
 
     async def _agree(self) -> None:
-        """Check once that the key opens the wanted agent."""
         if not self._is_agreed:
             found = (await self._asked("GET", "/v1/agent", None, twice=True, limit_s=self.timeout_s)).get("agent_id")
             if found != self.agent_id:

@@ -59,7 +59,6 @@ def load_flows(source: str | Path, registry: FlowRegistry | None = None) -> list
 
 
 def _found(source: str | Path) -> Iterator[BaseFlow | FlowError]:
-    """Yield each flow of a source, file by file, or the error that it or its file has."""
     place = _place(source)
     yield from _in_package(place) if isinstance(place, str) else _each(_files(place))
 

@@ -364,7 +364,6 @@ def _question_in(kept: Mapping[str, Any]) -> UserQuestion | None:
 
 
 def _object_in(arguments: object) -> dict[str, Any] | None:
-    """Return the arguments a model wrote; None if they are not a JSON object."""
     try:
         found: object = json.loads((arguments or "{}") if isinstance(arguments, str) else "null")
     except (ValueError, RecursionError):

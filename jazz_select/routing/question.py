@@ -124,7 +124,6 @@ def _named(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a value in one line; a text of several words is quoted safely."""
     if isinstance(value, str) and _WORD.fullmatch(value):
         return visible(value)
     return visible(json.dumps(value, ensure_ascii=False, allow_nan=False, default=exactly))

@@ -146,7 +146,6 @@ async def call_of(
 
 
 async def _confirmed_in_words(tool: Tool, call: ToolCall) -> tuple[str, str]:
-    """Return the tool's own words for a call, or why there are none."""
     if tool.confirm is None:
         return "", ""
     try:
@@ -413,7 +412,6 @@ async def _made(
 
 
 def _wants_id(tool: Tool, function: Callable[..., object]) -> bool:
-    """Whether a function takes the id of the call, unless the tool has an input of this name."""
     properties: object = tool.input_schema.get("properties")
     return not (isinstance(properties, Mapping) and CALL_ID in properties) and takes(function, CALL_ID)
 
@@ -429,7 +427,6 @@ async def _within(call: ToolCall, function: Callable[[], object], timeout_s: flo
 
 
 def _raised(call: ToolCall, error: BaseException) -> CallOutcome:
-    """Return the outcome of a call whose function raised, or was not called since it hangs."""
     if isinstance(error, HungError):
         return _failed(call, "tool", f"{call.tool} was not run: {error.problem}", cause=error)
     if isinstance(error, ToolArgumentsError | ToolUnheardError):

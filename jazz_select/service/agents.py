@@ -130,7 +130,6 @@ def _several(given: object) -> object:
 
 
 def _beside(path: Path, info: ValidationInfo) -> Path:
-    """Return a path as seen from the folder of the file."""
     return cast("Path", info.context) / path
 
 

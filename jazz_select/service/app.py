@@ -128,7 +128,6 @@ def _operation(told: Operation) -> dict[str, Any]:
 
 @lru_cache(1)
 def _html() -> bytes:
-    """Return a page that lists each operation with its input, its output and an example call."""
     sections = "\n".join(part for each in OPERATIONS for part in _section(each))
     links = " ".join(f'<a href="#{each.name}">{escape(_path(each))}</a>' for each in OPERATIONS)
     return (

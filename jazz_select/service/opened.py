@@ -90,7 +90,6 @@ async def open_service(
 
 
 def _notes(settings: Settings, live: Generation, agents_file: Path | None) -> Iterator[str]:
-    """Return the notes on a loaded catalogue, including what may be missing by mistake."""
     if not live.tools:
         where = "--tools" if agents_file is None else f"`tools:` of its entry in {agents_file.name}"
         yield no_tools(settings.flows, named_by=where)
@@ -130,7 +129,6 @@ def _unusable(error: JazzSelectError) -> Sources:
 
 
 def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:
-    """Return the agents by key."""
     keys: dict[str, str] = {}
     logs: dict[Path, str] = {}
     for each in agents:
@@ -169,7 +167,6 @@ async def _prune(claims: SqliteClaims) -> None:
 
 
 def _secret(settings: Settings) -> bytes:
-    """Return the secret of conversations: the setting, else the stored one, else a new one."""
     if settings.serve_secret is not None:
         given = settings.serve_secret.get_secret_value().encode()
         if len(given) < _SECRET_BYTES:

@@ -68,7 +68,6 @@ def source_location(source: str | Path) -> str | None:
 
 
 def _walk(place: str | None) -> Iterator[str]:
-    """Yield the readable files below a path, visiting each real folder once."""
     if place is None:
         return
     if not os.path.isdir(place):  # noqa: PTH112
@@ -279,7 +278,6 @@ async def _watch(catalogue: RunningCatalogue, read: ReadAnew, every_s: float | N
 
 
 async def _settled(places: Sequence[str | Path], seen: SeenFiles) -> None:
-    """Wait until the files stop changing."""
     for _ in range(_NOISY):
         await asyncio.sleep(_QUIET_S)
         later = await in_thread(look, places)

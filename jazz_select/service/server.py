@@ -245,7 +245,6 @@ async def serve(
 
 
 def _most_connections(wanted: int) -> int:
-    """Return the wanted number of connections, limited by the open files this process may have."""
     try:
         import resource
     except ImportError:  # on Windows nothing bounds them
@@ -268,8 +267,6 @@ def run(main: Callable[[], Any]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """A server that reports when it is ready, and before it stops."""
-
     def __init__(self, config: uvicorn.Config, life: Lifecycle, drain_s: float, ready: Callable[[], object]) -> None:
         super().__init__(config)
         self._life, self._drain_s, self._ready = life, drain_s, ready

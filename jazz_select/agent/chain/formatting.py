@@ -167,7 +167,6 @@ def _elide(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budg
 
 
 def _with_results_cut(lines: list[_Line], budget: int) -> list[_Line]:
-    """Cut the middle of long results, to the length at which all of them fit beside the rest."""
     sizes = sorted(len(line.text) for line in lines if line.kind == "result")
     room = budget - (_size(lines) - sum(sizes))
     share = 0
@@ -181,7 +180,6 @@ def _with_results_cut(lines: list[_Line], budget: int) -> list[_Line]:
 
 
 def _cut_middle(text: str, limit: int) -> str:
-    """Replace the middle of a long text by a mark that counts what is left out."""
     if len(text) <= limit:
         return text
     kept = max(limit - len(_mark_of(len(text))), 0)
@@ -191,7 +189,6 @@ def _cut_middle(text: str, limit: int) -> str:
 
 
 def _quote_within(text: str, limit: int) -> str:
-    """Return a text as JSON of at most `limit` characters; the middle of a longer one is replaced by a mark."""
     if len(text) <= limit and len(whole := _quote(text)) <= limit:
         return whole
     room = max(limit - len(_mark_of(len(text))) - 2, 0)
@@ -216,7 +213,6 @@ def _mark_of(count: int) -> str:
 
 
 def _rendered(lines: list[_Line]) -> list[str]:
-    """Return the lines as texts, with one mark for each run of elided lines."""
     texts: list[str] = []
     gone: list[_Line] = []
     for line in (*lines, None):

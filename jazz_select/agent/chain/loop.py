@@ -227,8 +227,6 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
 
 @dataclass(slots=True)
 class _Loop:
-    """State of one run of the loop."""
-
     asker: Asker
     runner: ToolRunner
     options: ChainOptions
@@ -341,7 +339,6 @@ class _Loop:
         await tell(self.options.on_event, OutputText(delta=piece))
 
     async def _withdraw(self) -> None:
-        """Withdraw streamed text that turned out not to be the answer."""
         if self.was_streamed:
             self.was_streamed = False
             await tell(self.options.on_event, FormatRestarted(problem="what was said is not the answer"))
@@ -385,7 +382,6 @@ class _Loop:
         return await self.runner.run(calls, number)
 
     def _ends(self, results: Sequence[ToolResult], text: str) -> bool:
-        """Whether the last of these calls ends the chain."""
         last = results[-1].tool if results else ""
         is_answered = bool(text.strip()) or not self.ends_with.get(last, True)
         return last in self.ends_with and is_answered and all(each.ok for each in results)
@@ -423,7 +419,6 @@ class _Loop:
         return read
 
     def _tool_named_in(self, value: object) -> str:
-        """Return the first offered tool that occurs as a key or a text in a JSON object or a list of objects."""
         objects = cast("list[object]", value) if isinstance(value, list) else [value]
         for each in islice(objects, MOST_STEPS):
             if isinstance(each, Mapping):

@@ -179,7 +179,6 @@ async def _directly(
 
 
 def _as_output(listener: OnEvent | None) -> OnEvent | None:
-    """Turn the closing `ChainText` into `OutputText`."""
     if listener is None:
         return None
 
@@ -291,7 +290,6 @@ def _check_no_loop(name: str) -> None:
 
 
 def _set_name(function: Any, name: str, returns: object = None) -> None:
-    """Set the name, and if given the return type, that `help` and signatures show."""
     within, _, _ = str(function.__qualname__).rpartition(".")
     function.__name__ = name
     function.__qualname__ = f"{within}.{name}" if within else name

@@ -120,7 +120,6 @@ class ToolRunner:
 
     @self_bounded
     async def _approve(self, call: ToolRequest, made: ToolCall) -> Verdict:
-        """Decide by both hooks whether a call may be made; if so, emit `ToolCalled`."""
         refusal = await self._refusal(call)
         verdict = Deny(refusal) if refusal else await verdict_of(self.options.approve, made)
         if isinstance(verdict, Allow):
@@ -215,7 +214,6 @@ def _failure(
 
 
 def _not_again(before: CallOutcome) -> str:
-    """Tell the model why a call is not repeated."""
     tool, error = before.call.tool, before.error
     if error is None:
         became = f"returned {storable_text(before.output)}"

@@ -256,11 +256,11 @@ class FlowRunner:
         The tools of a manual part are not the model's to call.
         """
         begun = any(each.startswith(f"{path}/") for each in self.before)
-        own = flow.composite and bool(flow.steps) and not any(map(chain_of, whole(flow))) and not _has_manual(flow)
+        manual = any(part.manual for part in whole(flow) if part is not flow)
+        own = flow.composite and bool(flow.steps) and not any(map(chain_of, whole(flow))) and not manual
         return self.go_on is not None and own and not begun
 
     def _blocked(self, flow: BaseFlow, run: FlowRun) -> FlowRun:
-        """Mark an open flow as blocked if it is manual or its next tool is not connected."""
         if flow.manual:
             return replace(run, status="blocked")
         step = next((step for _, step in steps_left(chain_of(flow), run.done)), None)
@@ -366,12 +366,10 @@ class FlowRunner:
         return replace(run, facts=known, own={}, done=(), left=(), last="")
 
     def _may_go_on(self, record: StepRecord) -> bool:
-        """Whether a model may continue after a failed step: its tool refused and is not destructive."""
         refused = record.status == "failed" and record.fault == "tool" and not record.unknown
         return self.go_on is not None and refused and not self.executor.tools[record.tool].destructive
 
     def _decides(self, flow: BaseFlow) -> Deciding | None:
-        """Return the chooser for the decision points of a chain; it sees the calls made so far."""
         deciding = self.deciding
         if deciding is None:
             return None
@@ -468,12 +466,7 @@ async def _as_far(run: FlowRun, rest: Awaitable[FlowRun]) -> FlowRun:
 
 
 def _still(lost: Sequence[str], facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the lost names that no value was found for since."""
     return tuple(name for name in dict.fromkeys(lost) if name not in facts)
-
-
-def _has_manual(flow: BaseFlow) -> bool:
-    return any(part.manual for part in whole(flow) if part is not flow)
 
 
 def _lacks_branch(flow: BaseFlow, run: FlowRun) -> bool:

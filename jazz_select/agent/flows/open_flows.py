@@ -209,7 +209,6 @@ class OpenFlowQuestion:
 
     @property
     def _waiting(self) -> tuple[str, ...]:
-        """The parts about what waits for the user and which tools are missing."""
         view = self.view
         waits = next((each.waits_for for each in view.flows if each.name == self.within), "") or view.waits_for
         asks_itself = self.flow and not self.only_about and view.waits_for and view.waiting == self.within
@@ -488,7 +487,6 @@ class OpenFlows:
         return shown, procedures
 
     async def _procedures(self, shown: Sequence[FirstShown], flow: BaseFlow | None) -> dict[str, str]:
-        """Return the prompts of this flow and of the live flows whose procedures were shown."""
         flows = {each.name: self.find(each.name) for each in shown if each.what == "procedure"}
         flows |= {flow.name: flow} if flow is not None else {}
         return {name: await prompt_of(each, chosen=True) for name, each in flows.items() if each is not None}
@@ -546,13 +544,11 @@ class OpenFlows:
 
 
 def _without_calls(answer: str) -> str:
-    """Remove the JSON of tool calls from an answer if no tools were offered."""
     read = read_tool_reply(answer)
     return read.text if read.kind in {"calls", "mixed"} else answer
 
 
 def _beside(chain: Chain) -> str:
-    """Return the model's text right before the calls that need approval."""
     rest = list(chain.entries)
     while rest and not isinstance(rest[-1], AssistantText):
         rest.pop()

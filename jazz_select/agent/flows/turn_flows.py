@@ -219,7 +219,6 @@ class TurnFlows:
         return declared or bool(_unset(self._chained(flow), context, optional=optional))
 
     def _chained(self, flow: BaseFlow) -> list[Tool]:
-        """Return the tools that its chains may run, or none if a chain is invalid."""
         try:
             return list(self.gate.chained(flow))
         except FlowError:
@@ -495,7 +494,6 @@ class TurnFlows:
     def _deciding(
         self, attempt: FlowAttempt, decision: ModelDecision, flow: BaseFlow, made: Sequence[Ran]
     ) -> DecisionCallback:
-        """Return the chooser of a flow's next tool: a model that is told the flow and the conversation."""
         view, tools = self._view(attempt, made), self.executor.tools
 
         async def decide(context: dict[str, Any], candidates: list[ToolCandidate], prompt: str) -> Chosen:
@@ -535,7 +533,6 @@ class TurnFlows:
 
 
 async def _said(answer: str) -> str:
-    """Send the answer of the model that read the message to the listener, and return it."""
     await tell_turn(ChainText(text=answer, closing=True))
     return answer
 
@@ -546,12 +543,10 @@ def _is_stuck(before: OpenFlow, now: OpenFlow) -> bool:
 
 
 def _own_words(wish: str, message: str) -> str:
-    """Return the wish if it quotes the message, else the whole message."""
     return wish if normalized(wish) and normalized(wish) in normalized(message) else message
 
 
 def _standing(work: TurnWork) -> TurnStatus:
-    """Return the status of a turn after a message that no flow fits was answered."""
     top = work.stack.top
     if work.pending is not None or top is None:
         return work.status

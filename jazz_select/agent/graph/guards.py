@@ -225,7 +225,6 @@ async def through_in_time(guards: Sequence[Guard[GuardInputT]], state: GuardInpu
 
 
 def _problem(guard: Guard[Any], route: object, state: GuardInput) -> str:
-    """Return what is wrong with a guard's answer; empty if nothing is."""
     if iscoroutine(route):
         route.close()  # it is never awaited
     if not isinstance(route, Route):

@@ -88,7 +88,6 @@ def is_value(message: str) -> bool:
 
 
 def _read(name: str, want: Wanted, text: str, alone: bool) -> list[object]:  # noqa: FBT001
-    """Return the readings of a whole message that are valid for the input."""
     return [
         value
         for each in alternatives(want.part, want.root)
@@ -215,7 +214,6 @@ def _no_names() -> frozenset[str]:
 
 
 def _readings(text: str, kind: str, schema: Schema, *, alone: bool) -> list[object]:
-    """Return the readings of a whole message as values of a type."""
     allowed = schema.get("enum")
     said = normalized(text)
     if isinstance(allowed, list):

@@ -410,7 +410,6 @@ def _text_said(value: str, text: _Text, part: object, root: Schema) -> bool:
 
 
 def _stands(value: str, text: str) -> bool:
-    """Whether a value occurs in a normalized text at word boundaries."""
     value = normalized(value).strip(EDGES + " ")
     tight = value.replace(" ", "")
     if not value or len(tight) > len(text):
@@ -492,7 +491,6 @@ def _value(text: str) -> int | None:
 
 
 def _below_hundred(text: str) -> int | None:
-    """Return the value of a single number word, or of English tens and ones."""
     if text in _WORDS:
         return _WORDS[text]
     tens, _, ones = text.replace(" ", "-").partition("-")

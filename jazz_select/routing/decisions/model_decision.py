@@ -166,7 +166,6 @@ def _choice(candidates: Sequence[ToolCandidate], prompt: str) -> ChoiceQuestion:
 
 
 def _none_label(candidates: Sequence[ToolCandidate]) -> str:
-    """Return a label for "none" that no candidate has."""
     names, label = {each.name for each in candidates}, _NONE
     while label in names:
         label += "_"

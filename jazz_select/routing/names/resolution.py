@@ -170,7 +170,6 @@ def _forms(place: int, tool: Tool) -> Iterable[NameForm]:
 
 
 def _has_two_swapped(one: str, other: str) -> bool:
-    """Whether two adjacent letters are swapped, and nothing else differs."""
     if len(one) != len(other) or one == other:
         return False
     first = next(place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
@@ -406,7 +405,6 @@ def resolve(name: object, tools: ToolsLike | NameIndex) -> Resolution:
 
 
 def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:
-    """Whether `part` occurs in `whole` as consecutive words."""
     width = len(part)
     return width > 0 and any(
         tuple(whole[start : start + width]) == tuple(part) for start in range(len(whole) - width + 1)

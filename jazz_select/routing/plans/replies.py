@@ -128,7 +128,6 @@ def _id_of(fields: Mapping[str, Any]) -> str:
 
 
 def _arguments_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments: an empty object if there are none; a text that holds an object is parsed."""
     value = next((fields[folded_key(key)] for key in ARGUMENT_KEYS if folded_key(key) in fields), None)
     if isinstance(value, str):
         value = decoded(value) if value.strip() else None
@@ -249,7 +248,6 @@ def _may_call(value: object) -> bool:
 
 
 def _in_prose(text: str) -> ToolReply:
-    """Read the shapes in prose; the text between them is kept as text."""
     text, values = outside_thoughts(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
     is_broken = _means_a_call(_between(text, values))  # then the values are parts of a broken shape
@@ -301,7 +299,6 @@ def _among(text: str, shapes: list[tuple[Located, ToolReply]]) -> ToolReply:
 
 
 def _shape(value: object) -> ToolReply | None:
-    """Return the meaning of a JSON value that is a known shape, a bare call, or a list of these."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
         inner = [None if isinstance(item, list) else _shape(item) for item in islice(items, MOST_STEPS + 1)]
@@ -342,7 +339,6 @@ def _said(text: str, calls: Sequence[PlanStep], *, note: str = "", alone: bool =
 
 
 def _prose(text: str) -> str:
-    """Return the text between shapes, without fences and the like."""
     plain = _CALL_TAG.sub("", text)
     opened = _OPENED.search(plain, max(0, len(plain) - _LONGEST_FENCE))
     plain = (plain[: opened.start()] if opened else plain).strip().lstrip("`").lstrip()

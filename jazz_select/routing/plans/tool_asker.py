@@ -192,7 +192,6 @@ class ToolAsker:
 
     @staticmethod
     async def _made(make: Callable[[], T], count: int) -> T:
-        """Make a value; in a thread if there are many tools."""
         return await in_thread(make) if count > _MANY else make()
 
 

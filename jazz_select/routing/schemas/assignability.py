@@ -146,7 +146,6 @@ class _Comparison:
         return self._roots_alike
 
     def _own(self, own: Alternative, theirs: Sequence[Alternative], wanted: object, depth: int) -> float:
-        """Compare one alternative of the output, by its listed values or else by its type."""
         values = own.schema.get("enum")
         if not isinstance(values, list):
             return max(self._one(own, other, depth) for other in theirs)
@@ -184,7 +183,6 @@ class _Comparison:
         return found
 
     def _says(self, own: Schema, other: Schema, keyword: str) -> bool:
-        """Whether both schemas restrict values by a keyword in the same way."""
         said = other[keyword]
         if said is False and keyword == "uniqueItems":
             return True
@@ -276,14 +274,12 @@ def _count(schema: Schema, kind: str, *, at_word: bool = True) -> tuple[float, f
 
 
 def _within(low: Any, high: Any, least: Any, most: Any) -> float:
-    """Whether the first range lies within the second."""
     if low > most or high < least:
         return NEVER
     return SURELY if low >= least and high <= most else PERHAPS
 
 
 def _together(scores: Iterable[float]) -> float:
-    """Combine scores: all fit, none fits, or it depends."""
     found = set(scores)
     return found.pop() if len(found) == 1 else PERHAPS
 

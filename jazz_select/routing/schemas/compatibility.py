@@ -231,22 +231,18 @@ class _Keys:
         return f"{own}#{dialect}" if dialect else own
 
     def _text(self, schema: object) -> str:
-        """Return a short text of a schema, and whether it refers to the root."""
         kept = self._known.get(id(schema))
         if kept is not None:
             return kept[1]
         text = written(schema)
-        found = _short(text) if text else uuid4().hex  # no JSON: like nothing else
+        found = text.decode() if len(text) <= _LONGEST_KEY else blake2b(text, digest_size=20).hexdigest()
+        found = found or uuid4().hex  # no JSON: like nothing else
         found = f"{found}{_REFERS}" if refers(text) else found
         if _may_come_again(schema):
             if len(self._known) >= _MOST_KEYS:
                 self._known.clear()
             self._known[id(schema)] = (schema, found)
         return found
-
-
-def _short(text: bytes) -> str:
-    return text.decode() if len(text) <= _LONGEST_KEY else blake2b(text, digest_size=20).hexdigest()
 
 
 def schema_of(value: object) -> dict[str, Any]:

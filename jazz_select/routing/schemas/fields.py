@@ -215,7 +215,6 @@ def _dependent(schema: Schema, keyword: str, reading: Cursor, hops: int) -> Iter
 
 
 def _typed(schema: Schema) -> Iterator[Alternative]:
-    """Yield an alternative for each named type, or for the listed values."""
     values = cast("list[Any] | None", schema["enum"] if isinstance(schema.get("enum"), list) else None)
     if "const" in schema:
         const = schema["const"]
@@ -244,7 +243,6 @@ def _typed(schema: Schema) -> Iterator[Alternative]:
 
 
 def _merged(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alternative]:
-    """Yield what all parts admit: each alternative of one with each of the others."""
     told = [part for part in parts if part is not True and part != {}]
     if len(told) < 2:  # noqa: PLR2004 - with one part there is nothing to join
         yield from _spread(told[0] if told else True, reading, hops + 1)
@@ -262,7 +260,6 @@ def _merged(parts: Sequence[object], reading: Cursor, hops: int) -> Iterator[Alt
 
 
 def _joined(one: Alternative, other: Alternative) -> Alternative | None:
-    """Return what both admit, or None for nothing."""
     if one is ANYTHING or other is ANYTHING:
         return other if one is ANYTHING else one
     types = {one.sure_type, other.sure_type} - {""}

@@ -296,7 +296,6 @@ class _Engine:
         return total
 
     def _beside(self, own: Schema) -> list[object]:
-        """Return the schemas that apply to the same value."""
         found = [each for keyword in ("allOf", "anyOf", "oneOf") for each in own.get(keyword, ())]
         found += [own[keyword] for keyword in ("not", "if", "then", "else") if keyword in own]
         found += mapping(own.get("dependentSchemas")).values()
@@ -315,7 +314,6 @@ class _Engine:
         return self._references[reference]
 
     def _counted(self, schema: object, value: object, known: dict[tuple[int, int], int]) -> int:
-        """As `_visits`, for the parts that this value has."""
         if not isinstance(schema, Mapping):
             return 1
         own = cast("Schema", schema)
@@ -352,7 +350,6 @@ def _refuse(uri: str) -> Any:
 
 @lru_cache(1_024)
 def _is_linear(pattern: str) -> bool:
-    """Whether a pattern can be matched in linear time."""
     try:
         _built({"pattern": pattern})
     except ValueError:
@@ -371,12 +368,10 @@ def finder(pattern: str) -> Callable[[str], bool]:
 
 
 def _weight(own: Schema) -> int:
-    """Return the fixed cost of a schema, without its parts."""
     return len(own) + sum(size_of(own[keyword]) for keyword in ("enum", "const") if keyword in own)
 
 
 def _weight_of(value: object, own: Schema) -> int:
-    """Return the further cost for this value, which depends on more than its type."""
     if isinstance(value, str):
         return len(value) if "pattern" in own else 0
     if isinstance(value, dict) and "patternProperties" in own:
@@ -385,7 +380,6 @@ def _weight_of(value: object, own: Schema) -> int:
 
 
 def _within(own: Schema) -> Iterator[object]:
-    """Yield the schemas of the parts of a value."""
     yield from (own[keyword] for keyword in _OF_PARTS if keyword in own)
     yield from prefix(own)
     for keyword in ("properties", "patternProperties"):
@@ -399,7 +393,6 @@ _OF_PARTS: Final = (
 
 
 def _inside(own: Schema, value: object) -> Iterator[tuple[object, object]]:
-    """Yield each part of a value with a schema that may apply to it."""
     if isinstance(value, dict):
         named = mapping(own.get("properties"))
         more = [own[keyword] for keyword in ("additionalProperties", "unevaluatedProperties") if keyword in own]
@@ -454,7 +447,6 @@ def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
 
 
 def _in_words(error: ValidationError, value: Any) -> str:
-    """Return the problem, with the value as it was sent."""
     for step in error.instance_path:
         value = value[step]
     said: Any = error.kind

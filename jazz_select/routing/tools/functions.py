@@ -156,7 +156,6 @@ def _taken(
 
 
 def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object) -> Any:
-    """Convert a JSON value to its annotation; an instance of that type stays."""
     try:
         if is_json(value):
             return adapter.validate_json(to_json(value))
@@ -380,7 +379,6 @@ def _listed(schema: Mapping[str, Any]) -> Sequence[object]:
 
 
 def _comes_back(value: object, schema: Mapping[str, Any]) -> bool:
-    """Whether a listed value survives the round trip through JSON."""
     try:
         read: object = SchemaValidator(cast("Any", schema)).validate_json(to_json(value))
     except Exception:  # noqa: BLE001 - an enum's own code may be run

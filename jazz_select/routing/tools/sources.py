@@ -239,7 +239,6 @@ def _said(given: object, *names: str) -> Any:
 
 
 def _stated(given: object, name: str) -> Any:
-    """Return a value of a mapping or an SDK object, whose methods are none."""
     if isinstance(given, Mapping):
         return cast("Mapping[str, Any]", given).get(name)
     value: Any = getattr(given, name, None)
@@ -388,7 +387,6 @@ class _Live:
 
 
 def _fault(name: str, error: Exception) -> ToolError:
-    """Classify an error of a session: an answer of the server, a call never sent, or an unknown outcome."""
     answered: object = getattr(getattr(error, "error", None), "code", None)
     if type(error).__name__ == "ClosedResourceError":
         return ToolError(name, _CLOSED)
@@ -451,7 +449,6 @@ def _object(text: str) -> dict[str, Any] | None:
 
 
 def _part(part: object, room: int) -> object:
-    """Return one part of an answer: its text, or what kind of content it is."""
     if part is None or isinstance(part, str | int | float):  # no part at all, and yet what was said
         return cut(str(part), max(room, 0))
     text = _said(part, "text")

@@ -281,7 +281,6 @@ def _from_data(place: str, entry: object, root: yaml.Node, path: tuple[str | int
 
 
 def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
-    """Return the tool; the function fills in what the file leaves out."""
     if not run:
         return replace(Tool(name=data.name), **fields)
     module, colon, qualified = run.partition(":")

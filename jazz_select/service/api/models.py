@@ -62,7 +62,6 @@ class UserQuestionBody(RequestBody):
 
 
 def _question_of(given: object) -> object:
-    """Return the question of a decision, if it is one; any other value as it is."""
     if not isinstance(given, dict):
         return given
     known = cast("dict[str, object]", given)

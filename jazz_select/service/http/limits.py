@@ -213,7 +213,6 @@ class Door:
                     await self._app(scope, _after(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
-        """Return the whole body; None if the client has left."""
         most, timeout_s = self._options.max_body, self._options.body_timeout_s
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isdigit() and int(declared[:20]) > most:

@@ -90,7 +90,6 @@ class Shares:
         return [*{*lately, *self._at_work, *self._waiting} - {whose}]
 
     def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the waiting requests that fit the limits."""
         now = loop.time()
         for key in sorted(self._waiting, key=self._spent.__getitem__):
             is_alone, turns = not self._others(key, now), self._waiting[key]
@@ -131,8 +130,6 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Work:
-    """A running request."""
-
     whose: str
     began: float
 

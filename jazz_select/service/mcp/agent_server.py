@@ -172,7 +172,6 @@ class AgentServer:
     async def _answered(
         self, context: Context, params: types.CallToolRequestParams, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Return the result of one of the four built-in tools."""
         if params.name == meta_tools.SELECT_FLOW:
             selector, given = self._running.live.selector, arguments.get("episode_summaries")
             asked = value_of(UserQuestion, arguments["asked"]) if arguments.get("asked") is not None else None

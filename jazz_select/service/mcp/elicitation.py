@@ -128,7 +128,6 @@ async def _asked(context: Context, text: str) -> Verdict:
 
 
 def _answer(said: types.ElicitResult) -> Answer:
-    """Return `Allow` only if the user accepted and confirmed; else a denial."""
     if said.action == "accept" and said.content is not None and said.content.get(_FIELD) is True:
         return Allow()
     return Deny("the person at the client said no" if said.action != "cancel" else "the question was dismissed")

@@ -208,7 +208,6 @@ class Upstream:
             await anyio.sleep(delay)
 
     async def _connected(self) -> None:
-        """Connect, list the tools, and wait until the connection ends."""
         self._stir = anyio.Event()
         self._ended = self._doubted = self._outdated = False
         with anyio.fail_after(_CONNECT_S) as within:
@@ -363,7 +362,6 @@ class Upstream:
         self._stir.set()
 
     def _why_down(self) -> str:
-        """Return why the server cannot be called, and what happens next."""
         server, left_s = self.spec.name, self._retry_at - monotonic()
         if self.state == "starting":
             return f"its MCP server {server} is still starting; try again in a moment"

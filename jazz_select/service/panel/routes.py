@@ -97,8 +97,6 @@ class _Guarded(StaticFiles):
 
 
 class _Panel:
-    """The pages and answers of one agent."""
-
     def __init__(self, catalogue: RunningCatalogue, files: PanelFiles) -> None:
         self._catalogue, self._files = catalogue, files
         self._survey = pages.Overview(catalogue, files)

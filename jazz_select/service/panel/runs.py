@@ -218,7 +218,6 @@ def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
 
 
 def _by_tag(run: Mapping[str, Any]) -> dict[str, float]:
-    """Return R@1 by tag."""
     measures: Mapping[str, Any] = run.get("measures", {})
     tagged = {name[4:-4]: each for name, each in measures.items() if name.startswith("tag:") and name.endswith(":R@1")}
     values = {tag: cast("dict[str, Any]", each).get("value") for tag, each in tagged.items() if isinstance(each, dict)}

@@ -166,7 +166,6 @@ def add_case(
 
 
 def _grown(before: str, text: str, file: Path) -> bytes:
-    """Return the file with one more entry, after checking that it can be read."""
     ending = "" if not before or before.endswith("\n") else "\n"
     whole = f"{before}{ending}{text}\n"
     if _count(file, whole) != _count(file, before) + 1:
@@ -184,7 +183,6 @@ def _count(file: Path, text: str | None = None) -> int:
 
 
 def _cases(file: Path) -> tuple[Case, ...]:
-    """Return the readable cases of a file; none if it is missing or empty."""
     if not file.is_file() or not _count(file):
         return ()
     return read_cases(file, None).cases
@@ -262,7 +260,6 @@ def _taught(overlay: Overlay, *, name: str, text: str, ids: str) -> Overlay:
 
 
 def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
-    """Return the name of the flow with this example, or ""."""
     wanted = spelled(text)
     return next((flow.name for flow in registry.values() if any(spelled(each) == wanted for each in flow.examples)), "")
 
@@ -271,7 +268,6 @@ def _example_of(registry: Mapping[str, BaseFlow], text: str) -> str:
 
 
 async def _selected(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
-    """Return the log entry that a correction is about, or ""."""
     if catalogue.log is None or body.logged:
         return body.logged
     live, top_k = catalogue.live, catalogue.settings.top_k

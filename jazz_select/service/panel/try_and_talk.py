@@ -135,7 +135,6 @@ class _Overhearing:
 async def _would_send(
     catalogue: RunningCatalogue, live: Generation, body: TryBody, result: FlowSelectionResult
 ) -> list[dict[str, str]]:
-    """Return the messages that the selector would send to a model for these candidates."""
     model = _Overhearing()
     selector = FlowSelector(model, live.registry, None, catalogue.agent_id, on_empty="none", model_options=_ONCE)
     await selector.select(body.request, list(result.candidates), body.episodes, context=body.context)
