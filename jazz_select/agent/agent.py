@@ -1,6 +1,6 @@
 """The agent: a message passes the guards, its flows are selected and run, and an answer is returned."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import chain
 from typing import Any, Final, Literal, Self, cast
@@ -341,15 +341,19 @@ class Agent:
 
     async def _passed(self, node: str, value: Any) -> NodeExit[Any]:
         """Run one node of the graph; its edges give each stage the output of the one before."""
-        stages: Mapping[str, Callable[[Any], Awaitable[NodeExit[Any]]]] = {
-            PRE_CHECK: self._checked,
-            _SELECT: self._selected,
-            _RUN: self._ran,
-            _CONVERSE: self._conversed,
-            _ANSWER: self._answered,
-        }
         with span(node, "node") as traced:
-            left = await stages[node](value) if node in stages else NodeExit(value)
+            left: NodeExit[Any] = NodeExit(value)
+            if node == PRE_CHECK:
+                left = await self._checked(value)
+            elif node == _SELECT:
+                left = await self._selected(value)
+            elif node == _RUN:
+                work = await self._running.run(value)
+                left = NodeExit(work, "back" if work.handed_back else "")
+            elif node == _CONVERSE:
+                left = NodeExit(await self._running.converse(value))
+            elif node == _ANSWER:
+                left = NodeExit(await self._answers.give(await self._running.handed_over(value)))
             if traced is not None and left.tag:
                 traced.note({"route": left.tag})
         return left
@@ -378,16 +382,6 @@ class Agent:
             spent.stopped("before anything was run")
             selected = replace(selected, way="ask", pending=selected.pending or selected.granted)
         return NodeExit(selected.begun() if selected.way == "ask" else selected, selected.way)
-
-    async def _ran(self, selected: TurnWork) -> NodeExit[TurnWork]:
-        work = await self._running.run(selected)
-        return NodeExit(work, "back" if work.handed_back else "")
-
-    async def _conversed(self, selected: TurnWork) -> NodeExit[TurnWork]:
-        return NodeExit(await self._running.converse(selected))
-
-    async def _answered(self, work: TurnWork) -> NodeExit[TurnWork]:
-        return NodeExit(await self._answers.give(await self._running.handed_over(work)))
 
 
 async def _prepared(schema: SchemaLike) -> OutputSchema:

@@ -105,6 +105,7 @@ class DestructionGate:
 
 
 def _changed(waiting: OpenFlow, flow: BaseFlow, path: str) -> Iterator[str]:
+    """Yield the remaining steps of each begun part whose steps changed."""
     part = waiting.parts.get(path)
     if part is not None and part.done:
         left = [name for name, _ in steps_left(chain_of(flow), part.done)]
@@ -252,7 +253,10 @@ class TurnApproval:
         if later or isinstance(verdict, Ask):
             then = await self._then(later, flow, path)
         if isinstance(verdict, Allow):
-            verdict = await self._asked_besides(call, before, is_for_all=_is_for_all(then, later, self._approval))
+            asks = [each for each, (tool, _) in zip(then, later, strict=True) if self._approval.asks_user(tool)]
+            # One yes is for all of them, if it can cover each that needs one.
+            is_for_all = bool(asks) and all(each.identity for each in asks)
+            verdict = await self._asked_besides(call, before, is_for_all=is_for_all)
         if isinstance(verdict, Deny) or (isinstance(verdict, Allow) and not self._left):
             return verdict
         reason = verdict.reason if isinstance(verdict, Ask) else ""
@@ -287,12 +291,6 @@ class TurnApproval:
                 wanted = wanted.model_copy(update={"arguments": {}, "words": "", "identity": ""})
             found.append(wanted)
         return found
-
-
-def _is_for_all(then: Sequence[PendingCall], later: Sequence[CallToCome], approval: AgentApproval) -> bool:
-    """Whether some later call needs approval, and one yes can cover all that do."""
-    asked = [each for each, (tool, _) in zip(then, later, strict=True) if approval.asks_user(tool)]
-    return bool(asked) and all(each.identity for each in asked)
 
 
 def _place_of(path: str, tool: str, arguments: Mapping[str, Any]) -> str:

@@ -453,6 +453,7 @@ class TurnSelector:
         return replace(begun, stack=begun.stack.with_top(flow.model_copy(update=waits)), reason=reason)
 
     async def _with_said(self, begun: TurnWork, decision: Decision) -> TurnWork:
+        """Add the grounded values that a model read for the inputs of flows."""
         told = {*decision.values, *decision.unclear}
         if not told:
             return begun

@@ -549,6 +549,7 @@ def _without_calls(answer: str) -> str:
 
 
 def _beside(chain: Chain) -> str:
+    """Return the model's text right before the calls that need approval."""
     rest = list(chain.entries)
     while rest and not isinstance(rest[-1], AssistantText):
         rest.pop()

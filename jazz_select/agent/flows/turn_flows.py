@@ -547,6 +547,7 @@ def _own_words(wish: str, message: str) -> str:
 
 
 def _standing(work: TurnWork) -> TurnStatus:
+    """Return the status of a turn after a message that no flow fits was answered."""
     top = work.stack.top
     if work.pending is not None or top is None:
         return work.status

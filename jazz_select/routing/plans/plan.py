@@ -268,6 +268,7 @@ def dangling_references(plan: Plan, index: NameIndex) -> tuple[str, ...]:
 
 
 def _lost(pointer: str, root: Schema) -> str:
+    """Return where a pointer leaves what the schema describes, or ""."""
     here: list[object] = [root]
     for token in pointer.split("/")[1:]:
         key = _unescaped(token)

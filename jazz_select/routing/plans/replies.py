@@ -299,6 +299,7 @@ def _among(text: str, shapes: list[tuple[Located, ToolReply]]) -> ToolReply:
 
 
 def _shape(value: object) -> ToolReply | None:
+    """Return the meaning of a JSON value that is a known shape, a bare call, or a list of these."""
     if isinstance(value, list):
         items = cast("list[Any]", value)
         inner = [None if isinstance(item, list) else _shape(item) for item in islice(items, MOST_STEPS + 1)]

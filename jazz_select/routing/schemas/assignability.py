@@ -146,6 +146,7 @@ class _Comparison:
         return self._roots_alike
 
     def _own(self, own: Alternative, theirs: Sequence[Alternative], wanted: object, depth: int) -> float:
+        """Compare one alternative of the output, by its listed values or else by its type."""
         values = own.schema.get("enum")
         if not isinstance(values, list):
             return max(self._one(own, other, depth) for other in theirs)
@@ -280,6 +281,7 @@ def _within(low: Any, high: Any, least: Any, most: Any) -> float:
 
 
 def _together(scores: Iterable[float]) -> float:
+    """Combine scores: all fit, none fits, or it depends."""
     found = set(scores)
     return found.pop() if len(found) == 1 else PERHAPS
 

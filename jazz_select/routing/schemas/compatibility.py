@@ -231,6 +231,7 @@ class _Keys:
         return f"{own}#{dialect}" if dialect else own
 
     def _text(self, schema: object) -> str:
+        """Return a short text of a schema, and whether it refers to the root."""
         kept = self._known.get(id(schema))
         if kept is not None:
             return kept[1]

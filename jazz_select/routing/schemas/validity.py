@@ -296,6 +296,7 @@ class _Engine:
         return total
 
     def _beside(self, own: Schema) -> list[object]:
+        """Return the schemas that apply to the same value."""
         found = [each for keyword in ("allOf", "anyOf", "oneOf") for each in own.get(keyword, ())]
         found += [own[keyword] for keyword in ("not", "if", "then", "else") if keyword in own]
         found += mapping(own.get("dependentSchemas")).values()
@@ -380,6 +381,7 @@ def _weight_of(value: object, own: Schema) -> int:
 
 
 def _within(own: Schema) -> Iterator[object]:
+    """Yield the schemas of the parts of a value."""
     yield from (own[keyword] for keyword in _OF_PARTS if keyword in own)
     yield from prefix(own)
     for keyword in ("properties", "patternProperties"):
@@ -393,6 +395,7 @@ _OF_PARTS: Final = (
 
 
 def _inside(own: Schema, value: object) -> Iterator[tuple[object, object]]:
+    """Yield each part of a value with a schema that may apply to it."""
     if isinstance(value, dict):
         named = mapping(own.get("properties"))
         more = [own[keyword] for keyword in ("additionalProperties", "unevaluatedProperties") if keyword in own]
