@@ -44,7 +44,6 @@ from jazz_select.evaluation.drifting import drift as drift
 from jazz_select.evaluation.evaluating import evaluate as evaluate
 from jazz_select.evaluation.exports import to_pydantic_evals as to_pydantic_evals
 from jazz_select.evaluation.index import indexed as indexed
-from jazz_select.evaluation.judged import Floor as Floor
 from jazz_select.evaluation.judged import Group as Group
 from jazz_select.evaluation.judged import Judged as Judged
 from jazz_select.evaluation.judged import Measure as Measure

@@ -6,7 +6,7 @@
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
@@ -151,10 +151,6 @@ class Check:
     passed: bool
     expected: str
     seen: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return asdict(self)
 
     def __str__(self) -> str:
         return f"{self.name}: {'as expected' if self.passed else f'expected {self.expected}, and it was {self.seen}'}"

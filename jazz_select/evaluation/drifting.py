@@ -6,10 +6,10 @@ Requests without a fitting flow are clustered by meaning; they show what a catal
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
 from statistics import fmean, stdev
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
+from jazz_select.travel import JsonData
 from jazz_select.values import Reason
 
 LEAST: Final = 3
@@ -184,7 +185,7 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift(Framed):
+class Drift(JsonData, Framed):
     """The change between two windows of a log, with the flows of lowest expected accuracy first.
 
     Silent flows were first for no request in the last days. Clusters are of requests without a flow in the last days.
@@ -209,10 +210,6 @@ class Drift(Framed):
         first, more = self.alarms[0], len(self.alarms) - 1
         subject = f"{first.subject}: " if first.subject else ""
         return f"{counts}{subject}{first.message}{f', and {more} more to look at' if more else ''}."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values; times in seconds since 1970."""
-        return asdict(self)
 
     def _frame(self) -> Frame:
         columns = ("flow", "requests", "requests before", "expected right", "expected before")

@@ -167,22 +167,14 @@ CEILINGS = {"ECE", "size"}
 _LONGEST, _MOST = 60, 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
-    """A limit for a measure."""
-
-    measure: str
-    value: float
-
-
-def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Floor, ...]:
+def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[tuple[str, float], ...]:
     """Parse floors such as `R@1=.8`, `several:R@3=0.7` or `none-F1=50%`, separated by commas; case does not matter.
 
     Raises:
         ConfigError: A floor has another form, or names an unknown measure.
     """
     known = {name.casefold(): name for name in measures}
-    found: list[Floor] = []
+    found: list[tuple[str, float]] = []
     if any(not text.strip(" ,") for text in texts):
         raise ConfigError("a floor is empty, and would let everything through: write for example R@1=.8")
     for text in (part.strip() for each in texts for part in each.split(",") if part.strip()):
@@ -191,21 +183,21 @@ def floors_of(texts: Sequence[str], measures: Mapping[str, Measure]) -> tuple[Fl
             raise ConfigError(f"{text[:_LONGEST]!r} is no floor under a measure: write for example R@1=.8")
         if name.casefold() not in known:
             raise ConfigError(f"there is no measure {misspelt(name, measures)}; there are {', '.join(measures)}")
-        found.append(Floor(known[name.casefold()], _number(text, number)))
+        found.append((known[name.casefold()], _number(text, number)))
     return tuple(found)
 
 
-def failures(floors: Sequence[Floor], measures: Mapping[str, Measure]) -> tuple[str, ...]:
+def failures(floors: Sequence[tuple[str, float]], measures: Mapping[str, Measure]) -> tuple[str, ...]:
     """Return a line for each missed floor; a measure over no cases misses every floor."""
     lines: list[str] = []
-    for floor in floors:
-        measure = measures[floor.measure]
-        less = floor.measure.rpartition(":")[2] in CEILINGS
+    for name, value in floors:
+        measure = measures[name]
+        less = name.rpartition(":")[2] in CEILINGS
         if measure.value is None:
-            lines.append(f"{floor.measure} is not known: no case measures it, and it has to be {floor.value:g}")
-        elif measure.value > floor.value if less else measure.value < floor.value:
-            measured = f"{floor.measure} is {measure.value:.3f} of {measure.cases} cases"
-            lines.append(f"{measured}, {'above' if less else 'below'} {floor.value:g}")
+            lines.append(f"{name} is not known: no case measures it, and it has to be {value:g}")
+        elif measure.value > value if less else measure.value < value:
+            measured = f"{name} is {measure.value:.3f} of {measure.cases} cases"
+            lines.append(f"{measured}, {'above' if less else 'below'} {value:g}")
     return tuple(lines)
 
 

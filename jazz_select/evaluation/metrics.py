@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum, isqrt, sqrt
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,7 @@ def mean(values: Iterable[float]) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """Detection of out-of-scope requests: counts, precision, recall and F1."""
+    """Detection of out-of-scope requests: counts and F1."""
 
     cases: int
     said: int
@@ -63,24 +62,9 @@ class Detection:
         )
 
     @property
-    def precision(self) -> float | None:
-        """The share of rejected requests that were rightly rejected; None if none was rejected."""
-        return self.right / self.said if self.said else None
-
-    @property
-    def recall(self) -> float | None:
-        """The share of out-of-scope requests that were rejected; None if there are none."""
-        return self.right / self.cases if self.cases else None
-
-    @property
     def f1(self) -> float | None:
-        """The harmonic mean of both (van Rijsbergen, 1979); 0 if no rejection was right."""
+        """The harmonic mean of precision and recall (van Rijsbergen, 1979); 0 if no rejection was right."""
         return 2 * self.right / (self.cases + self.said) if self.cases else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON types."""
-        shares = {"precision": self.precision, "recall": self.recall, "f1": self.f1}
-        return {"requests": self.cases, "said": self.said, "right": self.right, **shares}
 
 
 def interval(right: float, cases: int, z: float = Z95) -> tuple[float, float]:

@@ -328,7 +328,7 @@ class Evaluation(Framed):
             "p50_s": self.p50_s,
             "measures": {name: asdict(measure) for name, measure in self.measures.items()},
             "groups": [asdict(group) for group in self.groups],
-            "none": none.to_dict(),
+            "none": asdict(none),
             "by_flow": [
                 {**asdict(each), "taken_by": [{"flow": name, "count": count} for name, count in each.taken_by]}
                 for each in self.by_flow

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, fields
 from math import comb, sqrt
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
@@ -16,6 +16,7 @@ from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
+from jazz_select.travel import JsonData
 
 _LEAST_EXAMPLES: Final = 3
 """A flow with fewer examples spares none for the gate."""
@@ -164,7 +165,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trial(Framed):
+class Trial(JsonData, Framed):
     """The effect that a version on trial would have had.
 
     Attributes:
@@ -189,10 +190,6 @@ class Trial(Framed):
         new = f"{self.unseen_mended} of them not learned from"
         became = f"{self.mended} to what was corrected ({new}), {self.broken} away from what was right"
         return f"version {self.version} would have changed {self.changed} of {self.requests} requests: {became}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return asdict(self)
 
     def _frame(self) -> Frame:
         return [asdict(each) for each in self.changes], [each.name for each in fields(Change)]

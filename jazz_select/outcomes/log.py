@@ -13,7 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from itertools import count
 from math import isfinite
 from pathlib import Path
@@ -26,6 +26,7 @@ import orjson
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.text import as_text, describe_error
+from jazz_select.travel import JsonData
 from jazz_select.values import Decision
 
 Source = Literal["user", "agent"]
@@ -33,7 +34,7 @@ Source = Literal["user", "agent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Logged:
+class Logged(JsonData):
     """A request, what was selected for it, and what was right. See `Decision` for `reason` and `tier`.
 
     Attributes:
@@ -85,10 +86,6 @@ class Logged:
     def confidence(self) -> float | None:
         """P(the first candidate is right), where it is known."""
         return self.confidences[0] if self.confidences else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain JSON values."""
-        return asdict(self)
 
 
 def labels(entries: Iterable[Logged]) -> Iterator[tuple[Logged, str, float]]:

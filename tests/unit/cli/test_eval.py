@@ -104,7 +104,9 @@ def test_eval_counts_the_choices_of_a_model(shared: Jazz, labelled: str, provide
     assert (choices["model"], choices["exact"], choices["failed"], choices["asked"]) == (MODEL_STRING, 1, 0, 4)
     assert choices["reasons"] == {"none": 4}
     assert choices["input_tokens"] > 0
-    assert found["none"] == {"requests": 1, "said": 4, "right": 1, "precision": 0.25, "recall": 1.0, "f1": 0.4}
+    assert found["none"] == {"cases": 1, "said": 4, "right": 1}
+    shares = {name: found["measures"][f"none-{name}"]["value"] for name in ("precision", "recall", "F1")}
+    assert shares == {"precision": 0.25, "recall": 1.0, "F1": 0.4}
     provider.fails(500)
     words = " ".join(shared("eval", labelled, "--llm", MODEL_STRING).stdout.split())
     assert "chose exactly the expected flows for 2 of 4, 4 calls failed" in words

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select.evaluation import metrics
+from jazz_select.evaluation.judged import Measure
 
 RANKINGS = st.permutations("abcdef").map(lambda names: names[:5])
 RIGHT = st.sets(st.sampled_from("abcdef"), min_size=1, max_size=4)
@@ -59,7 +60,8 @@ def test_none_with_precision_and_recall(
     pairs: list[tuple[bool, bool]], precision: float | None, recall: float | None, f1: float | None
 ) -> None:
     found = metrics.Detection.of(pairs)
-    assert (found.precision, found.recall, found.f1) == (precision, recall, f1)
+    shares = (Measure.share(found.right, of).value for of in (found.said, found.cases))
+    assert (*shares, found.f1) == (precision, recall, f1)
 
 
 @pytest.mark.parametrize(

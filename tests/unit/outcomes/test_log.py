@@ -76,7 +76,7 @@ def test_an_entry_comes_back_as_it_was_recorded(path: Path) -> None:
         took_s=0.25,
     )
     assert (kept.first, kept.confidence) == ("refund", 0.75)
-    assert kept.to_dict()["candidates"] == ("refund", "track")
+    assert kept.to_dict()["candidates"] == ["refund", "track"]
 
 
 @pytest.mark.spec("009.2")
