@@ -203,7 +203,6 @@ class ServiceLink:
 
     @asynccontextmanager
     async def _sent(self, method: str, path: str, body: object, *, accept: str) -> "AsyncGenerator[httpx.Response]":
-        """Send a request; return the answer with its head read."""
         import httpx
 
         headers = {**self._headers, "Accept": accept}

@@ -405,7 +405,6 @@ def _read(place: object, key: str) -> object:
 
 
 def _write(place: object, key: str, value: object) -> bool:
-    """Store a value under a mapping's key or in an attribute that is there; return whether that was possible."""
     try:
         if isinstance(place, MutableMapping):
             cast("MutableMapping[str, object]", place)[key] = value

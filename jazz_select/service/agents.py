@@ -125,7 +125,6 @@ _T = TypeVar("_T")
 
 
 def _several(given: object) -> object:
-    """Return a list as it is, and one value as a list of it."""
     return cast("object", given) if isinstance(given, list) else [given]
 
 

@@ -153,7 +153,6 @@ def _fit(lines: list[_Line], budget: int) -> list[_Line]:
 
 
 def _elide(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budget: int) -> list[_Line]:
-    """Elide lines of these kinds, oldest first, until the rest fits."""
     fitted = list(lines)
     left = sum(len(line.text) for line in lines if not line.elided)  # a quick lower bound: without marks
     for kinds, least in passes:

@@ -253,7 +253,6 @@ class Door:
 
 
 def _is_large(scope: Scope) -> bool:
-    """Whether the announced body takes long to read."""
     size = Headers(scope=scope).get("content-length", "")
     return has_body(scope) and not (size.isdigit() and int(size[:20]) <= _QUICKLY_READ)
 

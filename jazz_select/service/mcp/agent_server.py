@@ -256,7 +256,6 @@ class AgentServer:
     # --- sessions --------------------------------------------------------------------
 
     def _seen(self, context: Context) -> None:
-        """Remember how to notify a client with a session."""
         session = _session(context)
         if session:
             self._sessions[session] = context.session
