@@ -110,6 +110,12 @@ CASES: dict[str, tuple[Any, Any, float]] = {
     ),
     "others of a type that does not fit": (MAYBE | {"additionalProperties": INT}, SUB, NEVER),
     "others of a type that fits": (MAYBE | {"additionalProperties": S}, SUB, PERHAPS),
+    "others that no schema evaluates, of a type that does not fit": (
+        MAYBE | {"unevaluatedProperties": INT},
+        SUB,
+        NEVER,
+    ),
+    "others that no schema evaluates, of a type that fits": (MAYBE | {"unevaluatedProperties": S}, SUB, PERHAPS),
     "a false one beside one that fails": (
         {"type": "object", "properties": {"a": False, "b": INT}, "required": ["b"]},
         {"type": "object", "properties": {"a": S, "b": S}, "required": ["b"]},
