@@ -211,7 +211,7 @@ def _chances(
 ) -> list[float]:
     """Return P(its flow is right) of each correction, which its flow has learned, by leave-one-out recall.
 
-    The last stage of an embedder decides.
+    The last stage of an embedder decides. What a flow cannot learn, since it makes its own examples, has 0.
     """
     if not corrections:
         return []
@@ -224,9 +224,10 @@ def _chances(
         for flow, card in enumerate(cards)
         for example, text in enumerate(card.examples)
     }
-    asked = [places[each.flow, spelled(each.request)] for each in corrections]
+    asked = [places.get((each.flow, spelled(each.request))) for each in corrections]
     with threadpool_limits(1, user_api="blas"):
-        return own_chances(cards, rows, encoder.lexical, asked)
+        chances = iter(own_chances(cards, rows, encoder.lexical, [each for each in asked if each is not None]))
+    return [0.0 if each is None else next(chances) for each in asked]
 
 
 def chosen(  # noqa: PLR0913 - bounds with a name

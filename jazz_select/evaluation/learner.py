@@ -28,7 +28,7 @@ from jazz_select.evaluation.corrections import (
     why_unfit,
     with_examples,
 )
-from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, taught
+from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, takes_examples, taught
 from jazz_select.evaluation.route import Policy, Routed, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.evaluation.trial import Gated, Verdict, gate_cases, spared, verdict
@@ -310,6 +310,7 @@ class _Lesson:
     ) -> tuple[list[Correction], list[Correction], list[Correction]]:
         """Return the new corrections, those held out for the gate, and those that may be learned."""
         known = {spelled(text) for flow in registry.values() for text in flow.examples}
+        fixed = {flow.name for flow in registry.values() if not takes_examples(flow)}
         labelled = Sames((case.request for case in cases), numbers=False)
         earlier = () if self._version is None else self._version.cases
         judging = {spelled(case.request) for case in earlier}
@@ -319,7 +320,12 @@ class _Lesson:
             text = spelled(each.request)
             if text in known or labelled.of(each.request):  # gate cases are not learned in any spelling
                 continue
-            apart = each.is_held or judged_by.of(each.request) or is_kept_apart(each.request, KEPT_APART)
+            apart = (
+                each.is_held
+                or each.flow in fixed
+                or judged_by.of(each.request)
+                or is_kept_apart(each.request, KEPT_APART)
+            )
             (held if apart else usable).append(each)
             if text not in judging:
                 fresh.append(each)

@@ -212,11 +212,10 @@ def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
         again = copy(flow)
         known = {spelled(each) for each in flow.examples}
         more = [text for text in learned.get(flow.name, ()) if text.strip() and spelled(text) not in known]
-        if more:
-            try:
-                again.examples = (*flow.examples, *more)
-            except AttributeError:
-                notes.append(f"flow {flow.name!r} makes its own examples, so nothing learned is added to them")
+        if more and takes_examples(flow):
+            again.examples = (*flow.examples, *more)
+        elif more:
+            notes.append(f"flow {flow.name!r} makes its own examples, so nothing learned is added to them")
         try:
             made.register(again)
         except FlowError:
@@ -229,6 +228,15 @@ def taught(registry: Mapping[str, BaseFlow], version: Version | None) -> Taught:
     gone = sorted(name for name in learned if name not in there)
     notes += [f"{len(learned[name])} learned examples are for {name!r}, and there is no such flow" for name in gone]
     return Taught(registry=made, notes=tuple(notes))
+
+
+def takes_examples(flow: BaseFlow) -> bool:
+    """Whether examples can be added to a flow: not to one that makes its own."""
+    try:
+        copy(flow).examples = tuple(flow.examples)
+    except AttributeError:
+        return False
+    return True
 
 
 def spelled(text: str) -> str:

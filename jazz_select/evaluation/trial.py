@@ -10,7 +10,7 @@ from typing import Final, Literal
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.metrics import Z95
-from jazz_select.evaluation.overlay import Gain, Overlay, spelled, taught
+from jazz_select.evaluation.overlay import Gain, Overlay, spelled, takes_examples, taught
 from jazz_select.evaluation.route import Outcome, Policy, Query, Routed, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
@@ -71,7 +71,7 @@ def spared(registry: Mapping[str, BaseFlow], authored: Mapping[str, BaseFlow]) -
     """
     own: dict[str, str] = {}
     for flow in authored.values():
-        if len(flow.examples) >= _LEAST_EXAMPLES:
+        if len(flow.examples) >= _LEAST_EXAMPLES and takes_examples(flow):
             own[flow.id] = min(flow.examples, key=lambda each: _hash(f"{flow.name} {each}"))
     if len(own) > _MOST_OWN:
         own = {each: own[each] for each in sorted(own, key=_hash)[:_MOST_OWN]}

@@ -1,5 +1,6 @@
 """What leaves for other programs: labelled requests for pydantic-evals, and checks as a table."""
 
+from dataclasses import asdict
 from importlib.util import find_spec
 from typing import Any
 
@@ -70,4 +71,4 @@ def test_checks_as_a_table_need_pandas() -> None:
         with pytest.raises(ConfigError, match="pip install pandas"):
             report.to_dataframe()
         return
-    assert report.to_dataframe().to_dict("records") == [{"conversation": "a", "turn": 1, **seen.to_dict()}]
+    assert report.to_dataframe().to_dict("records") == [{"conversation": "a", "turn": 1, **asdict(seen)}]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jazz_select import Flow, FlowRegistry
+from jazz_select import BaseFlow, Flow, FlowRegistry
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation import (
     Case,
@@ -241,6 +241,24 @@ async def test_what_nothing_speaks_for_is_held_back(entry: Entry) -> None:
     assert doubted
     assert doubted <= {each.request for each in wrong}
     assert not {each.text for each in learned.added} & {each.request for each in wrong}
+
+
+async def test_a_flow_that_makes_its_own_examples_learns_none(small_shop: FlowRegistry, entry: Entry) -> None:
+    class Own(BaseFlow):
+        name = "gift"
+        description = "All about gifts."
+        condition = "The user wants a gift."
+        desired_effects = ("it is a gift",)
+
+        @property
+        def examples(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+            return tuple(f"a gift {more}" for more in ("for my sister", "wrapped", "please", "card", "as a surprise"))
+
+    small_shop.register(Own())
+    learned = await learn(small_shop, [*said(entry), entry("a ribbon around it", ("gift",))], embedder=HashEmbedder())
+    assert learned.version is not None
+    assert "gift" not in {each.flow for each in learned.added}
+    assert "a ribbon around it" in {each.request for each in learned.version.cases}, "they judge what others learn"
 
 
 @pytest.mark.spec("007.5")
