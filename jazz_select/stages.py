@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from jazz_select.arguments import Probability
+from jazz_select.arguments import Constraint, Probability
 
 StageName = Literal["recall", "transformer", "decider", "chat", "user"]
 """The stages in order: the index, its second embedder, a decision model, a chat model, the user."""
@@ -20,6 +20,7 @@ users' requests differ from them."""
 SHARED: Final = 0.5
 """Recall's share of that if a decision model follows. Together they answer more within the same budget."""
 _NEVER: Final = 1.0
+_Chances = Annotated[tuple[Probability, ...], Constraint("probabilities", max_length=1 << 20)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,9 +105,9 @@ class OwnAnswers:
         errors: P(the answer is wrong) in the same two orders, with the example left out of its flow.
     """
 
-    first: tuple[Probability, ...]
-    scoped: tuple[Probability, ...]
-    errors: tuple[tuple[Probability, ...], tuple[Probability, ...]]
+    first: _Chances
+    scoped: _Chances
+    errors: tuple[_Chances, _Chances]
     _found: dict[tuple[object, ...], float] = field(
         default_factory=dict[tuple[object, ...], float], init=False, compare=False, repr=False
     )

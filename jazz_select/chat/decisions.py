@@ -241,7 +241,7 @@ class Decider:
         """
         several = len(questions) > 1
         named = {f"{_NAME}_{number}" if several else _NAME: each for number, each in enumerate(questions, start=1)}
-        names, most = list(named), self._client.most_questions or len(named)
+        names, most = list(named), self._client.most_questions or len(named) or 1
         parts = [{name: named[name] for name in names[start : start + most]} for start in range(0, len(names), most)]
         deadline = Deadline.after(self._timeout_s)
         return [each for part in parts for each in await self._asked(state, part, deadline)]

@@ -151,7 +151,7 @@ def facts(known: Mapping[str, object] | Iterable[tuple[str, object]], *, limit: 
     pairs = cast("Mapping[str, object]", known).items() if isinstance(known, Mapping) else known
     for name, value in pairs:
         for each in _parts(value):
-            if each:
+            if each not in (None, ""):
                 told = _told(each, ".2f" if isinstance(each, float) else "")
                 grid.add_row(name, each if isinstance(each, Text) else styled(told, limit=limit))
     return grid

@@ -456,7 +456,6 @@ def _not_a_conversation(entry: object) -> str:
 
 
 def _problems(error: ValidationError) -> Iterator[tuple[_Path, str]]:
-    """Yield the path and the message of each problem in a conversation."""
     found = error.errors(include_url=False)
     in_turns = any(each["loc"][:1] == ("turns",) and len(each["loc"]) > 1 for each in found)
     for each in found:

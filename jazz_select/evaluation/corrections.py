@@ -127,7 +127,7 @@ _SAID_TWICE: Final = 2
 """Number of log entries that make a correction trusted."""
 _LIKELY: Final = 0.5
 """Least P(the corrected flow is right), by all else that is known."""
-DOUBT: Final = "all else that is known makes another flow likelier: a person should look"
+DOUBT: Final = "all else that is known does not make its flow likely: a person should look"
 
 
 def unit_vectors(texts: Sequence[str], embedder: Embedder) -> Vectors:
@@ -211,13 +211,14 @@ def _chances(
 ) -> list[float]:
     """Return P(its flow is right) of each correction, which its flow has learned, by leave-one-out recall.
 
-    The last stage of an embedder decides. What a flow cannot learn, since it makes its own examples, has 0.
+    The last stage of an embedder decides, or the first where the second is for other languages. What a flow cannot
+    learn, since it makes its own examples, has 0.
     """
     if not corrections:
         return []
     encoder = Encoder(embedder, Lexical(language))
     cards = [flow.card() for flow in taught.values()]
-    stage = len(encoder.stages) - 1
+    stage = 0 if getattr(embedder, "language", "") else len(encoder.stages) - 1
     rows = {flow: encoder.of_stage(stage, each) for flow, each in encoder.rows(cards).items()}
     places = {
         (card.name, spelled(text)): (flow, example)

@@ -278,7 +278,6 @@ def _window(entries: Sequence[Logged], since: float, until: float) -> Window:
 
 
 def _flows(now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow]) -> tuple[FlowDrift, ...]:
-    """Return the drift of the live flows; removed flows are left out."""
     by_flow: defaultdict[str, tuple[list[Logged], list[Logged]]] = defaultdict(lambda: ([], []))
     for side, entries in enumerate((now, before)):
         for each in entries:

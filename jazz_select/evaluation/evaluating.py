@@ -114,6 +114,5 @@ async def evaluate(  # noqa: PLR0913 - options with a name
 
 
 def _name(model: object) -> str:
-    """Return a model's name, or else its type's."""
     name = model if isinstance(model, str) else getattr(model, "model", None) or getattr(model, "__name__", None)
     return name if isinstance(name, str) else type(model).__name__

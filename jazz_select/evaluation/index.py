@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jazz_select
-from jazz_select.errors import IndexLockedError, IndexUnusableError
+from jazz_select.errors import DiskFullError, IndexLockedError, IndexUnusableError
 from jazz_select.evaluation.whole_files import keep_untracked
 from jazz_select.flow.base import BaseFlow, flows_digest
 from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
@@ -58,9 +58,10 @@ async def indexed(
         if memory is None:
             parent = (beside or shared_memory()) if len(registry) <= _MOST_IN_MEMORY else None
             place = stack.enter_context(TemporaryFolder(parent))
-            memory = await _opened(place / "index", embedder, language)
-        await stack.enter_async_context(memory)
-        await memory.sync(AGENT, registry.values(), allow_delete=True)
+            memory = await stack.enter_async_context(await _opened(place / "index", embedder, language))
+            await memory.sync(AGENT, registry.values(), allow_delete=True)
+        else:
+            await stack.enter_async_context(memory)
         yield memory
 
 
@@ -78,13 +79,19 @@ async def _cached(
         indexes = sorted(folder.parent.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
         for old in indexes[_KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
-        return await _opened(folder, embedder, language)
+        memory = await _opened(folder, embedder, language)
+        try:
+            await memory.sync(AGENT, registry.values(), allow_delete=True)
+        except BaseException:
+            await memory.close()
+            raise
     except IndexLockedError:
         return None
-    except (IndexUnusableError, OSError) as error:
+    except (IndexUnusableError, DiskFullError, OSError) as error:
         _log.warning("folder=<%s>, error=<%s> | the cached index is made anew", folder, error)
         shutil.rmtree(folder, ignore_errors=True)
         return None
+    return memory
 
 
 async def _opened(folder: Path, embedder: str | Embedder, language: str) -> "ProceduralMemory":

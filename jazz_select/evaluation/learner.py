@@ -333,11 +333,9 @@ class _Lesson:
 
     @property
     def _learned_counts(self) -> Mapping[str, int]:
-        """Number of texts that each flow has learned before."""
         return {} if self._version is None else {name: len(texts) for name, texts in self._version.examples.items()}
 
     def _cases(self, held: Sequence[Correction]) -> list[HeldCase]:
-        """Return the held-out cases, earlier and new."""
         earlier = () if self._version is None else self._version.cases
         new = [HeldCase(request=each.request, expect=each.right, ids=" ".join(each.ids)) for each in held]
         merged = {spelled(each.request): each for each in (*earlier, *new)}
@@ -352,7 +350,6 @@ class _Lesson:
         return _Gate(shipped=registry, spared=index, labelled=labelled, own=tuple(own))
 
     async def _routes(self, gate: "_Gate", examples: Sequence[Correction] = ()) -> list[Routed]:
-        """Route the gate's requests with these examples added."""
         self._rounds += 1
         labelled = await self._led(with_examples(gate.shipped, examples), gate.labelled)
         return [*labelled, *await self._led(with_examples(gate.spared, examples), gate.own)]
@@ -369,7 +366,7 @@ class _Lesson:
     ) -> tuple["_Trial", list[Correction]]:
         """Search for the examples that pass the gate together; return them, and the others with a reason for each.
 
-        All are tried at once. A group that fails is parted into those that took more of the gate's requests than they
+        All are tried at once. A group that fails is parted into those that cost more of the gate's requests than they
         won, and the rest; the rest is tried first. Where nobody is to blame it is parted by halves, between flows. Each
         part is tried beside those that passed, which it may not lower, until the rounds are used up.
         """
@@ -422,7 +419,6 @@ class _Lesson:
         return _Trial(kept=tuple(examples), verdict=found, lost=lost, won=won)
 
     def _next(self, trial: "_Trial", refused: Sequence[Correction], cases: Sequence[HeldCase]) -> Version:
-        """Return the next version: everything learned so far."""
         examples = defaultdict[str, dict[str, str]](dict)
         if self._version is not None:
             examples.update({name: dict(texts) for name, texts in self._version.examples.items()})

@@ -248,7 +248,6 @@ async def _played(case: ConversationCase, make_agent: "MakeAgent", chat: "ChatMo
 
 
 def _stub(reply: Any, /, **_: Any) -> Any:
-    """Return a stub's reply, or raise the error that it names."""
     if isinstance(reply, dict) and (fields := cast("dict[str, Any]", reply)).keys() == {"raises"}:
         raise ToolError("stub", str(fields["raises"]))
     return cast("Any", reply)

@@ -261,7 +261,6 @@ class Evaluation(Framed):
 
     @cached_property
     def _mistaken(self) -> tuple[tuple[str, str, str], ...]:
-        """The expected flow, the one in its place, and the request of each mistake."""
         found: list[tuple[str, str, str]] = []
         for each in self.judged:
             places = _places(each)

@@ -213,7 +213,6 @@ def _held_out(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy, at
 
 
 def _settings(cases: Sequence[tuple[Routed, frozenset[str]]], policy: Policy) -> Iterator[Setting]:
-    """Return every pair of the grid, the one without thresholds first."""
     bare = replace(policy, skip_llm_above=None, abstain_below=None).settling
     lows = ABSTENTIONS if any(not expect for _, expect in cases) else ()
     outcomes = [route.outcome_under(bare) for route, _ in cases]

@@ -463,7 +463,6 @@ class ProceduralMemory:
                 self._agents.forget(agent_id)
 
     async def _stored(self, agent_id: str, flow_id: str) -> dict[str, Any] | None:
-        """Return the payload of a readable flow, or None."""
         key = self._store.key(agent_id, flow_id)
         found = (await self._store.retrieve([key])).get(key)
         return None if found is None or fault_at(self._store, agent_id, key, found) else found

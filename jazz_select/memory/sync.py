@@ -249,7 +249,6 @@ class IndexWriter:
         cases: Cases,
         cards: Mapping[str, FlowCard],
     ) -> None:
-        """Fit recall unless it is fitted to this catalogue."""
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
         flows = frozenset(cards)

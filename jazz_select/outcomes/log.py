@@ -636,6 +636,7 @@ class OutcomeLog:
         *,
         agent_id: str | None = None,
         corrected: bool | None = None,
+        since: float | None = None,
         last: int | None = None,
     ) -> Iterator[Logged]:
         """Yield the entries, oldest first; others may write meanwhile.
@@ -643,14 +644,16 @@ class OutcomeLog:
         Args:
             agent_id: The agent; None: all agents.
             corrected: Whether entries have a correction; None: both.
+            since: The earliest time, in seconds since 1970.
             last: How many of the newest; None: all.
 
         Raises:
             OutcomeLogError: The file cannot be read.
         """
         self.flush()
-        wanted = [] if agent_id is None else [agent_id]
-        conditions = ["agent = ?"] if wanted else []
+        options = {"agent = ?": agent_id, "at >= ?": since}
+        conditions = [name for name, value in options.items() if value is not None]
+        wanted = [value for value in options.values() if value is not None]
         if corrected is not None:
             conditions.append(_CORRECTED if corrected else _UNCORRECTED)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""

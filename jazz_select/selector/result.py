@@ -12,11 +12,13 @@ from jazz_select.flow.definition import render_followed
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import page_html
 from jazz_select.telemetry import Span
-from jazz_select.text import in_one_line
+from jazz_select.text import beginning, in_one_line
 from jazz_select.threads import run_with_timeout
 from jazz_select.travel import read_json, unreadable, value_of, whole_of
 from jazz_select.values import Candidate, Decision, Reason, Tier, candidates_html, flow_id
 
+_SHOWN = 1_000
+"""Characters of a fact that are told; a model's reply may be of any length."""
 _WHY = {
     Reason.SINGLE: "the only candidate",
     Reason.CONFIDENT: "recall was sure enough",
@@ -180,7 +182,7 @@ class FlowSelectionResult:
             lines.append(f"{position:>2}. {_candidate_line(candidate)}{chosen}")
         lines += [f"cannot be run: {flow_id}" for flow_id in self.unresolved_ids]
         told = [(name, f"{fact:.2f}" if isinstance(fact, float) else fact) for name, fact in facts]
-        lines += [f"{name}: {fact}" for name, fact in told if fact not in (None, "")]
+        lines += [f"{name}: {beginning(str(fact), _SHOWN)}" for name, fact in told if fact not in (None, "")]
         return "\n".join(map(in_one_line, lines))
 
 

@@ -249,7 +249,7 @@ class _Place(BaseRoute):
         self._wanted.set()
         await self._tried.wait()
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(None)  # else it grows with each request
         await self._router(scope, receive, send)
 
     @asynccontextmanager

@@ -106,8 +106,13 @@ class BatchedRecall:
             queries, focuses, _ = zip(*waiting, strict=True)
             with suppress(Exception):  # whatever it is, each is told its own
                 return [*await self._memory.recall_many(queries, focuses=focuses, **dict(scope))]
-        alone = (self._recall(scope, query, focus) for query, focus, _ in waiting)
-        return await asyncio.gather(*alone, return_exceptions=True)
+        found: list[RecallResult | BaseException] = []
+        for query, focus, _ in waiting:
+            try:
+                found.append(await self._recall(scope, query, focus))
+            except Exception as error:  # noqa: BLE001 - whatever it is, each is told its own
+                found.append(error)
+        return found
 
     async def _recall(self, scope: _Scope, query: str, focus: str) -> RecallResult:
         return await self._memory.recall(query, focus=focus, **dict(scope))

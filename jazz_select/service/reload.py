@@ -5,8 +5,9 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from hashlib import sha256
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
 from pathlib import Path
@@ -118,7 +119,7 @@ class ReadAnew:
         self.seen: SeenFiles = ()
         self._read, self._patience_s = read, patience_s
         self._ours: dict[str, ModuleType] = {}
-        self._written: SeenFiles | None = None
+        self._written: Mapping[str, bytes] | None = None
 
     def __call__(self) -> Sources:
         """What it reads; see there for what it raises.
@@ -146,7 +147,7 @@ class ReadAnew:
         there again.
         """
         with self._alone():
-            places, written = roots(self.places), tuple(each for each in seen if each[0].endswith(".py"))
+            places, written = roots(self.places), _digests(seen)
             anew = self._written not in (None, written)
             if not anew:
                 sys.modules.update(self._ours)
@@ -184,6 +185,16 @@ class ReadAnew:
         for name in taken:
             del sys.modules[name]
         return taken
+
+
+def _digests(seen: SeenFiles) -> Mapping[str, bytes]:
+    """Return the digest of each Python file: one that is written again as it was has not changed."""
+    found: dict[str, bytes] = {}
+    for path, *_ in seen:
+        if path.endswith(".py"):
+            with suppress(OSError):  # gone meanwhile, or not to be read: importing it will say so
+                found[path] = sha256(Path(path).read_bytes()).digest()
+    return found
 
 
 def _there(places: Sequence[str]) -> dict[str, ModuleType]:

@@ -306,6 +306,7 @@ class _Loop:
                     raise
                 self.notes.append("the provider refuses these tools: they are described in the text")
                 messages = self.composed()
+                self.notes += [note for note in self.ending.notes if note not in self.notes]
                 reply = await self._ask(messages, number)
             ended, following = await self._step(reply, number)
             if ended is not None:

@@ -491,7 +491,6 @@ def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> Iterator[Change
 
 
 def _moved(before: Routed, after: Routed, flows: FlowChanges) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the new candidates, and those that were dropped."""
     earlier = {flows.now(old): old for old in before.candidates}
     entered = tuple(name for name in after.candidates if name not in earlier)
     return entered, tuple(old for name, old in earlier.items() if name not in after.candidates)

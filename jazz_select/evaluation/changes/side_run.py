@@ -118,7 +118,6 @@ class SideRun:
         return value_of(list[str], reply["firsts"]) or [""] * len(asked)
 
     async def _started(self) -> "tuple[_Process, Catalogue]":
-        """Start the process, and return it with its description of the flows."""
         root = await self._stack.enter_async_context(self.side.files())
         beside = str(self._stack.enter_context(TemporaryFolder(shared_memory())))
         job = replace(self._job, side=replace(self.side, root=root), beside=Path(beside))

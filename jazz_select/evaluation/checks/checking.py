@@ -112,7 +112,6 @@ def _repeated(cases: Sequence[Placed]) -> Iterator[Finding]:
 
 
 def _contradicted(cases: Sequence[Placed], field: Field, asked: Neighbours) -> Iterator[Finding]:
-    """Yield labels that recall contradicts strongly."""
     judged = [
         (case, at)
         for case, at in cases

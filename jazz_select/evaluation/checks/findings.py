@@ -148,7 +148,6 @@ def _field(fault: FlowError) -> tuple[str, int | None]:
 
 
 def _entries(file: str) -> list[yaml.Node]:
-    """Return the YAML nodes of the flows in a data file."""
     try:
         documents = documents_of(Path(file), suffix=".yaml")  # the JSON of flows is valid YAML
     except DataFileError:

@@ -7,7 +7,7 @@ pass the filters of `check`. Nothing is changed in the flows.
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from time import perf_counter
@@ -308,15 +308,15 @@ class _Work:
         self, registry: Mapping[str, BaseFlow], given: Sequence[_Label], embedder: Embedder, language: str
     ) -> list[_Label]:
         """Return the labels without those of a person that `learn` would leave out, which it would not learn either."""
-        said = [each for each, _, _ in given if each.right is not None]
+        said = [replace(each, id=str(place)) for place, (each, _, _) in enumerate(given) if each.right is not None]
         if not said:
             return list(given)
         found = gathered(said, {flow.name for flow in registry.values()})
         judged = await examined(registry, found.corrections, embedder=embedder, language=language)
         left_out = [*(found.corrections[place].refused(DOUBT) for place in judged.doubted), *found.refused]
         self.dropped.update(each.why for each in left_out)
-        gone = {entry for each in left_out for entry in each.ids}
-        return [each for each in given if each[0].id not in gone]
+        gone = {int(place) for each in left_out for place in each.ids}
+        return [each for place, each in enumerate(given) if place not in gone]
 
     def from_log(self, logged: Sequence[_Label], wanting: Collection[str]) -> None:
         """Add logged requests: as examples, the most different first, and as negatives of flows wrongly first."""

@@ -195,7 +195,8 @@ class Upstream:
                 problem = "its command or folder is not found: install it, or give its whole path"
             except Exception as error:  # noqa: BLE001 - of servers and transports anything may be expected
                 problem = describe_error(_first(error))
-            failures = 1 if monotonic() - began >= _STEADY_S else failures + 1
+            was_steady = self.state == "up" and monotonic() - began >= _STEADY_S
+            failures = 1 if was_steady else failures + 1
             delay = self._backoff.after(failures)
             self._client, self.state, self._retry_at = None, "down", monotonic() + delay
             self.problem = self._told(problem)

@@ -23,7 +23,7 @@ from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import write_whole
-from jazz_select.outcomes.log import chosen_in, reading
+from jazz_select.outcomes.log import Logged, chosen_in, reading
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.reload import source_location
 from jazz_select.service.running import RunningCatalogue
@@ -256,7 +256,13 @@ async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | 
         return None
     if not 0 < days < _MOST_DAYS:  # also where it is no number at all
         raise ConfigError("days is a number of days above 0, such as 7")
-    found = await asyncio.to_thread(lambda: list(log.read(agent_id=catalogue.agent_id)))
+
+    def entries() -> list[Logged]:
+        last = next(log.read(agent_id=catalogue.agent_id, last=1), None)
+        since = None if last is None else last.at - 2 * days * DAY_S
+        return list(log.read(agent_id=catalogue.agent_id, since=since))
+
+    found = await asyncio.to_thread(entries)
     if not found:
         return None
     embedder = catalogue.memory.encoder.embedder

@@ -21,6 +21,7 @@ from jazz_select.evaluation.overlay import (
     load_overlay,
     now,
     spelled,
+    takes_examples,
     yaml_text,
 )
 from jazz_select.evaluation.route import Policy
@@ -215,6 +216,8 @@ def _fit_to_teach(
         raise ConfigError(msg)
     registry = catalogue.live.registry
     (name,) = right
+    if not all(takes_examples(flow) for flow in registry.values() if flow.name == name):
+        raise ConfigError(f"{name} makes its own examples, so none can be added: make it a case")
     if (owner := _example_of(registry, text)) and owner != name:
         msg = f"it is an example of {owner} already, and one request leads to one flow: take it out there first"
         raise ConfigError(msg)

@@ -2,7 +2,7 @@
 import { fill, h, say } from "../dom.js";
 import { get, post, standing, WRITTEN } from "../api.js";
 import { to } from "../url.js";
-import { counted, moment, whole } from "../words.js";
+import { counted, moment } from "../words.js";
 import { empty, failed, waiting } from "../parts/states.js";
 import { flowNames, mend } from "../parts/mend.js";
 
@@ -51,7 +51,7 @@ export async function mount(outlet, first) {
       h("div", { class: "card flush" }, h("div", { class: "card-head" }, h("h2", {}, "Asked lately"), h("p", {}, log ? counted(log.count, "entry", "entries") : "no log")),
         !log ? h("div", { class: "state" }, h("p", {}, "The service keeps no log. Start it with ", h("code", {}, "--log FILE"), " to correct what was asked.")) : !log.entries.length ? empty("Nothing was asked yet", "Requests of clients and of the agent appear here; what is tried in the panel does not.") : h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Asked lately" }, h("table", { class: "tight" },
           h("thead", {}, h("tr", {}, ["Request", "Chosen", "Right", "When", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "unseen" }, "Correct"))))),
-          h("tbody", {}, log.entries.map((each) => h("tr", {}, h("th", { scope: "row", class: "said" }, each.request || h("span", { class: "dim" }, `text not kept, ${whole(each.chars)} characters`)), h("td", { "data-label": "Chosen" }, each.chosen.join(", ") || "nothing"), h("td", { "data-label": "Right" }, each.right === null ? "–" : h("span", { class: "tag good" }, each.right.join(", ") || "nothing fits")), h("td", { "data-label": "When" }, moment(each.at)), h("td", {}, each.request ? h("a", { href: to(["correct"], { q: each.request, right: each.chosen[0], logged: each.id }) }, "Correct") : null))))))));
+          h("tbody", {}, log.entries.map((each) => h("tr", {}, h("th", { scope: "row", class: "said" }, each.request || h("span", { class: "dim" }, "text not kept")), h("td", { "data-label": "Chosen" }, each.chosen.join(", ") || "nothing"), h("td", { "data-label": "Right" }, each.right === null ? "–" : h("span", { class: "tag good" }, each.right.join(", ") || "nothing fits")), h("td", { "data-label": "When" }, moment(each.at)), h("td", {}, each.request ? h("a", { href: to(["correct"], { q: each.request, right: each.chosen[0], logged: each.id }) }, "Correct") : null))))))));
   }
   load();
   return { leave() { abort.abort(); } };
