@@ -177,7 +177,10 @@ def test_reading_is_narrowed(path: Path) -> None:
             log.record("x", DECIDED, agent_id=agent)
         assert len(list(log.read(agent_id="a"))) == 2
         assert list(log.read(agent_id="c")) == []
-        assert [each.at for each in log.read(agent_id="a", last=1)] == [max(each.at for each in log.read(agent_id="a"))]
+        first, second = (each.at for each in log.read(agent_id="a"))
+        assert [each.at for each in log.read(agent_id="a", last=1)] == [second]
+        assert [each.at for each in log.read(agent_id="a", since=first)] == [first, second]
+        assert [each.at for each in log.read(agent_id="a", since=second + 1e-3)] == []
 
 
 def test_a_reader_is_not_disturbed_by_who_writes(path: Path) -> None:

@@ -69,10 +69,17 @@ async def test_who_is_cancelled_takes_nobody_along() -> None:
         assert (await together.recall(REFUND, "shop"))[0]["flow_name"] == "refund_order"
 
 
-async def test_a_lookup_that_is_cancelled_from_within_is_an_error_to_those_who_wait() -> None:
+@pytest.mark.parametrize("alone", [False, True], ids=["together", "one by one"])
+async def test_a_lookup_that_is_cancelled_from_within_is_an_error_to_those_who_wait(*, alone: bool) -> None:
     class Cancelling(Counted):
         async def recall_many(self, queries: list[str], *given: Any, **options: Any) -> Any:
-            raise asyncio.CancelledError
+            raise OSError if alone else asyncio.CancelledError
+
+        async def recall(self, query: str, *given: Any, **options: Any) -> Any:
+            if alone and len(self.sizes) == 1:
+                self.sizes.append(0)
+                raise asyncio.CancelledError
+            return await super().recall(query, *given, **options)
 
     async with memory() as inner:
         await filled(inner)
