@@ -286,9 +286,9 @@ def _made(
     if not parts:
         flow = Flow(**known)
     elif own.type == "conditional":
-        taken = [(when, part) for when, part in parts if when.strip()]
-        otherwise = next((part for when, part in parts if not when.strip()), None)
-        flow = ConditionalFlow(**known, branches=taken, otherwise=otherwise)
+        others = [part for when, part in parts if not when.strip()]
+        taken = [each for each in parts if each[0].strip()] if len(others) == 1 else parts  # which refuses several
+        flow = ConditionalFlow(**known, branches=taken, otherwise=others[0] if len(others) == 1 else None)
     else:
         kind = ParallelFlow if own.type == "parallel" else SequentialFlow
         flow = kind(**known, flows=[part for _, part in parts])

@@ -1,6 +1,7 @@
 """The tools of flows made of flows."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -124,3 +125,15 @@ def test_a_part_in_no_registry_of_the_agent_is_asked_for_its_tools(registry: Flo
 
 def test_parts_that_cannot_be_found_lack_nothing_here(registry: FlowRegistry) -> None:
     assert sequence(registry, "later", tools=["own"]).lacks(()) == ("own",)
+
+
+def test_of_what_travels_only_one_part_is_for_all_other_cases(registry: FlowRegistry) -> None:
+    """Of several without a condition, none may vanish unsaid."""
+    one, other = leaf(registry, "one"), leaf(registry, "other")
+    whole = ConditionalFlow(
+        name="w", description="d", examples=FIVE, branches=[("it is small", one)], otherwise=other, registry=registry
+    )
+    data = flow_data(whole)
+    data |= {"parts": tuple(replace(part, when="") for part in data["parts"])}
+    with pytest.raises(FlowValidationError, match="says not when it is taken"):
+        flow_of(data)
