@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import ConditionalFlow, Flow, FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow, Tool
 from jazz_select.agent import Agent
-from jazz_select.errors import FlowValidationError, UnconnectedToolsError
+from jazz_select.errors import ConfigError, FlowValidationError, UnconnectedToolsError
 from jazz_select.flow.composite import flow_data, flow_of
 
 pytestmark = pytest.mark.spec("009.4")
@@ -135,5 +135,5 @@ def test_of_what_travels_only_one_part_is_for_all_other_cases(registry: FlowRegi
     )
     data = flow_data(whole)
     data |= {"parts": tuple(replace(part, when="") for part in data["parts"])}
-    with pytest.raises(FlowValidationError, match="says not when it is taken"):
+    with pytest.raises(ConfigError, match="says not when it is taken"):
         flow_of(data)
