@@ -211,14 +211,13 @@ def _chances(
 ) -> list[float]:
     """Return P(its flow is right) of each correction, which its flow has learned, by leave-one-out recall.
 
-    The last stage of an embedder decides, or the first where the second is for other languages. What a flow cannot
-    learn, since it makes its own examples, has 0.
+    The last stage of an embedder decides. What a flow cannot learn, since it makes its own examples, has 0.
     """
     if not corrections:
         return []
     encoder = Encoder(embedder, Lexical(language))
     cards = [flow.card() for flow in taught.values()]
-    stage = 0 if getattr(embedder, "language", "") else len(encoder.stages) - 1
+    stage = len(encoder.stages) - 1
     rows = {flow: encoder.of_stage(stage, each) for flow, each in encoder.rows(cards).items()}
     places = {
         (card.name, spelled(text)): (flow, example)
