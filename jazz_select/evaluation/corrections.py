@@ -215,16 +215,15 @@ def _chances(
     """
     if not corrections:
         return []
-    encoder = Encoder(embedder, Lexical(language))
+    encoder = Encoder(stages_of(embedder)[-1], Lexical(language))
     cards = [flow.card() for flow in taught.values()]
-    stage = len(encoder.stages) - 1
-    rows = {flow: encoder.of_stage(stage, each) for flow, each in encoder.rows(cards).items()}
     places = {
         (card.name, spelled(text)): (flow, example)
         for flow, card in enumerate(cards)
         for example, text in enumerate(card.examples)
     }
     asked = [places.get((each.flow, spelled(each.request))) for each in corrections]
+    rows = encoder.rows(cards)
     with threadpool_limits(1, user_api="blas"):
         chances = iter(own_chances(cards, rows, encoder.lexical, [each for each in asked if each is not None]))
     return [0.0 if each is None else next(chances) for each in asked]

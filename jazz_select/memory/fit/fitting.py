@@ -69,10 +69,11 @@ class Fitted:
     """A model with its training data: labelled requests, and what both arms found for each.
 
     `confidence` is the calibration of these leave-one-out answers; None without one. `transforms` are fitted without
-    one fold of the examples each.
+    one fold of the examples each. `catalogue` is what was asked; None where no flow has two examples.
     """
 
     model: RecallModel
+    catalogue: LeaveOneOut | None = None
     transforms: Sequence[Vectors | None] = (None,) * FOLDS
     asked: Sequence[HeldOut] = ()
     legs: Sequence[Legs] = ()
@@ -119,9 +120,11 @@ def fit(
     caveat = f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
     model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
-        return Fitted(model=model, transforms=transforms, asked=asked, legs=legs)
+        return Fitted(model=model, catalogue=catalogue, transforms=transforms, asked=asked, legs=legs)
     model, confidence = calibrated_model(model, catalogue, asked, legs, cases=labelled)
-    return Fitted(model=model, transforms=transforms, asked=asked, legs=legs, confidence=confidence)
+    return Fitted(
+        model=model, catalogue=catalogue, transforms=transforms, asked=asked, legs=legs, confidence=confidence
+    )
 
 
 def own_chances(
@@ -133,7 +136,7 @@ def own_chances(
     first flow has 1. Other arguments are those of `fit`.
     """
     fitted = fit(cards, rows, lexical)
-    model, catalogue = fitted.model, LeaveOneOut(cards, rows, lexical)
+    model, catalogue = fitted.model, fitted.catalogue or LeaveOneOut(cards, rows, lexical)
     chances: list[float] = []
     for flow, example in examples:
         one = catalogue.ask_example(flow, example, fitted.transforms)
