@@ -114,6 +114,15 @@ def as_json(value: object, *, errors: Literal["strict", "replace"] = "strict") -
         return json.loads(text, parse_constant=lambda _: None)
 
 
+def json_object(text: str | bytes) -> dict[str, Any] | None:
+    """Read a JSON object; None if the text is anything else."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
 def plain(value: object) -> Any:
     """Return a copy as plain JSON values, with the text of what has no JSON form; the same in each process.
 

@@ -37,6 +37,7 @@ from jazz_select.errors import (
     SnapshotError,
     UnknownFlowError,
 )
+from jazz_select.json_values import json_object
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import beginning, describe_error
 from jazz_select.travel import NO_ROOM, error_of
@@ -174,7 +175,7 @@ class ServiceLink:
     ) -> dict[str, Any]:
         async def once() -> dict[str, Any]:
             async with self._sent(method, path, body, accept=_JSON) as answered:
-                found = _object(await self._read(answered))
+                found = json_object(await self._read(answered))
             if found is None:
                 raise ServiceReplyError(self.url, "what it answered is no JSON object")
             return found
@@ -218,7 +219,7 @@ class ServiceLink:
             answered = await self._transport().handle_async_request(request)
             try:
                 if answered.status_code != _OK:
-                    said = _object(await self._read(answered))
+                    said = json_object(await self._read(answered))
                     raise self._refusal(answered.status_code, answered.headers, said or {})
                 yield answered
             finally:
@@ -308,14 +309,6 @@ def _checked(url: object) -> str:
     if found.userinfo or found.query or found.fragment:
         raise ConfigError("url is an address alone: the key is given as key=, and nothing follows the path")
     return str(found).rstrip("/")
-
-
-def _object(content: bytes) -> dict[str, Any] | None:
-    try:
-        found = orjson.loads(content)
-    except ValueError:
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[str, Any]]:

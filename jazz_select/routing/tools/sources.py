@@ -15,7 +15,7 @@ import orjson
 
 from jazz_select.arguments import Methods, Seconds, checked
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
-from jazz_select.json_values import as_json, too_much
+from jazz_select.json_values import as_json, json_object, too_much
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.tool import Tool, Toolbox, checked_tool
@@ -414,7 +414,8 @@ def _output(name: str, answer: object, *, is_object: bool) -> object:
         if excess := too_much(structured, _LARGEST_STRUCTURE):
             raise ToolUnheardError(name, f"its server returned {excess}")
         return structured
-    if is_object and len(parts) == 1 and (found := _object(_text(_said(parts[0], "text")))) is not None:
+    text = _text(_said(parts[0], "text")) if is_object and len(parts) == 1 else ""
+    if 0 < len(text) <= _LARGEST_STRUCTURE and (found := json_object(text)) is not None:
         return found
     left = _LONGEST_TEXT
     shown: list[object] = []
@@ -436,16 +437,6 @@ def _is_result(answer: object) -> bool:
         marked = not cast("Mapping[str, object]", answer).keys().isdisjoint(_RESULT)
         return marked or all(not isinstance(each, str) and isinstance(_said(each, "type"), str) for each in blocks)
     return any(hasattr(answer, name) for name in _RESULT)
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    if len(text) > _LARGEST_STRUCTURE:
-        return None
-    try:
-        found = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 def _part(part: object, room: int) -> object:
