@@ -20,7 +20,7 @@ from jazz_select.selector.prompt import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.text import estimate_tokens
-from jazz_select.values import Message, RecallResult, Reply
+from jazz_select.values import Message, RecallResult
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case  # the process of a side reads none, and need not wait for it
@@ -160,30 +160,25 @@ async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple
 
     The prompts are those of a `FlowSelector` with a model that counts them and chooses nothing.
     """
-    counter = _Counter()
-    selector = FlowSelector(
-        counter, registry, on_empty="none", model_options=ModelOptions(max_reasks=0), timeout_s=None
-    )
+    tokens = 0
+
+    async def count(messages: Sequence[Message]) -> str:
+        nonlocal tokens
+        tokens += sum(estimate_tokens(each.content) for each in messages)
+        return "[]"
+
+    selector = FlowSelector(count, registry, on_empty="none", model_options=ModelOptions(max_reasks=0), timeout_s=None)
     by_name = {flow.name: flow for flow in registry.values()}
     counted: list[int] = []
     for asked, route in routed:
-        counter.tokens = 0
+        tokens = 0
         offered = [by_name[name] for name in route.candidates if name in by_name]
         if route.outcome is Outcome.ASKED and offered:
             # `sized` has a single candidate shown to the model, too.
             shown = RecallResult((candidate_of(flow).as_metadata() for flow in offered), sized="as the route has it")
             await selector.select(asked.request, shown, asked.episodes, context=asked.context)
-        counted.append(counter.tokens)
+        counted.append(tokens)
     return counted
-
-
-class _Counter:
-    def __init__(self) -> None:
-        self.tokens = 0
-
-    async def complete(self, messages: Sequence[Message]) -> Reply:
-        self.tokens += sum(estimate_tokens(each.content) for each in messages)
-        return Reply(text="[]")
 
 
 def dumps(value: object) -> bytes:

@@ -19,7 +19,7 @@ from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Trace
 from jazz_select.text import cut, describe_error, estimate_tokens
-from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message, Reply
+from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message
 
 _OPTIONS: Final = ("top_k", "coverage")
 _THRESHOLDS: Final = ("skip_llm_above", "abstain_below")
@@ -121,24 +121,18 @@ def _candidate(candidate: Candidate, live: Generation, chosen: Sequence[str]) ->
     }
 
 
-class _Overhearing:
-    """A model that records its messages and chooses no flow."""
-
-    def __init__(self) -> None:
-        self.messages: list[dict[str, str]] = []
-
-    async def complete(self, messages: Sequence[Message]) -> Reply:
-        self.messages = [{"role": each.role, "content": each.content} for each in messages]
-        return Reply(text="[]")
-
-
 async def _would_send(
     catalogue: RunningCatalogue, live: Generation, body: TryBody, result: FlowSelectionResult
 ) -> list[dict[str, str]]:
-    model = _Overhearing()
+    heard: list[dict[str, str]] = []
+
+    async def model(messages: Sequence[Message]) -> str:
+        heard.extend({"role": each.role, "content": each.content} for each in messages)
+        return "[]"  # no flow
+
     selector = FlowSelector(model, live.registry, None, catalogue.agent_id, on_empty="none", model_options=_ONCE)
     await selector.select(body.request, list(result.candidates), body.episodes, context=body.context)
-    return model.messages
+    return heard
 
 
 _MOST_SPANS: Final = 400
