@@ -326,7 +326,7 @@ def _difference(found: Difference, gates: Gates, *, most: int | None) -> Iterato
     yield table(sides, {"": "{what}", ">before": "{before}", ">after": "{after}"})
     yield line(found.summary, style="bold")
     if found.changes:
-        telling = found.changes if most is None else [each for each in found.changes if _tells(each)]
+        telling = found.changes if most is None else [each for each in found.changes if not each.is_shuffle]
         if telling:
             yield table(telling[:most], _OF_CHANGE)
         if more := len(found.changes) - len(telling[:most]):
@@ -350,11 +350,6 @@ _OF_CONFUSIONS: Final[Mapping[str, Column]] = {
     ">before": "{before:,}",
     ">after": "{after:,}",
 }
-
-
-def _tells(change: RouteChange) -> bool:
-    """Whether a change affects more than the other candidates."""
-    return change.kinds != (ChangeKind.CANDIDATES,) or bool(change.effect)
 
 
 def _called(change: RouteChange) -> Text:
