@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Final
 
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
@@ -213,16 +215,9 @@ def _mark_of(count: int) -> str:
 
 def _rendered(lines: list[_Line]) -> list[str]:
     texts: list[str] = []
-    gone: list[_Line] = []
-    for line in (*lines, None):
-        if line is not None and line.elided:
-            gone.append(line)
-            continue
-        if gone:
-            texts.append(_mark(gone))
-            gone = []
-        if line is not None:
-            texts.append(line.text)
+    for elided, group in groupby(lines, key=attrgetter("elided")):
+        some = list(group)
+        texts += [_mark(some)] if elided else [line.text for line in some]
     return texts
 
 
