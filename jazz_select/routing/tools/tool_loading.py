@@ -2,8 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -59,7 +58,7 @@ def load_tools(source: str | Path, *, may_be_none: bool = False, state: Mapping[
     found: dict[int, Tool] = {}
     if may_be_none and _is_data(source):
         return Toolbox()
-    with _flows_aside():
+    with FlowRegistry(min_examples=0).scope():  # for the flows that modules define beside their tools
         for tool in _found(source, state):
             found.setdefault(id(tool), tool)  # one that a second module imports is still one
     if not found and not may_be_none:
@@ -98,7 +97,7 @@ def load_policy(source: str | Path) -> DecisionCallback | None:
     """
     if _is_data(source):
         return None
-    with _flows_aside():
+    with FlowRegistry(min_examples=0).scope():  # likewise
         found = (getattr(sys.modules[name], POLICY, None) for name in _modules(source))
         return next((each for each in found if each is not None), None)
 
@@ -106,13 +105,6 @@ def load_policy(source: str | Path) -> DecisionCallback | None:
 def _is_data(source: str | Path) -> bool:
     """Whether a file is read rather than executed."""
     return Path(source).suffix.lower() in SUFFIXES and Path(source).is_file()
-
-
-@contextmanager
-def _flows_aside() -> Generator[None]:
-    """Ignore the flows that modules define beside their tools."""
-    with FlowRegistry(min_examples=0).scope():
-        yield
 
 
 def _found(source: str | Path, state: Mapping[str, Any] | None) -> Iterator[Tool]:
