@@ -5,7 +5,7 @@ import ipaddress
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from time import monotonic
 from typing import Any, Final
 
@@ -126,10 +126,6 @@ class TokenBucket:
         return wait_s
 
 
-def _bucket(rate: float, burst: float, clock: Callable[[], float], _whose: str) -> TokenBucket:
-    return TokenBucket(rate, burst, clock)
-
-
 class Door:
     """Lets in who may ask, within limits, and reads each body before the app is asked.
 
@@ -143,9 +139,15 @@ class Door:
         rate = options.rate or 0.0
         burst = options.burst or max(1.0, 2 * rate)
 
-        usual, time = partial(_bucket, rate, burst, monotonic), lambda: asyncio.get_running_loop().time()
-        strangers = partial(_bucket, _STRANGERS_A_SECOND, _STRANGERS_AT_ONCE, time)
-        self._bucket_of, self._bucket_of_strangers = map(lru_cache(_MOST_BUCKETS), (usual, strangers))
+        @lru_cache(_MOST_BUCKETS)
+        def bucket_of(_whose: str) -> TokenBucket:
+            return TokenBucket(rate, burst)
+
+        @lru_cache(_MOST_BUCKETS)
+        def bucket_of_strangers(_address: str) -> TokenBucket:
+            return TokenBucket(_STRANGERS_A_SECOND, _STRANGERS_AT_ONCE, lambda: asyncio.get_running_loop().time())
+
+        self._bucket_of, self._bucket_of_strangers = bucket_of, bucket_of_strangers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its body, or refuse it."""
@@ -201,7 +203,8 @@ class Door:
         if rate is not None and (wait_s := self._bucket_of(whose).wait_s()):
             detail = f"more than {rate:g} requests a second with this key: come again in {wait_s:.1f} s"
             raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
-        if is_stream(scope):
+        path: str = scope["path"]
+        if scope["method"] == "GET" and (path == "/mcp" or path.startswith("/mcp/")):  # one that listens, by MCP
             await self._held_open(scope, receive, send)
             return
         async with self._shares.place(whose):
@@ -275,12 +278,6 @@ def _too_large(most: int, rest: Rest = "skip") -> HTTPException:
     return refused(413, f"the body is larger than {most} bytes: send less, or in several requests", rest=rest)
 
 
-def is_stream(scope: Scope) -> bool:
-    """Whether it stays open until its client leaves: one that listens, by MCP."""
-    path: str = scope["path"]
-    return scope["method"] == "GET" and (path == "/mcp" or path.startswith("/mcp/"))
-
-
 # --- who asks --------------------------------------------------------------------
 
 
@@ -322,19 +319,15 @@ def enter(scope: Scope, served: ServedAgents) -> None:
     given = key.strip() if kind.lower() == "bearer" else ""
     found = served.of_key(given)
     if found is None:
-        raise _no_key(given="authorization" in headers)
+        what = "this key opens nothing here" if "authorization" in headers else "a key is needed"
+        detail = f"{what}: send it as `Authorization: Bearer KEY`"
+        raise refused(401, detail, headers={"WWW-Authenticate": "Bearer"})
     # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
     whose = "" if served.is_open else hash_key(given)
     state = scope.setdefault("state", {})
     state.update({_CATALOGUE: found, _WHOSE: whose})
     if CONNECTION in state:
         state[CONNECTION].is_known = True
-
-
-def _no_key(*, given: bool) -> HTTPException:
-    what = "this key opens nothing here" if given else "a key is needed"
-    detail = f"{what}: send it as `Authorization: Bearer KEY`"
-    return refused(401, detail, headers={"WWW-Authenticate": "Bearer"})
 
 
 def _check_neighbour(scope: Scope, headers: Headers, *, public: bool) -> None:
