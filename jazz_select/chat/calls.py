@@ -105,7 +105,7 @@ class ModelClient(Generic[M, T]):
         end a task, a program or a process.
         """
         async with self._within(deadline) as call:
-            task = asyncio.ensure_future(self._admitted_and_retried(call, once, deadline))
+            task = asyncio.ensure_future(self._retried(call, once, deadline))
             task.add_done_callback(
                 lambda done: done.cancelled() or done.exception()
             )  # retrieve the error if the caller has left
@@ -158,14 +158,7 @@ class ModelClient(Generic[M, T]):
                 raise
             self._breaker.succeeded()
 
-    async def _admitted_and_retried(
-        self, call: "Call", once: Callable[[], Awaitable[T]], deadline: Deadline
-    ) -> tuple[T, int]:
-        async with self._admitted(call):
-            return await self._retried(once, deadline)
-        raise AssertionError  # pragma: no cover - the block above returns or raises
-
-    async def _retried(self, once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
+    async def _retried(self, call: "Call", once: Callable[[], Awaitable[T]], deadline: Deadline) -> tuple[T, int]:
         attempts = AsyncRetrying(
             retry=retry_if_exception(_is_passing),
             wait=_wait,
@@ -173,9 +166,10 @@ class ModelClient(Generic[M, T]):
             before_sleep=self._log_retry,
             reraise=True,
         )
-        async for attempt in attempts:
-            with attempt:
-                return await _ended(once(), self.name), attempt.retry_state.attempt_number
+        async with self._admitted(call):
+            async for attempt in attempts:
+                with attempt:
+                    return await _ended(once(), self.name), attempt.retry_state.attempt_number
         raise AssertionError  # pragma: no cover - reraise=True leaves the loop by an answer or by the last error
 
     async def aclose(self) -> None:
