@@ -610,7 +610,8 @@ class TurnSelector:
         )
         if own.decision.question is not None and not self._is_decisive(found, message):
             return own
-        over = {*request.conversation.done, *(name for name in _ran_in(episodes) if self._is_manual(name))}
+        ran = {name: self.running.flow(name) for name in _ran_in(episodes)}
+        over = {*request.conversation.done, *(name for name, flow in ran.items() if flow is not None and flow.manual)}
         return own if set(found.names) & over else found
 
     def _begins(self, begun: TurnWork, message: str) -> Callable[[str, float | None, float | None], bool]:
@@ -626,10 +627,6 @@ class TurnSelector:
             return sure and not (self.running.approval.asks_to_begin and self.running.gate.may_write(flow))
 
         return begins
-
-    def _is_manual(self, name: str) -> bool:
-        flow = self.running.flow(name)
-        return flow is not None and flow.manual
 
 
 def _never(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:  # noqa: ARG001 - as it is called

@@ -56,7 +56,7 @@ def to_model_error(error: Exception, *, model: str, timeout_s: float | None = No
     said = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no message'}"
     if isinstance(error, _UNREADABLE):
         said = f"its answer cannot be read ({said})"
-    retryable = mended or _retryable(error)
+    retryable = mended or any(map(_is_transient, _each_model(error)))
     return ModelError(
         model,
         said[:_LONGEST_PROBLEM],
@@ -100,11 +100,6 @@ def _each_model(error: BaseException) -> Iterator[BaseException]:
             yield from _each_model(each)
     else:
         yield error
-
-
-def _retryable(error: BaseException) -> bool:
-    """Whether the same request may succeed later, with one of several models if there are several."""
-    return any(map(_is_transient, _each_model(error)))
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -292,7 +292,11 @@ def trim_cards(cards: Sequence[CandidateCard], tokens: int, notes: list[str]) ->
     Examples fill the remaining room: the first one of each candidate, then the second, and so on.
     """
     count = cache(estimate_tokens)  # each step counts the same texts again
-    kept = _exemplified(_numbered(list(cards)), tokens, count)
+    # Positions for ids, which are long and meaningless; a reply may use either. If the name of some flow is a number, a
+    # position is "option 2", since "2" would be ambiguous.
+    taken = any(goes_by_number(text) for card in cards for text in (card.id, card.name))
+    kept = [replace(card, id=numbered(number, taken=taken)) for number, card in enumerate(cards, 1)]
+    kept = _exemplified(kept, tokens, count)
     for what in _GIVING_WAY:
         if _total(kept, count) <= tokens:
             break
@@ -314,15 +318,6 @@ def _exemplified(cards: list[CandidateCard], tokens: int, count: Count) -> list[
 
 def _total(cards: Sequence[CandidateCard], count: Count) -> int:
     return sum(card.tokens(count) for card in cards)
-
-
-def _numbered(cards: list[CandidateCard]) -> list[CandidateCard]:
-    """Return the cards with positions for ids, which are long and meaningless; a reply may use either.
-
-    If the name of some flow is a number, a position is "option 2", since "2" would be ambiguous.
-    """
-    taken = any(goes_by_number(text) for card in cards for text in (card.id, card.name))
-    return [replace(card, id=numbered(number, taken=taken)) for number, card in enumerate(cards, 1)]
 
 
 def goes_by_number(text: str) -> bool:

@@ -163,7 +163,8 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     """
     if not isinstance(reply, str):
         return _UNREADABLE
-    said = before_thoughts(after_thoughts(_both_ends(reply)))  # an unfinished thought is no answer
+    ends = reply if len(reply) <= 2 * _WINDOW else f"{reply[:_WINDOW]}\n{reply[-_WINDOW:]}"
+    said = before_thoughts(after_thoughts(ends))  # an unfinished thought is no answer
     text, value = unquoted(_FENCE.sub("\n", said).strip())
     offered = Mentions(candidates)
     if of_message and (parts := _parts(text, value, offered)) is not None:
@@ -246,10 +247,6 @@ class _Trust(IntEnum):
 class _Choice(NamedTuple):
     reading: Reading
     trust: _Trust
-
-
-def _both_ends(text: str) -> str:
-    return text if len(text) <= 2 * _WINDOW else f"{text[:_WINDOW]}\n{text[-_WINDOW:]}"
 
 
 def _last_first(values: list[Any], text: str) -> Iterable[Any]:

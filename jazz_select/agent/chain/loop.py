@@ -52,7 +52,7 @@ from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, cut, describe_error, in_one_line, json_line
-from jazz_select.values import Message, OfferedTool
+from jazz_select.values import Message
 
 FINAL: Final = "final_answer"
 """Name of the tool that takes the answer."""
@@ -323,17 +323,15 @@ class _Loop:
         try:
             streams = self.in_pieces and self.ending.output is None and (self.names or not self.ending.offered)
             on_text = self._stream if streams else None
-            reply = await self.asker.ask(messages, "chain", self.ending.wire, self._offers(), on_text)
+            tools = {each.name: each for each in self.ending.offered}
+            offers = [offered_tool(name, tools[own]) for name, own in self.names.items()]
+            reply = await self.asker.ask(messages, "chain", self.ending.wire, offers, on_text)
         except Exception as error:
             raise ChainError(self._chain("failed"), describe_error(error)) from error
         self.notes += [note for note in reply.degraded if note not in self.notes]
         if reply.truncated:
             self.notes.append(f"reply {number} was cut off by a limit on its length")
         return reply
-
-    def _offers(self) -> list[OfferedTool]:
-        tools = {each.name: each for each in self.ending.offered}
-        return [offered_tool(name, tools[own]) for name, own in self.names.items()]
 
     async def _stream(self, piece: str) -> None:
         self.was_streamed = True

@@ -405,7 +405,8 @@ class Router(Generic[StateT]):
         if node == DECIDE:
             return decided(await self._decide(state), self._planned)
         if node in self._validators:
-            return self._validate(node, state)
+            decision = state.decision or ActionDecision(action=FINISH, reason=f"{node}: there is no decision")
+            return decided(rewritten(self._validators[node], node, state, decision), self._planned)
         if node == FINISH:
             return await self._run_action(node, self._finish, state)
         return await self._run_action(node, self._actions[node].run, state)
@@ -426,10 +427,6 @@ class Router(Generic[StateT]):
         for each in self._rewrites:
             planned = rewritten(each, function_name(each), state, planned)
         return planned
-
-    def _validate(self, node: str, state: StateT) -> Route:
-        decision = state.decision or ActionDecision(action=FINISH, reason=f"{node}: there is no decision")
-        return decided(rewritten(self._validators[node], node, state, decision), self._planned)
 
     async def _run_action(self, node: str, run: Callable[[StateT], Any], state: StateT) -> Route:
         try:
