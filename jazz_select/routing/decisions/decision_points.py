@@ -13,7 +13,6 @@ from jazz_select.json_values import json_bytes
 from jazz_select.routing.schemas.compatibility import CompatibilityIndex, Slot, outputs
 from jazz_select.routing.schemas.fields import MOST_PARTS, Cursor, Schema, fields, type_text
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
-from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, in_one_line, name_shown, some_of
 from jazz_select.words import folded_name
 
@@ -174,8 +173,11 @@ class ChainAnalyzer:
         Raises:
             ToolError: There is no such tool.
         """
+        if after_tool not in self.toolbox:
+            problem = f"there is no such tool; there are {', '.join(self._names[:10]) or 'none'}"
+            raise ToolError(after_tool, problem)
         return self.candidates(
-            outputs(self._tool(after_tool)),
+            outputs(self.toolbox[after_tool]),
             without=after_tool,
             max_candidates=max_candidates,
             min_compatibility=min_compatibility,
@@ -219,11 +221,6 @@ class ChainAnalyzer:
             arrow = "-->" if score >= 1 else f"-. {score:.2f} .->"
             lines.append(f"    {ids[producer]} {arrow} {ids[consumer]}")
         return "\n".join(lines) + "\n"
-
-    def _tool(self, name: str) -> Tool:
-        if name not in self.toolbox:
-            raise ToolError(name, f"there is no such tool; there are {', '.join(self._names[:10]) or 'none'}")
-        return self.toolbox[name]
 
     def candidate(self, name: str, score: float = 0.0) -> ToolCandidate:
         """A tool as one who chooses is shown it."""

@@ -104,7 +104,9 @@ class ModelDecision:
             return None
         if self._decider is None:
             return await self._asked(cast("ChatClient", self._client), context, candidates, prompt, situation)
-        decided = await self._decider.decide(decision_state(context, situation), _choice(candidates, prompt))
+        begun = f"{situation}\n\n" if situation else ""
+        state = f"{begun}returned by the last step:\n{_as_json(context)}"
+        decided = await self._decider.decide(state, _choice(candidates, prompt))
         if decided.label:
             tool = "" if decided.label == _none_label(candidates) else decided.label
             return ToolChoice(tool=tool, probability=decided.probability)
@@ -152,12 +154,6 @@ def decision_messages(
         parts.append(ET.tostring(element, encoding="unicode"))
     rules = f"{SYSTEM_PROMPT}{_IN_A_FLOW if situation else ''}{_AS_OBJECT if structured else ''}"
     return (Message(role="system", content=rules), Message(role="user", content="\n\n".join((*parts, prompt))))
-
-
-def decision_state(context: Mapping[str, Any], situation: str = "") -> str:
-    """What a decision model judges: the situation, and what the last step returned. Pure."""
-    begun = f"{situation}\n\n" if situation else ""
-    return f"{begun}returned by the last step:\n{_as_json(context)}"
 
 
 def _choice(candidates: Sequence[ToolCandidate], prompt: str) -> ChoiceQuestion:

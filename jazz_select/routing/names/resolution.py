@@ -371,7 +371,10 @@ class NameIndex:
         ]
         if len(found) != 1:
             return self._ambiguous(name, [self.names[form.tool] for form in found]) if found else None
-        return self._guess(name, _contained(found[0], asked), "substring")
+        form = found[0]
+        matched = {word: word for word in asked if word in form.words}
+        score = 2 * len(matched) / (len(asked) + len(form.words))
+        return self._guess(name, NameFit(form=form, score=score, matched=matched, asked=asked), "substring")
 
     def _guess(self, name: str, fit: NameFit, stage: Stage) -> Resolution:
         tool = self.tools[fit.form.tool]
@@ -409,8 +412,3 @@ def _holds(whole: Sequence[str], part: Sequence[str]) -> bool:
     return width > 0 and any(
         tuple(whole[start : start + width]) == tuple(part) for start in range(len(whole) - width + 1)
     )
-
-
-def _contained(form: NameForm, asked: tuple[str, ...]) -> NameFit:
-    matched = {word: word for word in asked if word in form.words}
-    return NameFit(form=form, score=2 * len(matched) / (len(asked) + len(form.words)), matched=matched, asked=asked)

@@ -514,7 +514,8 @@ def node_in_todays_words(schema: Schema, dialect: str) -> dict[str, Any]:
     `type` beside it, it stays: its standard does not define that case.
     """
     own = dict(schema)
-    if dialect and _is_old(dialect):
+    if any(f"draft-0{number}" in dialect for number in (3, 4, 5, 6, 7)):
+        # Until draft 7 nothing counts beside a reference, and nothing is unevaluated.
         kept = _BESIDE_A_REFERENCE if "$ref" in own else own.keys() - UNEVALUATED
         own = {key: value for key, value in own.items() if key in kept}
     if _OLDER.isdisjoint(own) and not isinstance(own.get("type"), list):
@@ -530,11 +531,6 @@ def node_in_todays_words(schema: Schema, dialect: str) -> dict[str, Any]:
         del own["nullable"]
         own["type"] = [*_as_list(own["type"]), *(() if "null" in own["type"] else ("null",))]
     return own
-
-
-def _is_old(dialect: str) -> bool:
-    """Whether it is draft 7 or older: nothing counts beside a reference there, and nothing is unevaluated."""
-    return any(f"draft-0{number}" in dialect for number in (3, 4, 5, 6, 7))
 
 
 def _bounds(own: dict[str, Any]) -> None:

@@ -126,7 +126,10 @@ class _Rewriting:
             del own["type"]
         if turning and self.sure:
             return False
-        _generously(own, turning)
+        for keyword in turning:  # the doubtful ones: `oneOf` becomes `anyOf`, and the others any value
+            said = own.pop(keyword)
+            if keyword == "oneOf":
+                own["allOf"] = [*own.get("allOf", []), {"anyOf": said}]
         if self.doubts > doubts and not self.sure:
             own = {key: value for key, value in own.items() if key not in UNEVALUATED}
         return {"anyOf": [own, {"type": "null"}]} if may_be_null and own.keys() - {"$defs", "definitions"} else own
@@ -183,14 +186,6 @@ class _Rewriting:
         self.left -= parts
         if self.left < 0:
             raise ValueError(f"it has more than {_MOST_NODES} parts")
-
-
-def _generously(own: dict[str, Any], turning: Sequence[str]) -> None:
-    """Relax the doubtful keywords: `oneOf` to `anyOf`, and any value for the others."""
-    for keyword in turning:
-        said = own.pop(keyword)
-        if keyword == "oneOf":
-            own["allOf"] = [*own.get("allOf", []), {"anyOf": said}]
 
 
 def _named(own: dict[str, Any], dialect: str) -> None:
