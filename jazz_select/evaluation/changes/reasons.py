@@ -97,14 +97,9 @@ def parts_of(flows: FlowChanges, before: Flows, after: Flows) -> Iterator[Edit]:
         if pieces:
             yield Edit.of(f"{name} changed ({', '.join(fields)})", pieces, {name: fields})
         if GUARD in changed:
-            yield from _of_guard(name, is_guarded=bool(after[name][GUARD]))
-
-
-def _of_guard(name: str, *, is_guarded: bool) -> Iterator[Edit]:
-    """Yield both results of an edited guard; a flow that has none any more is withheld no more."""
-    if is_guarded:
-        yield Edit(what=f"the guard of {name} withholds it", undone={name: {GUARD: True}})
-    yield Edit(what=f"the guard of {name} lets it through", undone={name: {GUARD: False}})
+            if after[name][GUARD]:  # a flow that has none any more is withheld no more
+                yield Edit(what=f"the guard of {name} withholds it", undone={name: {GUARD: True}})
+            yield Edit(what=f"the guard of {name} lets it through", undone={name: {GUARD: False}})
 
 
 def _passed_on(names: Collection[str], before: Flows, after: Flows) -> dict[tuple[str, str], list[str]]:

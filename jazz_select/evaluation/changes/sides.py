@@ -71,7 +71,10 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
         what = "has a NUL in its name" if spec.strip() else "is empty"
         raise ConfigError(f"a side of the comparison {what}; name a commit, a folder, a file or index:FOLDER")
     if spec.startswith(INDEX):
-        return _index_side(spec, here)
+        folder = (here / Path(spec.removeprefix(INDEX)).expanduser()).absolute()
+        if not folder.is_dir():
+            raise ConfigError(f"there is no index {str(folder)!r:.200}: jazz-select sync makes one")
+        return Side(label=f"the index {spec.removeprefix(INDEX)}", root=here, index=folder)
     path = (here / Path(spec).expanduser()).absolute()
     plainly_path = spec in {".", ".."} or spec.startswith(("./", "../", "~", "/")) or Path(spec).is_absolute()
     if path.exists() and (plainly_path or not is_commit(spec, here)):
@@ -79,13 +82,6 @@ def side_of(spec: str, *, flows: str, here: Path) -> Side:
     if plainly_path:
         raise ConfigError(f"there is no folder or file {spec!r:.200}")
     return _commit_side(commit_of(spec, here), flows, here=here)
-
-
-def _index_side(spec: str, here: Path) -> Side:
-    folder = (here / Path(spec.removeprefix(INDEX)).expanduser()).absolute()
-    if not folder.is_dir():
-        raise ConfigError(f"there is no index {str(folder)!r:.200}: jazz-select sync makes one")
-    return Side(label=f"the index {spec.removeprefix(INDEX)}", root=here, index=folder)
 
 
 def _folder_side(spec: str, path: Path, *, flows: str) -> Side:

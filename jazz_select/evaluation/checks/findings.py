@@ -113,7 +113,12 @@ class Places:
     def of_fault(self, fault: FlowError) -> Place:
         """Return the place of a flow that could not be loaded."""
         if isinstance(fault, FlowLoadError):
-            return _of_unreadable(fault)
+            inside = list(_LINE.finditer(fault.problem))
+            if inside:
+                return Place(relative_path(inside[-1]["file"]), int(inside[-1]["line"]))
+            line = _SYNTAX.match(fault.problem)
+            source = relative_path(fault.source) if Path(fault.source).exists() else fault.source
+            return Place(source, int(line[1]) if line else 0)
         where = fault.second if isinstance(fault, DuplicateFlowError) else getattr(fault, "place", "")
         if entry := _ENTRY.match(where):
             field, number = _field(fault)
@@ -130,15 +135,6 @@ def relative_path(file: str) -> str:
         return Path(os.path.relpath(file)).as_posix()
     except ValueError:  # another drive
         return Path(file).name
-
-
-def _of_unreadable(fault: FlowLoadError) -> Place:
-    inside = list(_LINE.finditer(fault.problem))
-    if inside:
-        return Place(relative_path(inside[-1]["file"]), int(inside[-1]["line"]))
-    line = _SYNTAX.match(fault.problem)
-    source = relative_path(fault.source) if Path(fault.source).exists() else fault.source
-    return Place(source, int(line[1]) if line else 0)
 
 
 def _field(fault: FlowError) -> tuple[str, int | None]:

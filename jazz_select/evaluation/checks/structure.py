@@ -124,7 +124,8 @@ def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[
         wanted = {each.folded: each for way in ways(tool)[:1] for each in way if each.certain}
         for folded, want in wanted.items():
             there = given.get(folded, [])
-            if there and all(_never(each, want) for _, each in there):
+            fits = (assignable(each.schema, want.schema, out_root=each.root, in_root=want.root) for _, each in there)
+            if there and all(fit == NEVER for fit in fits):
                 (giver, given_as), slot = there[-1], beginning(want.name, _LONGEST)
                 types = [beginning(type_text(each.schema, each.root), _LONGEST) for each in (want, given_as)]
                 what = f"In the chain of {flow.name}, {tool.name} takes {slot} as {types[0]}, and {giver.name} gives it"
@@ -133,10 +134,6 @@ def _fit(flow: BaseFlow, tools: Mapping[str, Tool], places: Places) -> Iterator[
                 yield places.finding("unfit-chain", Spot(flow, "chain"), what, remedy)
         for each in outputs(tool):
             given[each.folded].append((tool, each))
-
-
-def _never(there: Slot, wanted: Slot) -> bool:
-    return assignable(there.schema, wanted.schema, out_root=there.root, in_root=wanted.root) == NEVER
 
 
 _FINAL = word_list("""
