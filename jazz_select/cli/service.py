@@ -35,16 +35,11 @@ _SETTLED_S: Final = 5.0
 """How long after a start, or a reload, that which is loaded later than the rest is there, too."""
 
 
-def require_extra() -> None:
-    """Refuse to go on without the packages that only this command needs."""
+def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
+    """Serve until a signal says stop."""
     for module in _NEEDS:
         if find_spec(module) is None:
             raise MissingExtraError(module, extra="serve", purpose="jazz-select serve")
-
-
-def serve_agents(settings: "Settings", given: "ServeCommand") -> None:
-    """Serve until a signal says stop."""
-    require_extra()
     from jazz_select.service.server import bound, bound_file
     from jazz_select.service.server import run as run_loop
 

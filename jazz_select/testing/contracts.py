@@ -34,8 +34,6 @@ from jazz_select.ports import (
     Legs,
     SparseVector,
     StreamingChatModel,
-    StructuredChatModel,
-    ToolCallingModel,
     Vectors,
     streams,
     takes_schema,
@@ -172,10 +170,18 @@ async def check_chat_model(model: ChatModel) -> None:
     await check_cancellation(lambda: _complete(model, _CONVERSATION), "complete", as_reply)
     require_kind(getattr(model, "takes_schema", False), bool, "takes_schema must be a bool")
     if takes_schema(model):
-        await _check_schema(model)
+        schema = deepcopy(_SCHEMA)
+        as_reply(await model.complete(_CONVERSATION, schema=schema))
+        require(schema == _SCHEMA, "complete() must leave the schema as it is")
+        as_reply(await model.complete(_CONVERSATION, schema=None))
     require_kind(getattr(model, "takes_tools", False), bool, "takes_tools must be a bool")
     if takes_tools(model):
-        await _check_tools(model)
+        tools = deepcopy(_TOOLS)
+        as_reply(await model.complete(_CONVERSATION, tools=tools))
+        as_reply(await model.complete(_CALLED, tools=tools))
+        require(tools == _TOOLS, "complete() must leave the tools as they are")
+        bare = as_reply(await model.complete(_CONVERSATION, tools=()))
+        require(not bare.tool_calls, "without tools nothing is called")
     if streams(model):
         await _check_stream(model)
 
@@ -228,21 +234,6 @@ async def check_claim_store(store: ClaimStore) -> None:
     require(await store.claim("b", "x") == Claim(fingerprint="x"), "what became of one call is told of another")
     await store.settle("never claimed", "done")
     require(await store.claim("never claimed", "x") in (None, Claim(fingerprint="x")), "an outcome made a claim")
-
-
-async def _check_schema(model: StructuredChatModel) -> None:
-    schema = deepcopy(_SCHEMA)
-    as_reply(await model.complete(_CONVERSATION, schema=schema))
-    require(schema == _SCHEMA, "complete() must leave the schema as it is")
-    as_reply(await model.complete(_CONVERSATION, schema=None))
-
-
-async def _check_tools(model: ToolCallingModel) -> None:
-    tools = deepcopy(_TOOLS)
-    as_reply(await model.complete(_CONVERSATION, tools=tools))
-    as_reply(await model.complete(_CALLED, tools=tools))
-    require(tools == _TOOLS, "complete() must leave the tools as they are")
-    require(not as_reply(await model.complete(_CONVERSATION, tools=())).tool_calls, "without tools nothing is called")
 
 
 async def _check_stream(model: StreamingChatModel) -> None:

@@ -56,10 +56,6 @@ class UserQuestionBody(RequestBody):
     again: bool = False
     more: bool = False
 
-    def as_question(self) -> UserQuestion:
-        """The value that `FlowSelector.select` takes."""
-        return value_of(UserQuestion, self.model_dump())
-
 
 def _question_of(given: object) -> object:
     if not isinstance(given, dict):
@@ -87,7 +83,7 @@ class OneOfMany(RequestBody):
 
     def as_request(self) -> SelectRequest:
         """What `FlowSelector.select_many` takes."""
-        asked = None if self.asked is None else self.asked.as_question()
+        asked = None if self.asked is None else value_of(UserQuestion, self.asked.model_dump())
         return SelectRequest(self.request, self.candidates, self.episode_summaries, self.only, asked)
 
 
