@@ -3,6 +3,7 @@
 import random
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -53,6 +54,17 @@ def clinc150_pieces(data: Path, *, flows: int, examples: int, seed: int) -> Data
         seed=seed,
         sha256=files.sha256,
     )
+
+
+def uneven(dataset: Dataset) -> Dataset:
+    """The same flows, each with the first one to ten of its examples: as many as chance says, by seed and flow."""
+
+    def cut(flow: Entry) -> Entry:
+        count = random.Random(f"{dataset.seed} {flow.name}").randint(1, len(flow.examples))
+        return replace(flow, examples=flow.examples[:count])
+
+    name = dataset.name.removesuffix("-10") + "-1-to-10"
+    return replace(dataset, name=name, flows=tuple(map(cut, dataset.flows)))
 
 
 def banking77(data: Path, *, examples: int, seed: int) -> Dataset:

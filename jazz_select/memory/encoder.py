@@ -111,11 +111,15 @@ def prototype(card: FlowCard, rows: Vectors, *, without: int | None = None, wort
     described = unit(own.mean(axis=0, dtype=np.float32))
     if not len(examples):
         return described
-    shown = len(examples) * min(1.0, len(examples) / _ENOUGH)
     worth = own_worth(card) if worth is None else worth
-    own_share = np.float32(worth / (worth + shown))
+    own_share = np.float32(worth / (worth + shown(len(examples))))
     asked = unit(examples.mean(axis=0, dtype=np.float32))
     return unit((own_share * described + (1 - own_share) * asked).astype(np.float32))
+
+
+def shown(examples: int) -> float:
+    """Return the weight of so many examples in a prototype, in examples of a flow that has enough."""
+    return examples * min(1.0, examples / _ENOUGH)
 
 
 def unit(vector: Vectors) -> Vectors:

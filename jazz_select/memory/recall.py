@@ -335,7 +335,7 @@ class Retriever:
         asked, queries, degraded = await self._pace.run(texts, read, slow=slow)
         asking = [any(query.arms for query in group) for group in queries]
         flat = [query for group, asks in zip(queries, asking, strict=True) if asks for query in group]
-        legs = [_with_numbers(each) for each in (await self._store.search(flat) if flat else ())]
+        legs = [model.usual.evened(_with_numbers(each)) for each in (await self._store.search(flat) if flat else ())]
         terms = [len(each.sparse.indices) if each.sparse else 0 for each in flat]
         signals = (Signals(found, model.scales, count, model.usual) for found, count in zip(legs, terms, strict=True))
         results: list[RecallResult] = []

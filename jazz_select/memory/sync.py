@@ -261,7 +261,8 @@ class IndexWriter:
         model = _RECENT_FITS.get(key)
         if model is None:
             rows = {**made, **await in_thread(self._encoder.rows, [card for card in chosen if card.id not in made])}
-            model = _RECENT_FITS[key] = await in_thread(self._fitted, chosen, rows, digest, cases, terms)
+            order = sample([*cards.values()], len(cards))
+            model = _RECENT_FITS[key] = await in_thread(self._fitted, order, rows, digest, cases, terms)
             for oldest in [*_RECENT_FITS][:-_MOST_FITS]:
                 _RECENT_FITS.pop(oldest, None)
         fitted = replace(model, flows=flows, terms=terms, labelled=len(cases))
@@ -269,7 +270,7 @@ class IndexWriter:
 
     def _fitted(
         self,
-        chosen: Sequence[FlowCard],
+        cards: Sequence[FlowCard],
         rows: Mapping[str, Vectors],
         digest: str,
         cases: Cases,
@@ -286,7 +287,7 @@ class IndexWriter:
         ]
         # On a busy machine BLAS threads that wait for each other make small matrices take a hundred times longer.
         with threadpool_limits(1, user_api="blas"):
-            return fit_stages(chosen, stages, encoder.lexical, digest=digest, terms=terms)
+            return fit_stages(cards, stages, encoder.lexical, digest=digest, terms=terms)
 
 
 _MOST_FITS = 8

@@ -21,6 +21,7 @@ from jazz_select.memory.fit.model import (
     Matrix,
     RecallModel,
     Signals,
+    Usual,
     soft_scores,
 )
 from jazz_select.memory.fit.sureness import FIT_DEPTH, calibrated_model
@@ -48,7 +49,7 @@ _STEEP, _LOST = 200.0, -6.0
 _USUAL_WORDS, _USUAL_WEIGHT = 4_000.0, 0.65
 """Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
-_FIT = "stop words counted everywhere"
+_FIT = "cosines compare flows of few and of many texts"
 """Part of the digest: a new value makes the next sync fit every catalogue again."""
 
 
@@ -99,7 +100,7 @@ def fit(
     listwise loss then move examples nearer to their own flows than to others.
 
     `rows` are the vectors of each flow's `dense_texts` by flow id, shape (texts, dim); `cases` are labelled requests
-    beside the examples: text, flow id, vector; `terms` count the whole catalogue, if `cards` are a sample of it.
+    beside the examples: text, flow id, vector; `terms` count the whole catalogue, if there are rows for a part of it.
     """
     known = [card for card in cards if card.id in rows]
     names = _names(cards)
@@ -119,6 +120,7 @@ def fit(
     flows = len({each.flow for each in asked})
     caveat = f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
     model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
+    model = replace(model, usual=Usual(lengths=catalogue.lengths.by_flow(cards)))
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
         return Fitted(model=model, catalogue=catalogue, transforms=transforms, asked=asked, legs=legs)
     model, confidence = calibrated_model(model, catalogue, asked, legs, cases=labelled)

@@ -97,17 +97,28 @@ class Usual:
     """The usual cosine of requests with their own flow, which differs among flows.
 
     `flows` are means by flow id, shrunk towards the mean of all, and `keyed` the same by store key; `mean` is for other
-    flows; `low` is the tenth percentile of the best cosines of requests in scope.
+    flows; `low` is the tenth percentile of the best cosines of requests in scope. `lengths` are factors of the cosines
+    by flow id, 1 for other flows (see `leave_one_out.Lengths`), and `keyed_lengths` the same by store key.
     """
 
     flows: Mapping[str, _Cosine] = field(default_factory=dict[str, float])
+    lengths: Mapping[str, _Width] = field(default_factory=dict[str, float])
     mean: _Cosine = 0.0
     low: _Cosine = 1.0
     keyed: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
+    keyed_lengths: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
 
     def by_key(self, key: Callable[[str], Key]) -> "Usual":
-        """Return the same cosines by store key."""
-        return replace(self, keyed={key(flow): cosine for flow, cosine in self.flows.items()})
+        """Return the same numbers by store key."""
+        keyed, lengths = ({key(flow): each for flow, each in known.items()} for known in (self.flows, self.lengths))
+        return replace(self, keyed=keyed, keyed_lengths=lengths)
+
+    def evened(self, legs: Legs) -> Legs:
+        """Return the hits of an engine with cosines that compare flows of few and of many texts."""
+        if not self.keyed_lengths:
+            return legs
+        dense = {key: cosine * self.keyed_lengths.get(key, 1.0) for key, cosine in legs.dense.items()}
+        return replace(legs, dense={key: dense[key] for key in best_first(dense)})
 
     def at(self, key: Key) -> float:
         """Return the usual cosine of a flow's requests."""
@@ -309,7 +320,7 @@ class RecallModel:
     def as_note(self) -> dict[str, Any]:
         """Return the model for JSON; its second one without what the first one holds."""
         second = None if self.second is None else replace(self.second, digest="", names={}, flows=None, terms=None)
-        unnoted: Any = {"usual": {"keyed"}, "answers": {"_found"}}
+        unnoted: Any = {"usual": {"keyed", "keyed_lengths"}, "answers": {"_found"}}
         own = adapter_of(RecallModel).dump_python(
             replace(self, second=second), mode="json", exclude={**unnoted, "second": unnoted}
         )

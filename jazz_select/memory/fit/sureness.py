@@ -55,7 +55,7 @@ def calibrated_model(
     """
     scales = model.scales
     examples = len(asked) - cases
-    usual, without_itself = _usual(catalogue, asked[:examples])
+    usual, without_itself = _usual(model.usual, catalogue, asked[:examples])
     requests = [
         _Request(one, replace(usual, keyed={**usual.keyed, one.flow: own}))
         for one, own in zip(asked, without_itself, strict=False)
@@ -86,7 +86,7 @@ class _Request:
         return Signals(legs, scales, self.held_out.terms, self.usual)
 
 
-def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, list[float]]:
+def _usual(known: Usual, catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, list[float]]:
     """Return the usual cosines of the flows, and that of each example's flow without the example."""
     own = np.array([one.dense[one.flow] for one in asked], dtype=np.float64)
     flow = np.array([one.flow for one in asked])
@@ -96,7 +96,8 @@ def _usual(catalogue: LeaveOneOut, asked: Sequence[HeldOut]) -> tuple[Usual, lis
     drawn = total / count
     without_itself = (total[flow] - own) / (count[flow] - 1)
     keyed: dict[int, float] = {number: float(drawn[number]) for number in range(len(catalogue.cards))}
-    return Usual(
+    return replace(
+        known,
         flows={card.id: round(keyed[number], 5) for number, card in enumerate(catalogue.cards)},
         mean=mean,
         low=float(np.quantile([one.dense.max() for one in asked], _LOW)),

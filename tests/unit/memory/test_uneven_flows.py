@@ -1,0 +1,103 @@
+"""Flows with many examples and with few: neither takes the requests of the other for their number alone."""
+
+from collections.abc import Sequence
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from jazz_select import ProceduralMemory
+from jazz_select.memory import sync
+from jazz_select.memory.fit.model import RecallModel
+from jazz_select.ports import Vectors
+from jazz_select.values import FlowCard
+
+pytestmark = pytest.mark.spec("006.7")
+
+FLOWS, ASKED = 40, 20
+
+
+class _Drawn:
+    """Each text is its flow's direction and as much chance; no text shares a word with another."""
+
+    identity, dim, offload = "drawn", 32, False
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return np.array([self.embed_query(text) for text in texts], dtype=np.float32).reshape(-1, self.dim)
+
+    def embed_query(self, text: str) -> Vectors:
+        flow = text.partition("x")[0]
+        row = _drawn("", self.dim) + _drawn(flow, self.dim) + 1.5 * _drawn(text, self.dim)
+        return (row / np.linalg.norm(row)).astype(np.float32)
+
+
+def _drawn(text: str, dim: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    return np.random.default_rng(crc32(text.encode())).normal(size=dim)
+
+
+def _cards(*counts: int) -> list[FlowCard]:
+    """Flows with so many examples, in turn."""
+    return [
+        FlowCard(
+            id=f"f{number}",
+            name=f"{number}x",
+            description=f"{number}x",
+            examples=tuple(f"{number}xe{each}" for each in range(counts[number % len(counts)])),
+            text=f"{number}x",
+        )
+        for number in range(FLOWS)
+    ]
+
+
+async def noted(memory: ProceduralMemory) -> RecallModel:
+    """What the sync has learned."""
+    return RecallModel.from_note(await memory._store.read_note("a"))  # pyright: ignore[reportPrivateUsage]
+
+
+async def _found(*counts: int) -> list[tuple[int, int, float]]:
+    """The right flow of each request, the first one, and P(the first one is right)."""
+    asked = [(flow, f"{flow}xr{number}") for flow in range(FLOWS) for number in range(ASKED)]
+    async with await ProceduralMemory.open(":memory:", embedder=_Drawn()) as memory:
+        await memory.sync("a", _cards(*counts))
+        firsts = [(await memory.recall(text, "a", top_k=1))[0] for _, text in asked]
+    return [
+        (flow, int(first["flow_id"][1:]), first["confidence"] or 0.0)
+        for (flow, _), first in zip(asked, firsts, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(("few", "many"), [(1, 5), (2, 12), (3, 12)])
+async def test_a_flow_with_few_examples_is_found_about_as_often(few: int, many: int) -> None:
+    found = await _found(few, many)
+    thin, rich = ([flow == first for flow, first, _ in found if flow % 2 == kind] for kind in (0, 1))
+    assert abs(np.mean(thin) - np.mean(rich)) < 0.1
+
+
+@pytest.mark.parametrize("counts", [(1, 5), (3, 12), (5, 5)])
+async def test_confidence_is_that_of_uneven_flows(counts: tuple[int, int]) -> None:
+    found = await _found(*counts)
+    right = np.mean([flow == first for flow, first, _ in found])
+    assert abs(np.mean([chance for _, _, chance in found]) - right) < 0.08
+
+
+async def test_where_all_have_as_many_nothing_is_evened() -> None:
+    async with await ProceduralMemory.open(":memory:", embedder=_Drawn()) as memory:
+        await memory.sync("a", _cards(5))
+        assert (await noted(memory)).usual.lengths == {}
+        await memory.sync("a", _cards(5, 6))
+        assert len((await noted(memory)).usual.lengths) == FLOWS
+
+
+async def test_a_flow_that_recall_is_not_fitted_to_is_evened_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large catalogue recall is fitted to a sample."""
+    monkeypatch.setattr(sync, "SAMPLE", FLOWS // 2)
+    async with await ProceduralMemory.open(":memory:", embedder=_Drawn()) as memory:
+        await memory.sync("a", _cards(2, 11))
+        model = await noted(memory)
+        assert len(model.usual.flows) == FLOWS // 2
+        thin, rich = (
+            {model.usual.lengths.get(f"f{flow}", 1.0) for flow in range(FLOWS) if flow % 2 == n} for n in (0, 1)
+        )
+        assert len(thin) == len(rich) == 1
+        assert min(thin) > max(rich)
+        assert len(model.names) == FLOWS
