@@ -18,7 +18,7 @@ from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.memory.encoder import Encoder, Lexical, indexable
-from jazz_select.memory.fit.fitting import own_chances
+from jazz_select.memory.fit.fitting import chances
 from jazz_select.memory.text_vectors import embedded
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors
@@ -125,8 +125,10 @@ _NEAR_COPY: Final = 0.95
 """Cosine from which a text adds nothing to another one of its flow."""
 _SAID_TWICE: Final = 2
 """Number of log entries that make a correction trusted."""
-_LIKELY: Final = 0.5
+_LIKELY: Final = 0.4
 """Least P(the corrected flow is right), by all else that is known."""
+_ROUNDS: Final = 2
+"""Rounds of doubt: first all corrections speak for each other, then the trusted ones alone."""
 DOUBT: Final = "all else that is known does not make its flow likely: a person should look"
 
 
@@ -180,53 +182,59 @@ class Examined:
 async def examined(
     registry: Mapping[str, BaseFlow],
     corrections: Sequence[Correction],
-    witnesses: Sequence[Correction] = (),
     *,
     policy: Policy | None = None,
     embedder: Embedder,
     language: str,
 ) -> Examined:
-    """Examine corrections for one flow each, by the catalogue, by each other and by further ones.
+    """Examine corrections for one flow each, by the catalogue and by each other.
 
     A correction is trusted if recall leads to its flow already, if two log entries have it, or if its flow is likely by
-    all else that is known: the catalogue and the other corrections, learned without this one. What fits any flow is
-    likely for none.
+    all else that is known: the catalogue and the other corrections, learned without this one; or the catalogue and the
+    trusted ones alone. What fits any flow is likely for none.
     """
     asked = [Query(request=each.request) for each in corrections]
     now = await led(registry, asked, policy, embedder=embedder, language=language)
-    everyone = [*corrections, *(each for each in witnesses if not is_kept_apart(each.request, KEPT_APART))]
-    chances = await asyncio.to_thread(_chances, with_examples(registry, everyone), corrections, embedder, language)
-    return Examined(
-        led=now,
-        doubted=frozenset(
+    places = range(len(corrections))
+    doubted = [place for place in places if not _is_known(corrections[place], now[place])]
+    known = corrections
+    for _ in range(_ROUNDS):
+        open_ones = [corrections[place] for place in doubted]
+        found = await asyncio.to_thread(_chances, with_examples(registry, known), open_ones, embedder, language)
+        doubted = [
             place
-            for place, (each, route, chance) in enumerate(zip(corrections, now, chances, strict=True))
-            if route.first != each.flow and len(each.ids) < _SAID_TWICE and (chance < _LIKELY or is_broad(each.request))
-        ),
-    )
+            for place, each, chance in zip(doubted, open_ones, found, strict=True)
+            if chance < _LIKELY or is_broad(each.request)
+        ]
+        known = [corrections[place] for place in places if place not in doubted]
+    return Examined(led=now, doubted=frozenset(doubted))
+
+
+def _is_known(one: Correction, now: Routed) -> bool:
+    return now.first == one.flow or len(one.ids) >= _SAID_TWICE
 
 
 def _chances(
     taught: Mapping[str, BaseFlow], corrections: Sequence[Correction], embedder: Embedder, language: str
 ) -> list[float]:
-    """Return P(its flow is right) of each correction, which its flow has learned, by leave-one-out recall.
+    """Return P(its flow is right) of each correction, without it where its flow has learned it.
 
-    The last stage of an embedder decides. What a flow cannot learn, since it makes its own examples, has 0.
+    The last stage of an embedder decides.
     """
     if not corrections:
         return []
     encoder = Encoder(stages_of(embedder)[-1], Lexical(language))
     cards = [flow.card() for flow in taught.values()]
-    places = {
-        (card.name, spelled(text)): (flow, example)
-        for flow, card in enumerate(cards)
-        for example, text in enumerate(card.examples)
-    }
-    asked = [places.get((each.flow, spelled(each.request))) for each in corrections]
+    flows = {card.name: place for place, card in enumerate(cards)}
+    learned = [{spelled(text): place for place, text in enumerate(card.examples)} for card in cards]
+    vectors = encoder.embed([indexable(each.request) for each in corrections])
+    asked = [
+        (flow := flows[each.flow], learned[flow].get(spelled(each.request)), each.request, vector)
+        for each, vector in zip(corrections, vectors, strict=True)
+    ]
     rows = encoder.rows(cards)
     with threadpool_limits(1, user_api="blas"):
-        chances = iter(own_chances(cards, rows, encoder.lexical, [each for each in asked if each is not None]))
-    return [0.0 if each is None else next(chances) for each in asked]
+        return chances(cards, rows, encoder.lexical, asked)
 
 
 def chosen(  # noqa: PLR0913 - bounds with a name

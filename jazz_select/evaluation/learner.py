@@ -255,9 +255,10 @@ class _Lesson:
         )
         same = next((each for each in said if spelled(each.request) == spelled(one.request)), one)
         one = same if same.right == one.right else one
-        found = await self._examined(base, [one], others)
+        apart = [each for each in others if is_kept_apart(each.request, KEPT_APART)]
+        found = await self._examined(base, [one, *(each for each in others if each not in apart)])
         gate = self._gate(base, self._cases(held), cases)
-        doubt = DOUBT if found.doubted else ""
+        doubt = DOUBT if 0 in found.doubted else ""
         if sum(bool(each.right) for each in gate.judged) < _LEAST_JUDGED:
             return Rehearsal(doubt=doubt)
         before = await self._routes(gate)
@@ -298,11 +299,9 @@ class _Lesson:
         ]
         return replace(outcome, version=self._next(trial, hurt, kept), added=tuple(added))
 
-    async def _examined(
-        self, registry: FlowRegistry, corrections: Sequence[Correction], others: Sequence[Correction] = ()
-    ) -> Examined:
+    async def _examined(self, registry: FlowRegistry, corrections: Sequence[Correction]) -> Examined:
         return await examined(
-            registry, corrections, others, policy=self._policy, embedder=self._embedder, language=self._language
+            registry, corrections, policy=self._policy, embedder=self._embedder, language=self._language
         )
 
     def _sorted(

@@ -129,23 +129,30 @@ def fit(
     )
 
 
-def own_chances(
-    cards: Sequence[FlowCard], rows: Mapping[str, Vectors], lexical: Lexical, examples: Sequence[tuple[int, int]]
+def chances(
+    cards: Sequence[FlowCard],
+    rows: Mapping[str, Vectors],
+    lexical: Lexical,
+    asked: Sequence[tuple[int, int | None, str, Vectors]],
 ) -> list[float]:
-    """Return P(its own flow is right) of some examples, by the places of their flows and in these; 0 if not first.
+    """Return P(its flow is right) of each request, as recall would be fitted; 0 if the flow is not first.
 
-    Each is asked against its flow without it (leave-one-out). Where the catalogue is too small for a calibration, the
-    first flow has 1. Other arguments are those of `fit`.
+    Asked are the place of the flow, that of the request in its examples (None if it is none), the text and its vector.
+    An example is asked against its flow without it (leave-one-out). Where the catalogue is too small for a
+    calibration, the first flow has 1. Other arguments are those of `fit`.
     """
     fitted = fit(cards, rows, lexical)
     model, catalogue = fitted.model, fitted.catalogue or LeaveOneOut(cards, rows, lexical)
-    chances: list[float] = []
-    for flow, example in examples:
-        one = catalogue.ask_example(flow, example, fitted.transforms)
+    found: list[float] = []
+    for flow, example, text, vector in asked:
+        if example is None:
+            one = catalogue.ask(text, vector, flow, model.transform)
+        else:
+            one = catalogue.ask_example(flow, example, fitted.transforms)
         signals = Signals(one.legs(FIT_DEPTH), model.scales, one.terms, model.usual)
         is_first = flow in signals.best(1)
-        chances.append(signals.chance(model.confidence, flow) if is_first and model.confidence else float(is_first))
-    return chances
+        found.append(signals.chance(model.confidence, flow) if is_first and model.confidence else float(is_first))
+    return found
 
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:

@@ -23,7 +23,7 @@ from jazz_select.evaluation import (
 )
 from jazz_select.evaluation.corrections import KEPT_APART, is_kept_apart
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.learner import rehearsed
+from jazz_select.evaluation.learner import Learned, rehearsed
 from jazz_select.evaluation.route import Outcome, Routed
 from jazz_select.evaluation.trial import gate_cases, verdict
 from jazz_select.outcomes import Logged
@@ -228,19 +228,36 @@ async def test_a_flow_learns_so_much_and_no_more(small_shop: FlowRegistry, entry
         assert texts.items() <= second.version.examples[name].items(), "what was good stays"
 
 
-async def test_what_nothing_speaks_for_is_held_back(entry: Entry) -> None:
-    """Of many flows, one is named for requests that are plainly for others."""
+def things() -> FlowRegistry:
     registry = FlowRegistry(min_examples=0)
     for thing in THINGS:
         words = [f"{thing} {more}" for more in ("is broken", "was lost", "came late", "in red", "for a friend")]
         Flow(name=thing, description=f"All of a {thing}.", examples=words, registry=registry)
+    return registry
+
+
+def doubted(learned: Learned) -> set[str]:
+    return {each.request for each in learned.refused if "a person should look" in each.why}
+
+
+async def test_what_nothing_speaks_for_is_held_back(entry: Entry) -> None:
+    """Of many flows, one is named for requests that are plainly for others."""
     right = [entry(f"{more} {thing}", (thing,)) for thing in THINGS for more in ("my poor", "about that")]
     wrong = [entry(f"oh my {thing} {thing}", ("violin",)) for thing in THINGS[:4]]
-    learned = await learn(registry, [*right, *wrong], embedder=HashEmbedder())
-    doubted = {each.request for each in learned.refused if "a person should look" in each.why}
-    assert doubted
-    assert doubted <= {each.request for each in wrong}
+    learned = await learn(things(), [*right, *wrong], embedder=HashEmbedder())
+    assert doubted(learned)
+    assert doubted(learned) <= {each.request for each in wrong}
     assert not {each.text for each in learned.added} & {each.request for each in wrong}
+
+
+async def test_a_doubted_correction_does_not_speak_against_others(entry: Entry) -> None:
+    """Beside the one for the lamp, "torn couch wobbles" is not likely for the sofa."""
+    right = ["cushions creaks couch", "torn couch wobbles", "cushions loveseat wobbles"]
+    wrong = "couch wobbles sagging"
+    assert not any(is_kept_apart(each, KEPT_APART) for each in (*right, wrong))
+    entries = [*(entry(each, ("sofa",)) for each in right), entry(wrong, ("lamp",))]
+    learned = await learn(things(), entries, embedder=HashEmbedder())
+    assert doubted(learned) == {wrong}
 
 
 async def test_a_flow_that_makes_its_own_examples_learns_none(small_shop: FlowRegistry, entry: Entry) -> None:
