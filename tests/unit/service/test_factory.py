@@ -128,7 +128,7 @@ async def test_claims_of_the_service_are_the_agents_where_it_has_none() -> None:
         ("make_nothing", "gives an Agent, not 'shop'"),
         ("make_trouble", "failed: RuntimeError: the vault is closed"),
         ("not_there", "has no attribute 'not_there'"),
-        ("hang", "gave no agent within 0.2 s"),
+        ("hang", "failed: TimeoutError: it gave no answer within 0.2 s"),
     ],
 )
 async def test_a_factory_that_gives_no_agent_is_said(factory: str, problem: str) -> None:
