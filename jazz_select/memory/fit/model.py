@@ -17,15 +17,12 @@ from jazz_select.ports import Key, Legs, Vectors
 from jazz_select.stages import OwnAnswers
 from jazz_select.travel import value_of
 
-_LONGEST_COSINE = 1.1
-"""Highest cosine, with rounding."""
 _LARGEST, _LARGEST_ENTRY, _MOST_SIZES = 1e15, 1e6, 1 << 20
 """Largest number in a note, largest entry of its matrix, and most set sizes: no fit exceeds them, and larger numbers
 overflow."""
 _FINITE: Mapping[str, Any] = {"allow_inf_nan": False, "strict": True}
 _Number = Annotated[float, Constraint("a number", ge=-_LARGEST, le=_LARGEST, **_FINITE)]
 _Width = Annotated[float, Constraint("a number above 0", gt=0, le=_LARGEST, **_FINITE)]
-_Cosine = Annotated[float, Constraint("a cosine", ge=-_LONGEST_COSINE, le=_LONGEST_COSINE, **_FINITE)]
 _Chance = Annotated[float, Constraint("a probability", ge=0, le=1, **_FINITE)]
 _Scores = Annotated[tuple[_Number, ...], Constraint("scores", min_length=1, max_length=_MOST_SIZES)]
 
@@ -94,17 +91,17 @@ def best_first(scores: Mapping[Key, float]) -> list[Key]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
-    """The usual cosine of requests with their own flow, which differs among flows.
+    """The usual cosine, times its length, of requests with their own flow, which differs among flows.
 
     `flows` are means by flow id, shrunk towards the mean of all, and `keyed` the same by store key; `mean` is for other
     flows; `low` is the tenth percentile of the best cosines of requests in scope. `lengths` are factors of the cosines
     by flow id, 1 for other flows (see `leave_one_out.Lengths`), and `keyed_lengths` the same by store key.
     """
 
-    flows: Mapping[str, _Cosine] = field(default_factory=dict[str, float])
+    flows: Mapping[str, _Number] = field(default_factory=dict[str, float])
     lengths: Mapping[str, _Width] = field(default_factory=dict[str, float])
-    mean: _Cosine = 0.0
-    low: _Cosine = 1.0
+    mean: _Number = 0.0
+    low: _Number = 1.0
     keyed: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
     keyed_lengths: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
 

@@ -49,6 +49,16 @@ def _cards(*counts: int) -> list[FlowCard]:
     ]
 
 
+class _Apart(_Drawn):
+    """Texts have nothing in common, but those that say the same."""
+
+    identity = "apart"
+
+    def embed_query(self, text: str) -> Vectors:
+        row = _drawn("same" if "same" in text else text, self.dim)
+        return (row / np.linalg.norm(row)).astype(np.float32)
+
+
 async def noted(memory: ProceduralMemory) -> RecallModel:
     """What the sync has learned."""
     return RecallModel.from_note(await memory._store.read_note("a"))  # pyright: ignore[reportPrivateUsage]
@@ -101,3 +111,14 @@ async def test_a_flow_that_recall_is_not_fitted_to_is_evened_and_named(monkeypat
         assert len(thin) == len(rich) == 1
         assert min(thin) > max(rich)
         assert len(model.names) == FLOWS
+
+
+async def test_what_is_usual_for_a_flow_that_says_the_same_beside_varied_ones_is_read_again() -> None:
+    """Its cosines are 1, times a length that is far above that of the others."""
+    said = FlowCard(id="s", name="same", description="same", examples=tuple(f"same {each}" for each in range(12)))
+    async with await ProceduralMemory.open(":memory:", embedder=_Apart()) as memory:
+        await memory.sync("a", [*_cards(200)[:8], said])
+        model = await noted(memory)
+        assert not model.caveat
+        assert model.usual.flows["s"] > 1.2
+        assert (await memory.recall("the same", "a", top_k=1))[0]["confidence"] is not None
