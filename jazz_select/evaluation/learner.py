@@ -248,6 +248,8 @@ class _Lesson:
     async def rehearsed(self, one: Correction, entries: Sequence[Logged], cases: Sequence[Case]) -> Rehearsal:
         if why := why_unfit(one.request):
             return Rehearsal(why=why)
+        if one.flow not in {flow.name for flow in self._authored.values() if takes_examples(flow)}:
+            return Rehearsal(why=f"there is no flow {one.flow!r} that takes examples")
         base = taught(self._authored, self._version).registry
         said = gathered(entries, {flow.name for flow in self._authored.values()}).corrections
         _, held, others = self._sorted(
@@ -255,8 +257,7 @@ class _Lesson:
         )
         same = next((each for each in said if spelled(each.request) == spelled(one.request)), one)
         one = same if same.right == one.right else one
-        apart = [each for each in others if is_kept_apart(each.request, KEPT_APART)]
-        found = await self._examined(base, [one, *(each for each in others if each not in apart)])
+        found = await self._examined(base, [one, *others])
         gate = self._gate(base, self._cases(held), cases)
         doubt = DOUBT if 0 in found.doubted else ""
         if sum(bool(each.right) for each in gate.judged) < _LEAST_JUDGED:

@@ -276,6 +276,9 @@ async def test_a_flow_that_makes_its_own_examples_learns_none(small_shop: FlowRe
     assert learned.version is not None
     assert "gift" not in {each.flow for each in learned.added}
     assert "a ribbon around it" in {each.request for each in learned.version.cases}, "they judge what others learn"
+    for name in ("gift", "no such flow"):
+        found = await rehearsed(small_shop, "a ribbon around it", name, entries=said(entry), embedder=HashEmbedder())
+        assert found.why == f"there is no flow {name!r} that takes examples"
 
 
 @pytest.mark.spec("007.5")
