@@ -83,9 +83,9 @@ class AgentState:
     @property
     def size(self) -> int:
         """Approximate bytes in memory."""
-        second = None if self.model.second is None else self.model.second.transform
-        arrays = (self.model.transform, second, self.model.terms)
-        named = len(self.model.names) + len(self.model.usual.flows)
+        models = [each for each in (self.model, self.model.second) if each is not None]
+        arrays = (self.model.terms, *(each.transform for each in models))
+        named = len(self.model.names) + sum(len(each.usual.flows) + len(each.usual.examples) for each in models)
         return _SMALL + _NAME * named + sum(each.nbytes for each in arrays if each is not None)
 
 

@@ -11,7 +11,7 @@ from jazz_select.errors import ConfigError, SyncDeletesError
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, indexable, payload
 from jazz_select.memory.engines.stored_points import FINGERPRINT, fault_at, fault_in
 from jazz_select.memory.fit.fitting import catalogue_digest, fit_stages, sample
-from jazz_select.memory.fit.model import RecallModel
+from jazz_select.memory.fit.model import RecallModel, Usual
 from jazz_select.ports import FlowStore, Key, Vectors
 from jazz_select.text import one_line
 from jazz_select.threads import in_thread
@@ -139,7 +139,10 @@ class IndexWriter:
         await self.outdate(agent_id, card)
 
     async def outdate(self, agent_id: str, card: FlowCard | None = None, *, without: str = "") -> None:
-        """Mark the model as outdated: recall counts its terms again, the next sync fits it; and update its names."""
+        """Mark the model as outdated: recall counts its terms again, the next sync fits it.
+
+        Names and numbers of examples are those of now.
+        """
         model = RecallModel.from_note(await self._store.read_note(agent_id))
         if model.flows is None:
             return  # nothing is noted, or nothing that can be read
@@ -151,7 +154,15 @@ class IndexWriter:
             shared = {name for name in mine if name in names}
             names = {name: flow for name, flow in names.items() if name not in shared}
             names |= {name: card.id for name in mine - shared if name}
-        outdated = replace(model, digest="", names=names, flows=flows, terms=None)
+
+        def counted(usual: Usual) -> Usual:
+            kept = {flow: count for flow, count in usual.examples.items() if flow not in gone}
+            return replace(usual, examples=kept if card is None else {**kept, card.id: len(card.examples)})
+
+        second = model.second and replace(model.second, usual=counted(model.second.usual))
+        outdated = replace(
+            model, digest="", names=names, flows=flows, terms=None, usual=counted(model.usual), second=second
+        )
         await self._store.write_note(agent_id, outdated.as_note())
 
     async def sync(

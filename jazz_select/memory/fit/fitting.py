@@ -120,7 +120,9 @@ def fit(
     flows = len({each.flow for each in asked})
     caveat = f"{len(asked)} examples of {flows} flows are too few to calibrate ({MIN_ASKED} of {MIN_FLOWS} are needed)"
     model = RecallModel(digest=digest, scales=scales, transform=transform, names=names, caveat=caveat)
-    model = replace(model, usual=Usual(lengths=catalogue.lengths.by_flow(cards)))
+    model = replace(
+        model, usual=Usual(lengths=catalogue.lengths, examples={card.id: len(card.examples) for card in cards})
+    )
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
         return Fitted(model=model, catalogue=catalogue, transforms=transforms, asked=asked, legs=legs)
     model, confidence = calibrated_model(model, catalogue, asked, legs, cases=labelled)

@@ -1,8 +1,8 @@
 """Leave-one-out: every example is asked against the whole catalogue, its own flow without it. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import fsum, isfinite, sqrt
+from math import fsum, isfinite
 from statistics import fmean
 from typing import Any
 
@@ -16,9 +16,9 @@ from jazz_select.memory.encoder import (
     own_worth,
     prototype,
     reads_stop_words,
-    shown,
     unit,
 )
+from jazz_select.memory.fit.model import Lengths
 from jazz_select.ports import Legs, SparseVector, Vectors
 from jazz_select.values import FlowCard
 
@@ -77,34 +77,15 @@ class Lessons:
 _OF_EACH = ("requests", "right", "wrong", "allowed", "folds")
 
 
-class Lengths:
-    """The expected length of the mean of a flow's texts, by its number of examples, in that of the median flow.
-
-    A flow's vector is this mean, brought to length 1. The mean of n unit vectors with a mean cosine of ρ has an
-    expected length of sqrt(ρ + (1 - ρ) / n): the fewer, the longer, since what they have by chance does not cancel out.
-    So the cosines of flows with few examples are too low beside those of others; times this length, they compare.
-    A flow's own texts count as one, however long: they say the same in other words.
-    """
-
-    def __init__(self, examples: Sequence[Vectors]) -> None:
-        """Measure how alike the examples of one flow are."""
-        total, weight = _ALIKE * _SURMISED, _SURMISED
-        for vectors in examples:
-            if (count := len(vectors)) > 1 and vectors.any():
-                together = np.square(vectors.sum(axis=0)).sum() / np.square(vectors).sum()
-                total, weight = total + count * (float(together) - 1) / (count - 1), weight + count
-        self._alike = max(0.0, total / weight)
-        self._usual = 1.0
-        self._usual = float(np.median([self.of(len(each)) for each in examples]))
-
-    def of(self, examples: int) -> float:
-        """Return it for a flow with so many examples."""
-        return sqrt(self._alike + (1 - self._alike) / (1 + shown(examples))) / self._usual
-
-    def by_flow(self, cards: Iterable[FlowCard]) -> dict[str, float]:
-        """Return it by flow id, where it is not 1."""
-        lengths = {card.id: round(self.of(len(card.examples)), 5) for card in cards}
-        return {flow: length for flow, length in lengths.items() if length != 1}
+def lengths_of(examples: Sequence[Vectors]) -> Lengths:
+    """Measure how alike the examples of one flow are, by the vectors of each flow's."""
+    total, weight = _ALIKE * _SURMISED, _SURMISED
+    for vectors in examples:
+        if (count := len(vectors)) > 1 and vectors.any():
+            together = np.square(vectors.sum(axis=0)).sum() / np.square(vectors).sum()
+            total, weight = total + count * (float(together) - 1) / (count - 1), weight + count
+    found = Lengths(alike=max(0.0, total / weight))
+    return replace(found, median=float(np.median([found.of(len(each)) for each in examples])))
 
 
 class LeaveOneOut:
@@ -126,7 +107,7 @@ class LeaveOneOut:
             [prototype(card, rows[card.id], worth=worth) for card, worth in zip(cards, self._worths, strict=True)]
         )
         counts = [len(card.examples) for card in cards]
-        self.lengths = Lengths([rows[len(rows) - count :] for rows, count in zip(self._rows, counts, strict=True)])
+        self.lengths = lengths_of([rows[len(rows) - count :] for rows, count in zip(self._rows, counts, strict=True)])
         self._evening = np.array([*map(self.lengths.of, counts)], dtype=np.float32)
         self._counts = [lexical.counted_in(card) for card in cards]
         self._words = Postings(

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jazz_select.arguments import Constraint, adapter_of
-from jazz_select.memory.encoder import PackedArray, TermCounts
+from jazz_select.memory.encoder import PackedArray, TermCounts, shown
 from jazz_select.ports import Key, Legs, Vectors
 from jazz_select.stages import OwnAnswers
 from jazz_select.travel import value_of
@@ -22,7 +22,8 @@ _LARGEST, _LARGEST_ENTRY, _MOST_SIZES = 1e15, 1e6, 1 << 20
 overflow."""
 _FINITE: Mapping[str, Any] = {"allow_inf_nan": False, "strict": True}
 _Number = Annotated[float, Constraint("a number", ge=-_LARGEST, le=_LARGEST, **_FINITE)]
-_Width = Annotated[float, Constraint("a number above 0", gt=0, le=_LARGEST, **_FINITE)]
+_Width = Annotated[float, Constraint("a number above 0", ge=1 / _LARGEST, le=_LARGEST, **_FINITE)]
+_Count = Annotated[int, Constraint("a count", ge=0, le=_LARGEST, strict=True)]
 _Chance = Annotated[float, Constraint("a probability", ge=0, le=1, **_FINITE)]
 _Scores = Annotated[tuple[_Number, ...], Constraint("scores", min_length=1, max_length=_MOST_SIZES)]
 
@@ -90,16 +91,35 @@ def best_first(scores: Mapping[Key, float]) -> list[Key]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lengths:
+    """The expected length of the mean of a flow's texts, by its number of examples, in that of the median flow.
+
+    A flow's vector is this mean, brought to length 1. The mean of n unit vectors with a mean cosine of ρ (`alike`) has
+    an expected length of sqrt(ρ + (1 - ρ) / n): the fewer, the longer, since what they have by chance does not cancel
+    out. So the cosines of flows with few examples are too low beside those of others; times this length, they compare.
+    A flow's own texts count as one, however long: they say the same in other words.
+    """
+
+    alike: _Chance = 1.0
+    median: _Width = 1.0
+
+    def of(self, examples: int) -> float:
+        """Return it for a flow with so many examples."""
+        return sqrt(self.alike + (1 - self.alike) / (1 + shown(examples))) / self.median
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Usual:
     """The usual cosine, times its length, of requests with their own flow, which differs among flows.
 
     `flows` are means by flow id, shrunk towards the mean of all, and `keyed` the same by store key; `mean` is for other
-    flows; `low` is the tenth percentile of the best cosines of requests in scope. `lengths` are factors of the cosines
-    by flow id, 1 for other flows (see `leave_one_out.Lengths`), and `keyed_lengths` the same by store key.
+    flows; `low` is the tenth percentile of the best cosines of requests in scope. `examples` are numbers of examples by
+    flow id, and `keyed_lengths` the lengths of these flows by store key.
     """
 
     flows: Mapping[str, _Number] = field(default_factory=dict[str, float])
-    lengths: Mapping[str, _Width] = field(default_factory=dict[str, float])
+    lengths: Lengths = field(default_factory=Lengths)
+    examples: Mapping[str, _Count] = field(default_factory=dict[str, int])
     mean: _Number = 0.0
     low: _Number = 1.0
     keyed: Mapping[Key, float] = field(default_factory=dict[Key, float], compare=False, repr=False)
@@ -107,13 +127,11 @@ class Usual:
 
     def by_key(self, key: Callable[[str], Key]) -> "Usual":
         """Return the same numbers by store key."""
-        keyed, lengths = ({key(flow): each for flow, each in known.items()} for known in (self.flows, self.lengths))
-        return replace(self, keyed=keyed, keyed_lengths=lengths)
+        lengths = {key(flow): self.lengths.of(count) for flow, count in self.examples.items()}
+        return replace(self, keyed={key(flow): each for flow, each in self.flows.items()}, keyed_lengths=lengths)
 
     def evened(self, legs: Legs) -> Legs:
         """Return the hits of an engine with cosines that compare flows of few and of many texts."""
-        if not self.keyed_lengths:
-            return legs
         dense = {key: cosine * self.keyed_lengths.get(key, 1.0) for key, cosine in legs.dense.items()}
         return replace(legs, dense={key: dense[key] for key in best_first(dense)})
 
@@ -297,7 +315,7 @@ class RecallModel:
     flows: frozenset[str] | None = None
     terms: TermCounts | None = None
     caveat: str = "the catalogue has not been synced, so confidence is not known"
-    labelled: Annotated[int, Constraint("a count", ge=0, strict=True)] = 0
+    labelled: _Count = 0
     second: "RecallModel | None" = None
     sure: _Chance | None = None
 

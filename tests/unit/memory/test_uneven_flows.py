@@ -8,6 +8,7 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.memory import sync
+from jazz_select.memory.embedders.known_embedders import CascadeEmbedder
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import Vectors
 from jazz_select.values import FlowCard
@@ -93,9 +94,8 @@ async def test_confidence_is_that_of_uneven_flows(counts: tuple[int, int]) -> No
 async def test_where_all_have_as_many_nothing_is_evened() -> None:
     async with await ProceduralMemory.open(":memory:", embedder=_Drawn()) as memory:
         await memory.sync("a", _cards(5))
-        assert (await noted(memory)).usual.lengths == {}
-        await memory.sync("a", _cards(5, 6))
-        assert len((await noted(memory)).usual.lengths) == FLOWS
+        usual = (await noted(memory)).usual
+        assert {usual.lengths.of(count) for count in usual.examples.values()} == {1.0}
 
 
 async def test_a_flow_that_recall_is_not_fitted_to_is_evened_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,11 +105,8 @@ async def test_a_flow_that_recall_is_not_fitted_to_is_evened_and_named(monkeypat
         await memory.sync("a", _cards(2, 11))
         model = await noted(memory)
         assert len(model.usual.flows) == FLOWS // 2
-        thin, rich = (
-            {model.usual.lengths.get(f"f{flow}", 1.0) for flow in range(FLOWS) if flow % 2 == n} for n in (0, 1)
-        )
-        assert len(thin) == len(rich) == 1
-        assert min(thin) > max(rich)
+        assert len(model.usual.examples) == FLOWS
+        assert model.usual.lengths.of(2) > model.usual.lengths.of(11)
         assert len(model.names) == FLOWS
 
 
@@ -122,3 +119,23 @@ async def test_what_is_usual_for_a_flow_that_says_the_same_beside_varied_ones_is
         assert not model.caveat
         assert model.usual.flows["s"] > 1.2
         assert (await memory.recall("the same", "a", top_k=1))[0]["confidence"] is not None
+
+
+async def test_a_flow_that_is_changed_between_syncs_takes_no_requests_by_what_it_was() -> None:
+    async with await ProceduralMemory.open(":memory:", embedder=_Drawn()) as memory:
+        await memory.sync("a", _cards(1, 12))
+        await memory.update_memory(_cards(12)[0], "a")
+        asked = [f"{flow}xr{number}" for flow in range(FLOWS) for number in range(ASKED)]
+        firsts = [(await memory.recall(text, "a", top_k=1))[0]["flow_id"] for text in asked]
+        assert firsts.count("f0") < 1.5 * ASKED
+
+
+async def test_both_stages_know_how_many_examples_a_changed_flow_has() -> None:
+    async with await ProceduralMemory.open(":memory:", embedder=CascadeEmbedder(_Drawn(), _Apart())) as memory:
+        await memory.sync("a", _cards(1, 12))
+        await memory.update_memory(_cards(12)[0], "a")
+        await memory.delete_flow("f1", "a")
+        model = await noted(memory)
+        assert model.second is not None
+        assert [{"f0", "f1"} & each.usual.examples.keys() for each in (model, model.second)] == [{"f0"}, {"f0"}]
+        assert [each.usual.examples["f0"] for each in (model, model.second)] == [12, 12]
