@@ -144,7 +144,7 @@ class Candidate(JsonData):
     ranks: Mapping[str, int] = field(default_factory=dict[str, int])
     """Rank per arm ("dense", "bm25"), from 1. An arm that did not find the flow has no entry."""
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Raw score per arm: cosine for "dense", BM25 for "bm25"."""
+    """Score per arm: BM25 for "bm25"; for "dense" the cosine, comparable between flows of few and of many examples."""
     confidence: float | None = None
     """P(this flow is the right one), or None if the catalogue is too small to tell."""
 

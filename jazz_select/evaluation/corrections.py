@@ -206,7 +206,7 @@ async def examined(
             for place, each, chance in zip(doubted, open_ones, found, strict=True)
             if chance < _LIKELY or is_broad(each.request)
         ]
-        known = [corrections[place] for place in places if place not in doubted]
+        known = [corrections[place] for place in sorted({*places} - {*doubted})]
     return Examined(led=now, doubted=frozenset(doubted))
 
 

@@ -261,7 +261,7 @@ class Evidence:
     Attributes:
         flow: The text's flow; empty for a case.
         other: The conflicting flow, or the flow of `beside`.
-        cosine: Cosine of the text and the other flow or text, with four digits; None if not computed.
+        cosine: Cosine of the text and the other flow, as comparable as recall makes it; None if not computed.
         own_cosine: Cosine of the text and its own flow without it.
     """
 
