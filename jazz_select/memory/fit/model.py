@@ -114,7 +114,7 @@ class Usual:
 
     `flows` are means by flow id, shrunk towards the mean of all, and `keyed` the same by store key; `mean` is for other
     flows; `low` is the tenth percentile of the best cosines of requests in scope. `examples` are numbers of examples by
-    flow id, and `keyed_lengths` the lengths of these flows by store key.
+    flow id, and `keyed_lengths` the lengths that are not 1 by store key.
     """
 
     flows: Mapping[str, _Number] = field(default_factory=dict[str, float])
@@ -127,8 +127,10 @@ class Usual:
 
     def by_key(self, key: Callable[[str], Key]) -> "Usual":
         """Return the same numbers by store key."""
-        lengths = {key(flow): self.lengths.of(count) for flow, count in self.examples.items()}
-        return replace(self, keyed={key(flow): each for flow, each in self.flows.items()}, keyed_lengths=lengths)
+        keyed = {key(flow): cosine for flow, cosine in self.flows.items()}
+        lengths = {flow: self.lengths.of(count) for flow, count in self.examples.items()}
+        uneven = {key(flow): length for flow, length in lengths.items() if length != 1}
+        return replace(self, keyed=keyed, keyed_lengths=uneven)
 
     def evened(self, legs: Legs) -> Legs:
         """Return the hits of an engine with cosines that compare flows of few and of many texts."""
