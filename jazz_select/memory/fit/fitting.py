@@ -49,7 +49,7 @@ _STEEP, _LOST = 200.0, -6.0
 _USUAL_WORDS, _USUAL_WEIGHT = 4_000.0, 0.65
 """Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
-_FIT = "cosines are compared by numbers of examples"
+_FIT = "cosines are compared by the root of a length"
 """Part of the digest: a new value makes the next sync fit every catalogue again."""
 
 

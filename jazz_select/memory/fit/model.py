@@ -92,11 +92,12 @@ def best_first(scores: Mapping[Key, float]) -> list[Key]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lengths:
-    """The expected length of the mean of a flow's texts, by its number of examples, in that of the median flow.
+    """Factors of cosines, by a flow's number of examples: 1 for the median flow, higher for those with fewer.
 
     A flow's vector is this mean, brought to length 1. The mean of n unit vectors with a mean cosine of ρ (`alike`) has
     an expected length of sqrt(ρ + (1 - ρ) / n): the fewer, the longer, since what they have by chance does not cancel
-    out. So the cosines of flows with few examples are too low beside those of others; times this length, they compare.
+    out. So the cosines of flows with few examples are too low beside those of others. Times this length they would compare
+    if all flows were asked for as often; the square root takes half of it, as more examples often mean more requests.
     A flow's own texts count as one, however long: they say the same in other words.
     """
 
@@ -104,8 +105,8 @@ class Lengths:
     median: _Width = 1.0
 
     def of(self, examples: int) -> float:
-        """Return it for a flow with so many examples."""
-        return sqrt(self.alike + (1 - self.alike) / (1 + shown(examples))) / self.median
+        """Return the factor of a flow with so many examples."""
+        return sqrt(sqrt(self.alike + (1 - self.alike) / (1 + shown(examples)))) / self.median
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
