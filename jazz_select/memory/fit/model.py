@@ -96,8 +96,9 @@ class Lengths:
 
     A flow's vector is this mean, brought to length 1. The mean of n unit vectors with a mean cosine of ρ (`alike`) has
     an expected length of sqrt(ρ + (1 - ρ) / n): the fewer, the longer, since what they have by chance does not cancel
-    out. So the cosines of flows with few examples are too low beside those of others. Times this length they would compare
-    if all flows were asked for as often; the square root takes half of it, as more examples often mean more requests.
+    out. So the cosines of flows with few examples are too low beside those of others. Times this length, they would
+    compare if all flows were asked for as often; its square root allows for flows that have more examples because they
+    are asked for more.
     A flow's own texts count as one, however long: they say the same in other words.
     """
 

@@ -115,10 +115,10 @@ async def test_what_is_usual_for_a_flow_that_says_the_same_beside_varied_ones_is
     """Its cosines are 1, times a length that is far above that of the others."""
     said = FlowCard(id="s", name="same", description="same", examples=tuple(f"same {each}" for each in range(12)))
     async with await ProceduralMemory.open(":memory:", embedder=_Apart()) as memory:
-        await memory.sync("a", [*_cards(200)[:8], said])
+        await memory.sync("a", [*_cards(600)[:8], said])
         model = await noted(memory)
         assert not model.caveat
-        assert model.usual.flows["s"] > 1.2
+        assert model.usual.flows["s"] > 1.1
         assert (await memory.recall("the same", "a", top_k=1))[0]["confidence"] is not None
 
 
