@@ -200,7 +200,7 @@ async def examined(
     known = corrections
     for _ in range(_ROUNDS):
         open_ones = [corrections[place] for place in doubted]
-        found = await asyncio.to_thread(_chances, with_examples(registry, known), open_ones, embedder, language)
+        found = await asyncio.to_thread(_chances, registry, known, open_ones, embedder, language)
         doubted = [
             place
             for place, each, chance in zip(doubted, open_ones, found, strict=True)
@@ -215,16 +215,20 @@ def _is_known(one: Correction, now: Routed) -> bool:
 
 
 def _chances(
-    taught: Mapping[str, BaseFlow], corrections: Sequence[Correction], embedder: Embedder, language: str
+    registry: Mapping[str, BaseFlow],
+    known: Sequence[Correction],
+    corrections: Sequence[Correction],
+    embedder: Embedder,
+    language: str,
 ) -> list[float]:
-    """Return P(its flow is right) of each correction, without it where its flow has learned it.
+    """Return P(its flow is right) of each correction, as the flows have learned the `known` ones without it.
 
     The last stage of an embedder decides.
     """
     if not corrections:
         return []
     encoder = Encoder(stages_of(embedder)[-1], Lexical(language))
-    cards = [flow.card() for flow in taught.values()]
+    cards = [flow.card() for flow in with_examples(registry, known).values()]
     flows = {card.name: place for place, card in enumerate(cards)}
     learned = [{spelled(text): place for place, text in enumerate(card.examples)} for card in cards]
     vectors = encoder.embed([indexable(each.request) for each in corrections])

@@ -231,9 +231,9 @@ class _Lesson:
 
     async def learned(self, entries: Sequence[Logged], cases: Sequence[Case]) -> Learned:
         names = {flow.name for flow in self._authored.values()}
-        found = gathered(entries, names)
+        found = await asyncio.to_thread(gathered, entries, names)
         base = taught(self._authored, self._version)
-        fresh, held, usable = self._sorted(found.corrections, base.registry, cases)
+        fresh, held, usable = await asyncio.to_thread(self._sorted, found.corrections, base.registry, cases)
         outcome = Learned(
             refused=found.refused,
             suggested=found.suggested,
@@ -251,12 +251,11 @@ class _Lesson:
         if one.flow not in {flow.name for flow in self._authored.values() if takes_examples(flow)}:
             return Rehearsal(why=f"there is no flow {one.flow!r} that takes examples")
         base = taught(self._authored, self._version).registry
-        said = gathered(entries, {flow.name for flow in self._authored.values()}).corrections
-        _, held, others = self._sorted(
-            [each for each in said if spelled(each.request) != spelled(one.request)], base, cases
-        )
-        same = next((each for each in said if spelled(each.request) == spelled(one.request)), one)
+        names = {flow.name for flow in self._authored.values()}
+        said = {spelled(each.request): each for each in (await asyncio.to_thread(gathered, entries, names)).corrections}
+        same = said.pop(spelled(one.request), one)
         one = same if same.right == one.right else one
+        _, held, others = await asyncio.to_thread(self._sorted, [*said.values()], base, cases)
         found = await self._examined(base, [one, *others])
         gate = self._gate(base, self._cases(held), cases)
         doubt = DOUBT if 0 in found.doubted else ""

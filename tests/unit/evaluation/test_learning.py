@@ -1,7 +1,8 @@
 """Learning from corrections: what lands, what does not, and that nothing is lowered."""
 
 import random
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -360,3 +361,22 @@ async def test_one_filter_of_doubt_for_learning_suggestions_and_teaching(
     offered = await suggest(registry, said_so, flows=[right], embedder=HashEmbedder())
     is_held = any(each.request == asked and "a person should look" in each.why for each in learned.refused)
     assert [not found.doubt, not is_held, asked in {each.text for each in offered.suggested}] == [passes] * 3
+
+
+class _Read(tuple[str, ...]):  # noqa: SLOT001 - a tuple has no room for slots
+    """The right flows of an entry, which note the first thread that reads them."""
+
+    thread = ""
+
+    def __iter__(self) -> Iterator[str]:
+        self.thread = self.thread or threading.current_thread().name
+        return super().__iter__()
+
+
+@pytest.mark.spec("005.6")
+async def test_a_log_is_sorted_beside_the_event_loop(small_shop: FlowRegistry, entry: Entry) -> None:
+    for_learning, for_teaching = _Read(("gift",)), _Read(("gift",))
+    await learn(small_shop, [entry("a ribbon around it", for_learning)], embedder=HashEmbedder())
+    said_so = [entry("a ribbon around it", for_teaching)]
+    await rehearsed(small_shop, "with a bow", "address", entries=said_so, embedder=HashEmbedder())
+    assert "MainThread" not in {for_learning.thread, for_teaching.thread}
