@@ -94,12 +94,11 @@ def best_first(scores: Mapping[Key, float]) -> list[Key]:
 class Lengths:
     """Factors of cosines, by a flow's number of examples: 1 for the median flow, higher for those with fewer.
 
-    A flow's vector is this mean, brought to length 1. The mean of n unit vectors with a mean cosine of ρ (`alike`) has
-    an expected length of sqrt(ρ + (1 - ρ) / n): the fewer, the longer, since what they have by chance does not cancel
-    out. So the cosines of flows with few examples are too low beside those of others. Times this length, they would
-    compare if all flows were asked for as often; its square root allows for flows that have more examples because they
-    are asked for more.
-    A flow's own texts count as one, however long: they say the same in other words.
+    A flow's vector is the mean of its texts, brought to length 1. The mean of n unit vectors with a mean cosine of ρ
+    (`alike`) has an expected length of sqrt(ρ + (1 - ρ) / n): the fewer, the longer, as what they have by chance does
+    not cancel out. So the cosines of flows with few examples are too low beside those of others. Times this length they
+    would compare if all flows were asked for as often; its square root allows for flows that have more examples because
+    they are asked for more. A flow's own texts count as one, however long: they say the same in other words.
     """
 
     alike: _Chance = 1.0
