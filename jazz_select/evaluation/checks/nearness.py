@@ -18,6 +18,7 @@ from math import exp, lgamma, log, sqrt
 import numpy as np
 import numpy.typing as npt
 
+from jazz_select.consent import is_courtesy
 from jazz_select.evaluation.checks.findings import Evidence, Finding, Places, Spot
 from jazz_select.evaluation.checks.wording import Sames, content, is_broad, related, words_of
 from jazz_select.evaluation.corrections import to_the_nearest
@@ -335,16 +336,20 @@ def against_recall(
 
 def _broad(asked: Neighbours, places: Places) -> Iterator[Finding]:
     """Yield examples that fit any flow. A flow with several of them is meant for such requests, and is left out."""
-    of_help = {number for number, flow in enumerate(asked.flows) if sum(map(is_broad, flow.examples)) > 1}
     first = asked.first
-    for example, own in enumerate(map(int, asked.whose)):
+    for example in range(len(asked.whose)):
         spot = asked.spot(example)
-        if own not in of_help and is_broad(spot.text) and not _held(asked, example, int(first[example])):
+        if is_broad(spot.text) and not _held(asked, example, int(first[example])) and not _is_for_any(spot.flow):
             what = f"{spot.quoted} is an example of {spot.flow.name} and would do for any flow"
             what += ": with it, what says nothing leads there."
             evidence = asked.evidence(example, int(first[example]))
             remedy = "Take it out: what could mean anything is better asked about."
             yield places.finding("broad-example", spot, what, remedy, evidence)
+
+
+def _is_for_any(flow: BaseFlow) -> bool:
+    """Whether several examples of a flow fit any flow, or greet or thank beside what they ask."""
+    return sum(is_broad(each) or any(map(is_courtesy, words_of(each))) for each in flow.examples) > 1
 
 
 def _held(asked: Neighbours, example: int, first: int) -> bool:

@@ -242,6 +242,15 @@ def test_a_clean_catalogue_has_no_findings(name: str) -> None:
     assert judged(dict(CLEAN[name])).found == ()
 
 
+@pytest.mark.spec("007.7")
+@pytest.mark.parametrize("greeting", ["hi there", "hello", "good morning"])
+def test_a_flow_for_small_talk_may_have_a_greeting(greeting: str) -> None:
+    """Its other examples greet and say more, so that recall need not lead a bare greeting there without it."""
+    said = ["how are things going for you", "hey what's up", "are you doing okay", "hello, how is life", greeting]
+    talk = {"name": "small_talk", "description": "Talk about the day.", "examples": said}
+    assert "broad-example" not in {each.code for each in judged(dict(CLEAN["airline"]) | {"small_talk": talk}).found}
+
+
 class Stateful:
     """What a guard may rest on that is no context."""
 
