@@ -85,7 +85,7 @@ class AgentState:
         """Approximate bytes in memory."""
         models = [each for each in (self.model, self.model.second) if each is not None]
         arrays = (self.model.terms, *(each.transform for each in models))
-        named = len(self.model.names) + sum(len(each.usual.flows) + len(each.usual.examples) for each in models)
+        named = len(self.model.names) + len(self.model.usual.examples) + sum(len(each.usual.flows) for each in models)
         return _SMALL + _NAME * named + sum(each.nbytes for each in arrays if each is not None)
 
 

@@ -10,8 +10,8 @@ from threadpoolctl import threadpool_limits
 from jazz_select.errors import ConfigError, SyncDeletesError
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, indexable, payload
 from jazz_select.memory.engines.stored_points import FINGERPRINT, fault_at, fault_in
-from jazz_select.memory.fit.fitting import catalogue_digest, fit_stages, sample
-from jazz_select.memory.fit.model import RecallModel, Usual
+from jazz_select.memory.fit.fitting import catalogue_digest, fit_stages, shuffled
+from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import FlowStore, Key, Vectors
 from jazz_select.text import one_line
 from jazz_select.threads import in_thread
@@ -154,15 +154,10 @@ class IndexWriter:
             shared = {name for name in mine if name in names}
             names = {name: flow for name, flow in names.items() if name not in shared}
             names |= {name: card.id for name in mine - shared if name}
-
-        def counted(usual: Usual) -> Usual:
-            kept = {flow: count for flow, count in usual.examples.items() if flow not in gone}
-            return replace(usual, examples=kept if card is None else {**kept, card.id: len(card.examples)})
-
-        second = model.second and replace(model.second, usual=counted(model.second.usual))
-        outdated = replace(
-            model, digest="", names=names, flows=flows, terms=None, usual=counted(model.usual), second=second
-        )
+        examples = {flow: count for flow, count in model.usual.examples.items() if flow not in gone}
+        examples |= {card.id: len(card.examples)} if card else {}
+        usual = replace(model.usual, examples=examples)
+        outdated = replace(model, digest="", names=names, flows=flows, terms=None, usual=usual)
         await self._store.write_note(agent_id, outdated.as_note())
 
     async def sync(
@@ -190,13 +185,14 @@ class IndexWriter:
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
         notes = (*_mended(indexed.broken), *(() if cases else await self._labels_missing(agent_id)))
         if not dry_run:
-            chosen = sample(list(cards.values()), SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE)
+            order = shuffled(cards.values())
+            chosen = order[: SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE]
             broken = [key for key in indexed.broken if key not in overwritten]
             if not plan.is_empty:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
             made = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
             await self._store.delete(agent_id, broken)
-            await self._fit(agent_id, chosen, made, catalogue_digest(wanted, cases), cases, cards)
+            await self._fit(agent_id, chosen, made, catalogue_digest(wanted, cases), cases, order)
             await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
         return _report(replace(plan, delete=gone), names, dry_run=dry_run, notes=notes)
@@ -258,22 +254,21 @@ class IndexWriter:
         made: Mapping[str, Vectors],
         digest: str,
         cases: Cases,
-        cards: Mapping[str, FlowCard],
+        cards: Sequence[FlowCard],
     ) -> None:
         note = await self._store.read_note(agent_id)
         noted = RecallModel.from_note(note, dims=self._encoder.dims)
-        flows = frozenset(cards)
+        flows = frozenset(card.id for card in cards)
         if noted.terms is not None and (noted.digest, noted.flows) == (digest, flows):
             return
         if not chosen and note is None:
             return
-        terms = await in_thread(lambda: TermCounts.of(map(self._encoder.lexical.terms, cards.values())))
+        terms = await in_thread(lambda: TermCounts.of(map(self._encoder.lexical.terms, cards)))
         key = (str(self._encoder.layout), digest)
         model = _RECENT_FITS.get(key)
         if model is None:
             rows = {**made, **await in_thread(self._encoder.rows, [card for card in chosen if card.id not in made])}
-            order = sample([*cards.values()], len(cards))
-            model = _RECENT_FITS[key] = await in_thread(self._fitted, order, rows, digest, cases, terms)
+            model = _RECENT_FITS[key] = await in_thread(self._fitted, cards, rows, digest, cases, terms)
             for oldest in [*_RECENT_FITS][:-_MOST_FITS]:
                 _RECENT_FITS.pop(oldest, None)
         fitted = replace(model, flows=flows, terms=terms, labelled=len(cases))

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import exp, log
@@ -59,10 +59,9 @@ def catalogue_digest(fingerprints: Mapping[str, str], cases: Sequence[tuple[str,
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:32]
 
 
-def sample(cards: Sequence[FlowCard], limit: int) -> list[FlowCard]:
-    """Return at most `limit` flows: those with the lowest hashes of their ids, whatever the order of `cards`."""
-    order = sorted(cards, key=lambda card: hashlib.sha256(card.id.encode()).digest())
-    return order[:limit]
+def shuffled(cards: Iterable[FlowCard]) -> list[FlowCard]:
+    """Return flows in the order of the hashes of their ids: any first part is a fair sample, and always the same."""
+    return sorted(cards, key=lambda card: hashlib.sha256(card.id.encode()).digest())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,8 @@ class Usual:
 
     def evened(self, legs: Legs) -> Legs:
         """Return the hits of an engine with cosines that compare flows of few and of many texts."""
+        if not self.keyed_lengths:
+            return legs
         dense = {key: cosine * self.keyed_lengths.get(key, 1.0) for key, cosine in legs.dense.items()}
         return replace(legs, dense={key: dense[key] for key in best_first(dense)})
 
@@ -338,10 +340,10 @@ class RecallModel:
     def as_note(self) -> dict[str, Any]:
         """Return the model for JSON; its second one without what the first one holds."""
         second = None if self.second is None else replace(self.second, digest="", names={}, flows=None, terms=None)
-        unnoted: Any = {"usual": {"keyed", "keyed_lengths"}, "answers": {"_found"}}
-        own = adapter_of(RecallModel).dump_python(
-            replace(self, second=second), mode="json", exclude={**unnoted, "second": unnoted}
-        )
+        made = {"keyed", "keyed_lengths"}
+        unnoted: Any = {"usual": made, "answers": {"_found"}}
+        shared: Any = {"second": {**unnoted, "usual": made | {"examples"}}}
+        own = adapter_of(RecallModel).dump_python(replace(self, second=second), mode="json", exclude=unnoted | shared)
         return {**own, "version": _VERSION, "flows": None if self.flows is None else sorted(self.flows)}
 
     @classmethod
@@ -359,7 +361,9 @@ class RecallModel:
                 return model
             _must({*note["second"]} == {*cls.__slots__} and model.second.second is None, "second")
             second = model.second._checked(*dims[1:])  # noqa: SLF001
-            return replace(model, second=replace(second, names=model.names, flows=model.flows, terms=model.terms))
+            usual = replace(second.usual, examples=model.usual.examples)
+            second = replace(second, names=model.names, flows=model.flows, terms=model.terms, usual=usual)
+            return replace(model, second=second)
         except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
             _log.warning("error=<%r> | the note of a sync cannot be read", error)
             return cls(caveat=UNREAD)
