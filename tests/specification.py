@@ -25,6 +25,13 @@ LINES_PER_PART: Mapping[str, int] = {
     "013": 5,
     "014": 4,
     "015": 3,
+    "016": 12,
+    "017": 5,
+    "018": 12,
+    "019": 8,
+    "020": 8,
+    "021": 4,
+    "022": 7,
 }
 """How many numbered lines each part of the specification has."""
 
