@@ -32,7 +32,7 @@ from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.evaluation import Case, Query, Routed, indexed, learn, routes, taught
 from jazz_select.evaluation.checks.wording import content
 from jazz_select.evaluation.index import AGENT
-from jazz_select.outcomes import Logged, OutcomeLog
+from jazz_select.outcomes import Logged, OutcomeLog, Source
 from jazz_select.testing import ListMemory
 
 DATASETS = ("clinc150-5", "banking77-5")
@@ -81,7 +81,7 @@ def said(
         if not is_led and dice.random() < setting.wrong:
             label = dice.choice([each for each in names if each != label])  # noqa: PLW2901 - what is said of it
         if not is_led or setting.said_of == "all":
-            entry = replace(entry, right=(label,), source="user")
+            entry = replace(entry, right=(label,), corrected_by=Source(kind="user"))
         log.append(entry)
     return log
 
@@ -233,7 +233,7 @@ def told(
         entry = Logged(
             id=str(number), at=float(number), request=text, candidates=route.candidates, chosen=(route.first,)
         )
-        log.append(replace(entry, right=(said,), source="user") if said else entry)
+        log.append(replace(entry, right=(said,), corrected_by=Source(kind="user")) if said else entry)
     return log, frozenset(wrong)
 
 

@@ -96,6 +96,44 @@ class Reason(StrEnum):
     """A model would have to choose, and `ask=False` forbids asking it."""
 
 
+SourceKind = Literal["recall", "model", "user", "person", "agent"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source(JsonData):
+    """Who said which flow is right for a request. What learns from a log weighs each entry and correction by it.
+
+    Attributes:
+        kind: `recall`: nobody was asked; `model`: a chat or decision model chose; `user`: whoever talks to the agent;
+            `person`: a reviewer, who may correct what others asked; `agent`: inferred from the rest of a conversation.
+        name: The model, the conversation's id, or the reviewer; empty if unknown.
+        key: The name of the service's key that it came with, never the key itself; empty in the same process.
+    """
+
+    kind: SourceKind
+    name: str = ""
+    key: str = ""
+
+    @property
+    def is_human(self) -> bool:
+        """Whether a human said it."""
+        return self.kind in _HUMANS
+
+    @property
+    def weight(self) -> int:
+        """The order in which corrections of one entry count: a reviewer before a user, a user before an agent."""
+        return _WEIGHTS[self.kind]
+
+    def __str__(self) -> str:
+        """Return it in words, such as `person ada (key office)`."""
+        named = f"{self.kind} {self.name}" if self.name else self.kind
+        return f"{named} (key {self.key})" if self.key else named
+
+
+_WEIGHTS: Final[Mapping[SourceKind, int]] = {"recall": 0, "model": 0, "agent": 1, "user": 2, "person": 3}
+_HUMANS: Final = frozenset({"user", "person"})
+
+
 class AgentScope(str):
     """The index scope of an agent's other entries, such as its tools. No agent can have such an id."""
 

@@ -42,6 +42,7 @@ from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import check_calls, check_connected
 from jazz_select.json_values import storable_text
+from jazz_select.outcomes.callers import in_conversation
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import ApprovalPolicy, Deny, Verdict
 from jazz_select.routing.decisions.decision_points import Chooser, DecisionCallback
@@ -295,6 +296,7 @@ class Agent:
         )
         users = (each.content for each in reversed(conversation.messages) if each.role == "user")
         with (
+            in_conversation(conversation.id),
             speaking(self._texts.spoken(chain((said,), users))),
             listening(self._in_words(on_event)),
             Trace(self._hooks, redact=self._redact) as trace,

@@ -14,8 +14,9 @@ from jazz_select.cli.session import LEARNED, catalogue, logged_entries, sync_com
 from jazz_select.cli.terminal import Column, filled, line, mark, styled, table, tell, waiting
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, load_cases
+from jazz_select.evaluation.corrections import Correction
 from jazz_select.evaluation.drifting import Drift, Share, Window, drift
-from jazz_select.evaluation.learner import Learned, learn
+from jazz_select.evaluation.learner import Added, Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.trial import Change, Trial, compared
@@ -105,10 +106,18 @@ def _lesson(learned: Learned, file: Path) -> Iterator[RenderableType]:
         yield line(text, style="dim")
 
 
+def _sources(each: Added | Correction) -> Text:
+    return styled(", ".join(map(str, each.sources)), "dim")
+
+
 _OF_LESSON: Final[Mapping[str, Mapping[str, Column]]] = {
-    "added": {"learned": "{text}", "for": "[green]{flow}[/]", "leads to now": "[dim]{before}[/]"},
-    "refused": {"left out": "{request}", "for": "{right|no flow}", "why": "[yellow]{why}[/]"},
-    "suggested": {"gathered by an agent, for you to look at": "{request}", "maybe for": "{right|no flow}"},
+    "added": {"learned": "{text}", "for": "[green]{flow}[/]", "leads to now": "[dim]{before}[/]", "said by": _sources},
+    "refused": {"left out": "{request}", "for": "{right|no flow}", "why": "[yellow]{why}[/]", "said by": _sources},
+    "suggested": {
+        "gathered by an agent, for you to look at": "{request}",
+        "maybe for": "{right|no flow}",
+        "said by": _sources,
+    },
 }
 
 

@@ -23,6 +23,7 @@ from jazz_select.memory.text_vectors import embedded
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors
 from jazz_select.text import nfkc
+from jazz_select.values import Source
 
 LONGEST: Final = 500
 """Most characters of a request that can become an example."""
@@ -35,13 +36,15 @@ KEPT_APART: Final = 0.1
 class Correction:
     """The right flows of a request according to a person (none if nothing fits), whether or not they were chosen.
 
-    `first` is the flow that recall had first at the time. `why` is the reason for leaving it out; empty if it is used.
+    `first` is the flow that recall had first at the time. `sources` are those who said so. `why` is the reason for
+    leaving it out; empty if it is used.
     """
 
     request: str
     right: tuple[str, ...]
     first: str = ""
     ids: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
     why: str = ""
 
     @property
@@ -54,6 +57,16 @@ class Correction:
     def flow(self) -> str:
         """The right flow, if there is exactly one."""
         return self.right[0] if len(self.right) == 1 else ""
+
+    @property
+    def weight(self) -> int:
+        """The weight of the source that weighs most."""
+        return max((each.weight for each in self.sources), default=0)
+
+    def confirmed_by(self, other: "Correction") -> "Correction":
+        """Return it with the ids and sources of another one that says the same."""
+        sources = tuple(dict.fromkeys((*self.sources, *other.sources)))
+        return replace(self, ids=(*self.ids, *other.ids), sources=sources)
 
     def refused(self, why: str) -> "Correction":
         """Return it with the reason for leaving it out."""
@@ -81,15 +94,24 @@ def gathered(entries: Iterable[Logged], names: Collection[str]) -> Gathered:
     for entry in entries:
         if entry.right is None:
             continue
-        one = Correction(request=yaml_text(entry.request), right=entry.right, first=entry.first, ids=(entry.id,))
+        one = Correction(
+            request=yaml_text(entry.request),
+            right=entry.right,
+            first=entry.first,
+            ids=(entry.id,),
+            sources=() if entry.corrected_by is None else (entry.corrected_by,),
+        )
         if why := _why_not(entry, known):
             refused.append(one.refused(why))
             continue
         text = spelled(one.request)
-        kept = found if entry.source == "user" else hints
+        kept = found if entry.is_corrected_by_human else hints
         earlier = kept.get(text)
         if earlier is not None and set(earlier.right) == set(one.right):
-            kept[text] = replace(earlier, ids=(*earlier.ids, entry.id))
+            kept[text] = earlier.confirmed_by(one)
+            continue
+        if earlier is not None and earlier.weight > one.weight:
+            refused.append(one.refused(f"a reviewer says {' and '.join(earlier.right) or 'that nothing fits'}"))
             continue
         if earlier is not None and kept is found:
             refused.append(earlier.refused(f"a later one says {' and '.join(one.right) or 'that nothing fits'}"))

@@ -140,7 +140,7 @@ class Accuracy:
     def of_entries(cls, entries: Sequence[Logged]) -> "Accuracy":
         """Compute the accuracy over log entries."""
         sure = [each.confidence for each in entries if each.confidence is not None]
-        reported = [each for each in entries if each.right is not None and each.source == "user"]
+        reported = [each for each in entries if each.right is not None and each.is_corrected_by_human]
         right = sum(each.first in (each.right or ()) for each in reported)
         observed = Share.of_all(right, len(reported))
         if not sure:
@@ -297,7 +297,7 @@ def _is_question(entry: Logged) -> bool:
 def _lacks_a_flow(entry: Logged) -> bool:
     if not entry.request:
         return False
-    if entry.right is not None and entry.source == "user":
+    if entry.right is not None and entry.is_corrected_by_human:
         return not entry.right
     return (not entry.chosen and not _is_question(entry)) or (entry.in_scope is not None and entry.in_scope < _OUTSIDE)
 

@@ -38,6 +38,7 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.text import beginning, counted
+from jazz_select.values import Source
 
 MOST_LEARNED, MOST_CONFIRMED = 20, 10
 _MOST_CORRECTIONS, _MOST_CASES = 10_000, 2_000
@@ -52,12 +53,13 @@ _NO_ROOM: Final = "the gate was asked as often as it may be (refits)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
-    """A learned example, with the flow that was first before and the ids of the log entries."""
+    """A learned example: the flow that was first before, the ids of the log entries, and who said so."""
 
     flow: str
     text: str
     before: str = ""
     ids: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +297,8 @@ class _Lesson:
             return replace(outcome, nothing=trial.verdict.why)
         was = {each.request: route.first for each, route in zip(usable, found.led, strict=True)}
         added = [
-            Added(flow=each.flow, text=each.request, before=was[each.request], ids=each.ids) for each in trial.kept
+            Added(flow=each.flow, text=each.request, before=was[each.request], ids=each.ids, sources=each.sources)
+            for each in trial.kept
         ]
         return replace(outcome, version=self._next(trial, hurt, kept), added=tuple(added))
 

@@ -232,7 +232,7 @@ async def compared(
             request=each.request,
             before=before.first,
             after=after.first,
-            right=each.right if each.source == "user" else None,
+            right=each.right if each.is_corrected_by_human else None,
             learned=spelled(each.request) in learned,
         )
         for each, before, after in zip(logged, *sides, strict=True)

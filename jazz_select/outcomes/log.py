@@ -14,23 +14,22 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields
-from itertools import count
 from math import isfinite
 from pathlib import Path
 from queue import SimpleQueue
 from time import time
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Any, Final, Self, cast, get_args
 
 import orjson
 
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import ConfigError, OutcomeLogError
+from jazz_select.outcomes.callers import current_caller, current_conversation
 from jazz_select.text import as_text, describe_error
 from jazz_select.travel import JsonData
-from jazz_select.values import Decision
+from jazz_select.values import Decision, Reason, Source, SourceKind
 
-Source = Literal["user", "agent"]
-"""Who says what was right: a person, or an agent that infers it from the rest of the conversation."""
+BY_RECALL: Final = Source(kind="recall")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,7 @@ class Logged(JsonData):
     """A request, what was selected for it, and what was right. See `Decision` for `reason` and `tier`.
 
     Attributes:
-        id: Unique in the file.
+        id: Unique, and not to be guessed: whoever knows it may correct the entry, with the key that made it.
         at: Seconds since 1970.
         agent_id: The agent whose flows were selected.
         request: The redacted text.
@@ -52,8 +51,9 @@ class Logged(JsonData):
         tokens_in: Tokens of its input.
         tokens_out: Tokens of its output.
         took_s: Duration of the selection, in seconds.
+        chosen_by: Who chose; its `key` is the one whose request it was.
         right: Names of the right flows, by the correction that counts; None without a correction.
-        source: Who made the correction; empty without one.
+        corrected_by: Who made the correction; None without one.
         note: Redacted note of the correction.
     """
 
@@ -73,9 +73,15 @@ class Logged(JsonData):
     tokens_in: int = 0
     tokens_out: int = 0
     took_s: float = 0.0
+    chosen_by: Source = BY_RECALL
     right: tuple[str, ...] | None = None
-    source: str = ""
+    corrected_by: Source | None = None
     note: str = ""
+
+    @property
+    def is_corrected_by_human(self) -> bool:
+        """Whether the correction that counts is a human's."""
+        return self.corrected_by is not None and self.corrected_by.is_human
 
     @property
     def first(self) -> str:
@@ -97,7 +103,7 @@ def labels(entries: Iterable[Logged]) -> Iterator[tuple[Logged, str, float]]:
     for entry in entries:
         if not entry.request or not entry.alone:
             continue
-        if entry.right is not None and entry.source == "user":
+        if entry.right is not None and entry.is_corrected_by_human:
             if len(entry.right) == 1:
                 yield entry, entry.right[0], 1.0
         elif entry.right is None and len(entry.chosen) == 1:
@@ -107,7 +113,7 @@ def labels(entries: Iterable[Logged]) -> Iterator[tuple[Logged, str, float]]:
                 yield entry, entry.chosen[0], sure
 
 
-VERSION: Final = 3
+VERSION: Final = 4
 BUSY_S: Final = 5.0
 """How long to wait for another process's lock, in seconds."""
 _APPLICATION: Final = 0x4A5A4F4C
@@ -129,10 +135,14 @@ _COLUMNS: Final = {
     "tokens_in": "INTEGER NOT NULL",
     "tokens_out": "INTEGER NOT NULL",
     "took_s": "REAL NOT NULL",
+    "source_kind": "TEXT NOT NULL",
+    "source_name": "TEXT NOT NULL",
+    "key": "TEXT NOT NULL",
 }
-"""Columns of an entry, in the order of the fields of `Logged`."""
+"""Columns of an entry, in the order of the fields of `Logged`; the last three are its source."""
 _NAMES: Final = ", ".join(_COLUMNS)
-_FIELDS: Final = tuple(each.name for each in fields(Logged))
+_OF_SOURCE: Final = 3
+_FIELDS: Final = tuple(each.name for each in fields(Logged))[: len(_COLUMNS) - _OF_SOURCE]
 TABLES: Final = f"""
 PRAGMA auto_vacuum = INCREMENTAL;
 PRAGMA journal_mode = WAL;
@@ -143,15 +153,26 @@ CREATE TABLE entries (
 CREATE INDEX entries_at ON entries (at);
 CREATE TABLE feedback (
     n INTEGER PRIMARY KEY, entry TEXT NOT NULL, at REAL NOT NULL, "right" TEXT NOT NULL, note TEXT NOT NULL,
-    source TEXT NOT NULL
+    source_kind TEXT NOT NULL, source_name TEXT NOT NULL, key TEXT NOT NULL
 );
-CREATE INDEX feedback_entry ON feedback (entry);
+CREATE UNIQUE INDEX feedback_source ON feedback (
+    entry, source_kind, key, CASE source_kind WHEN 'person' THEN source_name ELSE '' END
+);
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
 COMMIT;
 """
 ENTRY: Final = f"INSERT INTO entries ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - names of ours
-FEEDBACK: Final = 'INSERT INTO feedback (entry, at, "right", note, source) VALUES (?, ?, ?, ?, ?)'
+FEEDBACK: Final = """
+INSERT OR REPLACE INTO feedback (entry, at, "right", note, source_kind, source_name, key)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS (
+    SELECT 1 FROM feedback
+    WHERE n = (SELECT max(n) FROM feedback WHERE entry = ?1)
+        AND "right" = ?3 AND note = ?4 AND source_kind = ?5 AND source_name = ?6 AND key = ?7
+)
+"""
+"""Of each source the last word about an entry is kept, so that the log does not grow by repetitions; the same word
+again changes nothing."""
 READ: Final = f"SELECT {_NAMES} FROM entries"  # noqa: S608 - likewise
 
 
@@ -194,7 +215,8 @@ def _check(path: Path, database: sqlite3.Connection) -> None:
         )
     if version != VERSION:
         problem = f"it is of version {version}, and this jazz-select reads version {VERSION}"
-        raise OutcomeLogError(str(path), problem, advice="Use the version that wrote it, or name another file")
+        advice = "Move it away, and a new one is begun; or use the version of jazz-select that wrote it"
+        raise OutcomeLogError(str(path), problem, advice=advice)
 
 
 def _connected(path: Path, target: str, **options: Any) -> sqlite3.Connection:
@@ -242,13 +264,37 @@ def unusable(path: Path, error: Exception) -> OutcomeLogError:
     return OutcomeLogError(str(path), describe_error(error), advice=advice)
 
 
-def corrections_in(database: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
-    """Return (right flows, source, note) by entry: the last correction by a person, else the last one."""
-    last: dict[str, tuple[str, str, str]] = {}
-    for entry, right, source, note in database.execute('SELECT entry, "right", source, note FROM feedback ORDER BY n'):
-        if source == "user" or entry not in last or last[entry][1] != "user":
-            last[entry] = (right, source, note)
-    return last
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback(JsonData):
+    """What one source said about an entry: names of the right flows, and a redacted note."""
+
+    at: float
+    right: tuple[str, ...]
+    source: Source
+    note: str = ""
+
+
+def feedback_in(database: sqlite3.Connection, entries: Sequence[str]) -> dict[str, list[Feedback]]:
+    """Return what was said about these entries, by entry, the oldest first."""
+    found: dict[str, list[Feedback]] = {}
+    marks = ", ".join("?" * len(entries))
+    columns = 'entry, at, "right", note, source_kind, source_name, key'
+    rows = database.execute(f"SELECT {columns} FROM feedback WHERE entry IN ({marks}) ORDER BY n", entries)  # noqa: S608 - our own text
+    for entry, at, right, note, *source in rows:
+        said = Feedback(at=at, right=tuple(orjson.loads(right)), source=_source(*source), note=note)
+        found.setdefault(entry, []).append(said)
+    return found
+
+
+def correction_of(said: Sequence[Feedback]) -> Feedback | None:
+    """Return the feedback that counts: the last one of the source that weighs most."""
+    return max(reversed(said), key=lambda each: each.source.weight, default=None)
+
+
+def _source(kind: object, name: object, key: object) -> Source:
+    if kind not in get_args(SourceKind):
+        raise ValueError(f"{kind!r:.80} is no kind of source")
+    return Source(kind=cast("SourceKind", kind), name=str(name), key=str(key))
 
 
 def chosen_in(database: sqlite3.Connection, agent_id: str, since: float) -> Counter[str]:
@@ -257,14 +303,15 @@ def chosen_in(database: sqlite3.Connection, agent_id: str, since: float) -> Coun
     return Counter(dict(database.execute(each, (agent_id, since))))
 
 
-def logged(row: tuple[Any, ...], correction: tuple[str, str, str] | None) -> Logged:
-    """Build an entry from a row of `READ` and its correction from `corrections_in`."""
+def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
+    """Build an entry from a row of `READ` and what was said about it."""
     values = dict(zip(_FIELDS, row, strict=False))
     values |= {name: tuple(orjson.loads(values[name])) for name in ("chosen", "candidates", "confidences")}
     values |= {name: bool(values[name]) for name in ("alone", "asked")}
+    values["chosen_by"] = _source(*row[-_OF_SOURCE:])
+    correction = correction_of(said)
     if correction is not None:
-        right, source, note = correction
-        values |= {"right": tuple(orjson.loads(right)), "source": source, "note": note}
+        values |= {"right": correction.right, "corrected_by": correction.source, "note": correction.note}
     return Logged(**values)
 
 
@@ -307,11 +354,11 @@ class LogWriter:
         self._hurry, self._lock, self._counting = threading.Event(), threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._unswept, self._warned = _SWEEP_EVERY, False
-        self._ids, self._prefix = count(), secrets.token_hex(6)
 
-    def new_id(self) -> str:
-        """Return an id that is unique among all processes."""
-        return f"{self._prefix}-{next(self._ids):x}"
+    @staticmethod
+    def new_id() -> str:
+        """Return a random id of 128 bits: it is unique among all processes, and says nothing about other ids."""
+        return secrets.token_hex(16)
 
     def put(self, sql: str, row: tuple[object, ...]) -> bool:
         """Queue a row; return False where the queue is full or closed."""
@@ -450,7 +497,10 @@ if hasattr(os, "register_at_fork"):  # the parent writes its own queue, and its 
 
 LONGEST: Final = 8_000
 """Maximum length of a stored request or note, in characters."""
+MOST_RIGHT: Final = 100
+"""Maximum number of flows that a correction names."""
 _MOST_CANDIDATES, _LONGEST_NAME = 10, 200
+_READ_AT_ONCE: Final = 500
 _CORRECTED, _UNCORRECTED = "id IN (SELECT entry FROM feedback)", "id NOT IN (SELECT entry FROM feedback)"
 Redact = Callable[[str], str]
 """Returns what may be stored of a text. Where it raises, nothing is stored."""
@@ -533,6 +583,7 @@ class OutcomeLog:
         agent_id: str = "",
         chosen: Sequence[str] = (),
         alone: bool = True,
+        source: Source | None = None,
     ) -> str:
         """Add what was selected for a request; return the entry's id. It never raises: "" where the entry is lost.
 
@@ -542,8 +593,10 @@ class OutcomeLog:
             agent_id: The agent whose flows were selected from.
             chosen: Names of the chosen flows.
             alone: Whether the request opens the conversation.
+            source: Who chose; by default as the decision says, in the current conversation, with the caller's key.
         """
         try:
+            source = source_of(decision) if source is None else source
             offered, usage = decision.candidates[:_MOST_CANDIDATES], decision.usage
             took_s = float(decision.latency.total_s)
             entry = self._writer.new_id()
@@ -564,39 +617,46 @@ class OutcomeLog:
                 usage.input_tokens if usage else 0,
                 usage.output_tokens if usage else 0,
                 took_s if isfinite(took_s) else 0.0,
+                *_columns_of(source),
             )
             return entry if self._writer.put(ENTRY, row) else ""
         except Exception as error:  # noqa: BLE001 - a log must not cost a selection
             self._writer.lost(1, describe_error(error))
             return ""
 
-    def correct(self, entry: str, right: Sequence[str], *, note: str = "") -> None:
-        """Add what a user says was right for an entry, and wait until it is written.
+    def correct(self, entry: str, right: Sequence[str], *, note: str = "", source: Source | None = None) -> None:
+        """Add what was right for an entry, and wait until it is written.
 
-        `FlowSelector.feedback` is the async form.
-        The last correction counts; an agent's never overrides a person's.
+        `FlowSelector.feedback` is the async form. Of each source the last correction counts; a reviewer's is never
+        overridden by a user's, nor a user's by an agent's.
 
         Args:
             entry: The entry's id.
             right: Names of the right flows; empty where none fits.
             note: A remark.
+            source: Who says it; by default a user, in the current conversation, with the caller's key.
 
         Raises:
+            ConfigError: There are too many names.
             OutcomeLogError: It could not be written.
         """
+        if len(right) > MOST_RIGHT:
+            raise ConfigError(f"right must have at most {MOST_RIGHT} names of flows, got {len(right)}")
         before = self.dropped
-        self.hint(entry, right, note=note, source="user")
+        self.hint(entry, right, note=note, source=said_by("user") if source is None else source)
         if not self.flush() or self.dropped > before:
             advice = "see the log of the program for the cause, then say it again"
             raise OutcomeLogError(str(self.path), "the correction could not be written", advice=advice)
 
-    def hint(self, entry: str, right: Sequence[str], *, note: str = "", source: Source = "agent") -> None:
-        """Like `correct`, without waiting or raising: for what an agent infers."""
+    def hint(self, entry: str, right: Sequence[str], *, note: str = "", source: Source | None = None) -> None:
+        """Like `correct`, without waiting or raising: for what an agent infers, which is also the default source."""
         if not is_id(entry):
             self._writer.lost(1, f"{as_text(entry)[:_LONGEST_NAME]!r} is no entry's id")
             return
         try:
-            self._writer.put(FEEDBACK, (entry, time(), _names(right), self._stored(note), source))
+            source = said_by("agent") if source is None else source
+            row = (entry, time(), _names(right[:MOST_RIGHT]), self._stored(note), *_columns_of(source))
+            self._writer.put(FEEDBACK, row)
         except Exception as error:  # noqa: BLE001 - likewise
             self._writer.lost(1, describe_error(error))
 
@@ -614,11 +674,32 @@ class OutcomeLog:
         Raises:
             OutcomeLogError: The file cannot be read.
         """
+        return self.get(entry) is not None
+
+    def get(self, entry: str) -> Logged | None:
+        """Return the entry of this id, or None.
+
+        Raises:
+            OutcomeLogError: The file cannot be read.
+        """
         if not is_id(entry):
-            return False
+            return None
         self.flush()
         with reading(self.path) as database:
-            return database.execute("SELECT 1 FROM entries WHERE id = ?", (entry,)).fetchone() is not None
+            row = database.execute(f"{READ} WHERE id = ?", (entry,)).fetchone()
+            return None if row is None else logged(row, feedback_in(database, [entry]).get(entry, ()))
+
+    def feedback(self, entry: str) -> tuple[Feedback, ...]:
+        """Return all that was said about an entry, the oldest first: the last word of each source.
+
+        Raises:
+            OutcomeLogError: The file cannot be read.
+        """
+        if not is_id(entry):
+            return ()
+        self.flush()
+        with reading(self.path) as database:
+            return tuple(feedback_in(database, [entry]).get(entry, ()))
 
     def agents(self, *, corrected: bool = False) -> dict[str, int]:
         """Return the number of entries of each agent, or of those with a correction.
@@ -638,20 +719,22 @@ class OutcomeLog:
         corrected: bool | None = None,
         since: float | None = None,
         last: int | None = None,
+        key: str | None = None,
     ) -> Iterator[Logged]:
-        """Yield the entries, oldest first; others may write meanwhile.
+        """Yield the entries, oldest first; others may write meanwhile. Few of them are in memory at once.
 
         Args:
             agent_id: The agent; None: all agents.
             corrected: Whether entries have a correction; None: both.
             since: The earliest time, in seconds since 1970.
             last: How many of the newest; None: all.
+            key: The name of the key whose requests they were; None: all.
 
         Raises:
             OutcomeLogError: The file cannot be read.
         """
         self.flush()
-        options = {"agent = ?": agent_id, "at >= ?": since}
+        options = {"agent = ?": agent_id, "at >= ?": since, "key = ?": key}
         conditions = [name for name, value in options.items() if value is not None]
         wanted = [value for value in options.values() if value is not None]
         if corrected is not None:
@@ -660,9 +743,11 @@ class OutcomeLog:
         if last is not None:
             where = f" WHERE n IN (SELECT n FROM entries{where} ORDER BY n DESC LIMIT {last:d})"  # noqa: S608 - likewise
         with reading(self.path) as database:
-            corrections = corrections_in(database)
-            for row in database.execute(f"{READ}{where} ORDER BY n", wanted):
-                yield logged(row, corrections.get(row[0]))
+            rows = database.execute(f"{READ}{where} ORDER BY n", wanted)
+            while batch := rows.fetchmany(_READ_AT_ONCE):
+                said = feedback_in(database, [row[0] for row in batch])
+                for row in batch:
+                    yield logged(row, said.get(row[0], ()))
 
     def _stored(self, text: str) -> str:
         """Return the redacted text to store."""
@@ -678,6 +763,25 @@ class OutcomeLog:
 def is_id(entry: object) -> bool:
     """Whether this may be the id of an entry."""
     return isinstance(entry, str) and bool(entry) and as_text(entry) == entry
+
+
+def said_by(kind: SourceKind, name: str = "") -> Source:
+    """Return the source of what is said now: with the current caller's key, and by default in its conversation."""
+    return Source(kind=kind, name=name or current_conversation(), key=current_caller().key)
+
+
+def source_of(decision: Decision) -> Source:
+    """Return who chose: a model, the user who answered a question, or recall where nobody was asked or answered."""
+    reason = decision.reason
+    if reason is Reason.USER:
+        return said_by("user")
+    if reason in {Reason.LLM, Reason.DECIDER} or (reason is Reason.NONE and _asked(decision) and not decision.error):
+        return Source(kind="model", name=decision.model, key=current_caller().key)
+    return Source(kind="recall", key=current_caller().key)
+
+
+def _columns_of(source: Source) -> tuple[str, str, str]:
+    return source.kind, as_text(source.name)[:_LONGEST_NAME], as_text(source.key)[:_LONGEST_NAME]
 
 
 def _asked(decision: Decision) -> bool:

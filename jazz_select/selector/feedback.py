@@ -9,11 +9,13 @@ from typing import Annotated
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.outcomes.callers import current_caller
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.candidates_stage import Request
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import as_text, near
 from jazz_select.threads import in_thread
+from jazz_select.values import Source
 
 _LONGEST = 80
 
@@ -56,18 +58,28 @@ class Outcomes:
         result: Annotated[FlowSelectionResult | str, Constraint("what was selected, or its `logged`")],
         right: Annotated[Collection[str], Constraint("names of flows, or [] where nothing fits")],
         note: str,
+        source: Source | None = None,
     ) -> None:
-        """Record which flows were right for a selection."""
+        """Record which flows were right for a selection of this agent, made with the caller's own key or a teacher's.
+
+        Whatever else the caller may not correct is told like what is not there.
+        """
         entry = result if isinstance(result, str) else result.logged
         names = self._checked(right)
         if not entry:
             raise ConfigError("this selection has no entry in the log: nothing was asked, or it could not be written")
-        if not await in_thread(self.log.has, entry):
+        if not await in_thread(self._may_correct, entry):
             raise ConfigError(
-                f"the log {self.log.path} has no entry {entry!r:.80}: pass a result of this selector, or its `logged`; "
-                "of what another one selected, tell that one"
+                f"the log {self.log.path.name} has no entry {entry!r:.80}: pass a result of this selector, or its "
+                "`logged`; of what another one selected, tell that one"
             )
-        await in_thread(partial(self.log.correct, entry, names, note=note))
+        await in_thread(partial(self.log.correct, entry, names, note=note, source=source))
+
+    def _may_correct(self, entry: str) -> bool:
+        found, caller = self.log.get(entry), current_caller()
+        if found is None or found.agent_id != self._agent_id:
+            return False
+        return caller.may_teach or found.chosen_by.key == caller.key
 
     def _checked(self, right: Collection[str]) -> tuple[str, ...]:
         names = (right,) if isinstance(right, str) else tuple(right)

@@ -42,7 +42,7 @@ from jazz_select.selector.result import FlowSelectionResult, note_selection, not
 from jazz_select.selector.selector_options import Context, ModelOptions, OnEmpty, TimeLimit
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
-from jazz_select.values import COVERAGE, Coverage, Decision, Latency, Reason, Tier, TopK
+from jazz_select.values import COVERAGE, Coverage, Decision, Latency, Reason, Source, Tier, TopK
 
 if TYPE_CHECKING:
     from jazz_select.selector.feedback import Outcomes
@@ -313,22 +313,31 @@ class FlowSelector:
         calls = [partial(select, *each) for each in zip(reads, narrowed, strict=True)]
         return await side_by_side(calls, at_once=self._at_once)
 
-    async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
-        """Log the right flows of a selection, for `jazz-select learn`; the last feedback counts.
+    async def feedback(
+        self,
+        result: FlowSelectionResult | str,
+        *,
+        right: Sequence[str] | str,
+        note: str = "",
+        source: Source | None = None,
+    ) -> None:
+        """Log the right flows of a selection, for `jazz-select learn`; the last feedback of a source counts.
 
         Args:
             result: The selection, or its `logged`.
             right: Names of the right flows, or one name; empty if no flow fits.
             note: A comment.
+            source: Who says it, such as `Source(kind="person", name="ada")` for a reviewer, whose word stands against
+                that of users; by default a user.
 
         Raises:
-            ConfigError: There is no log, no such entry, or no such flow.
+            ConfigError: There is no log, no such entry of this agent, or no such flow.
             OutcomeLogError: It could not be written.
         """
         if self._outcomes is None:
             msg = "this selector keeps no log, so nothing is known of earlier selections: FlowSelector(…, log=PATH)"
             raise ConfigError(msg)
-        await self._outcomes.keep_right(result, right, note)
+        await self._outcomes.keep_right(result, right, note, source)
 
     async def calibrate(self, cases: Sequence[tuple[str, str | None]]) -> Calibration:
         """Calibrate the confidence of the stages on labelled requests, and use it from now on.

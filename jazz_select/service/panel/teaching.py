@@ -27,7 +27,7 @@ from jazz_select.evaluation.overlay import (
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
-from jazz_select.outcomes.log import Logged, OutcomeLog
+from jazz_select.outcomes.log import Logged, OutcomeLog, said_by
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.panel.runs import PanelFiles, replaced
@@ -90,7 +90,7 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
             problems.append(f"kept, not live: {catalogue.problem or describe_error(error)}")
     try:
         if catalogue.log is not None:
-            await catalogue.live.selector.feedback(entry, right=right, note=body.note)
+            await catalogue.live.selector.feedback(entry, right=right, note=body.note, source=said_by("person"))
     except JazzSelectError as error:
         _log.error("agent_id=<%s> | a correction is kept, and the log not told", catalogue.agent_id, exc_info=error)
         entry = ""

@@ -6,7 +6,7 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.agent import Agent, Conversation
-from jazz_select.outcomes import OutcomeLog
+from jazz_select.outcomes import OutcomeLog, Source
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory
 from tests.unit.agent.turns import obj, shop_of
@@ -40,7 +40,8 @@ async def test_what_is_called_off_at_once_is_hinted_at(
         for message in messages:
             conversation = (await agent.turn(message, conversation)).conversation
         first = next(log.read())
-    assert (first.right, first.source) == (right, "" if right is None else "agent")
+    by = None if right is None else Source(kind="agent", name=conversation.id)
+    assert (first.right, first.corrected_by) == (right, by)
 
 
 async def test_without_a_log_a_conversation_is_what_it_was() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from jazz_select import FlowRegistry
-from jazz_select.outcomes import Logged
+from jazz_select.outcomes import Logged, Source
 from tests.unit.evaluation.small_shop import REQUESTS, add
 
 WORDS = {
@@ -30,7 +30,8 @@ def entry() -> Entry:
     made: list[Logged] = []
 
     def make(request: str, right: tuple[str, ...] | None = None, **known: object) -> Logged:
-        kept: dict[str, object] = {"source": "" if right is None else "user", "at": float(len(made))} | known
+        by = None if right is None else Source(kind="user")
+        kept: dict[str, object] = {"corrected_by": by, "at": float(len(made))} | known
         made.append(build(id=f"e{len(made)}", request=request, right=right, **kept))
         return made[-1]
 

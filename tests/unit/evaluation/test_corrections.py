@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select.evaluation.corrections import Correction, gathered, is_kept_apart
+from jazz_select.values import Source
 from tests.unit.evaluation.conftest import Entry
 
 NAMES = ("refund", "track")
@@ -45,15 +46,25 @@ def test_of_contradictions_the_last_counts_and_is_told(entry: Entry) -> None:
         ],
         NAMES,
     )
-    assert found.corrections == (Correction(request="my money", right=("refund",), ids=("e1", "e2")),)
+    assert found.corrections == (
+        Correction(request="my money", right=("refund",), ids=("e1", "e2"), sources=(Source(kind="user"),)),
+    )
     assert [(each.right, each.why) for each in found.refused] == [(("track",), "a later one says refund")]
+
+
+@pytest.mark.spec("016.3")
+def test_a_users_word_does_not_override_a_reviewers(entry: Entry) -> None:
+    ada = Source(kind="person", name="ada")
+    found = gathered([entry("my money", ("refund",), corrected_by=ada), entry("my money", ("track",))], NAMES)
+    assert [(each.right, each.sources) for each in found.corrections] == [(("refund",), (ada,))]
+    assert [(each.right, each.why) for each in found.refused] == [(("track",), "a reviewer says refund")]
 
 
 def test_what_an_agent_gathered_is_only_a_suggestion(entry: Entry) -> None:
     found = gathered(
         [
-            entry("my money", ("refund",), source="agent"),
-            entry("my parcel", ("refund",), source="agent"),
+            entry("my money", ("refund",), corrected_by=Source(kind="agent")),
+            entry("my parcel", ("refund",), corrected_by=Source(kind="agent")),
             entry("my parcel", ("track",)),
         ],
         NAMES,

@@ -10,7 +10,7 @@ from jazz_select import Flow, FlowRegistry
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.evaluation import Basis, Case, Suggestions, Target, suggest
 from jazz_select.flow.base import BaseFlow
-from jazz_select.outcomes import Logged
+from jazz_select.outcomes import Logged, Source
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 SUBJECTS = {
@@ -48,7 +48,9 @@ def texts(found: Suggestions, flow: str, part: str = "example") -> list[str]:
 def said(request: str, right: str, first: str = "") -> Logged:
     """What a person said was right."""
     found = (first,) if first else ()
-    return Logged(id=request, at=0.0, request=request, candidates=found, right=(right,), source="user")
+    return Logged(
+        id=request, at=0.0, request=request, candidates=found, right=(right,), corrected_by=Source(kind="user")
+    )
 
 
 def chosen(request: str, flow: str, sure: float, *others: str) -> Logged:

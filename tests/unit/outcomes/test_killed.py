@@ -21,7 +21,7 @@ decided = Decision(tier=Tier.OPEN, reason=Reason.NONE)
 written = 0
 while True:
     ids = [log.record(f"request {written + number}", decided) for number in range(500)]
-    log.hint(ids[0], [], source="user")
+    log.hint(ids[0], [])
     log.flush()
     written += len(ids)
     print(written, flush=True)

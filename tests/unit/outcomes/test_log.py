@@ -13,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jazz_select.errors import ConfigError, OutcomeLogError
-from jazz_select.outcomes import Logged, OutcomeLog, labels
+from jazz_select.outcomes import Feedback, Logged, OutcomeLog, Source, labels
+from jazz_select.outcomes.callers import Caller, calling_as, in_conversation
 from jazz_select.outcomes.log import Redact
 from jazz_select.stages import StageRecord
-from jazz_select.values import Candidate, Decision, Latency, Reason, Tier, Usage
+from jazz_select.values import Candidate, Decision, Latency, Reason, SourceKind, Tier, Usage
 
 making: Callable[..., OutcomeLog] = OutcomeLog
 """With options that a type checker need not know."""
@@ -34,6 +35,9 @@ DECIDED = Decision(
     model="m",
     attempts=1,
 )
+
+
+USER = Source(kind="user")
 
 
 def nothing_of(_: str) -> str:
@@ -74,6 +78,7 @@ def test_an_entry_comes_back_as_it_was_recorded(path: Path) -> None:
         tokens_in=70,
         tokens_out=5,
         took_s=0.25,
+        chosen_by=Source(kind="model", name="m"),
     )
     assert (kept.first, kept.confidence) == ("refund", 0.75)
     assert kept.to_dict()["candidates"] == ["refund", "track"]
@@ -103,30 +108,32 @@ def test_a_decision_model_is_a_model_that_was_asked(
 
 @pytest.mark.spec("007.5")
 @pytest.mark.parametrize(
-    ("said", "right", "source"),
+    ("said", "right", "kind"),
     [
-        pytest.param([], None, "", id="nobody said anything"),
+        pytest.param([], None, None, id="nobody said anything"),
         pytest.param([("user", "track")], ("track",), "user", id="a correction"),
         pytest.param([("user", "")], (), "user", id="nothing fits"),
         pytest.param([("user", "track"), ("user", "refund track")], ("refund", "track"), "user", id="the last"),
         pytest.param([("agent", "track")], ("track",), "agent", id="gathered"),
-        pytest.param([("user", "track"), ("agent", "refund")], ("track",), "user", id="a person before an agent"),
+        pytest.param([("user", "track"), ("agent", "refund")], ("track",), "user", id="a user before an agent"),
+        pytest.param([("person", "track"), ("user", "refund")], ("track",), "person", id="a reviewer before a user"),
+        pytest.param([("user", "refund"), ("person", "track")], ("track",), "person", id="a reviewer after a user"),
         pytest.param([("agent", "track"), ("user", "refund")], ("refund",), "user", id="and after one"),
     ],
 )
 def test_corrections_join_what_they_correct(
-    path: Path, said: list[tuple[str, str]], right: tuple[str, ...] | None, source: str
+    path: Path, said: list[tuple[SourceKind, str]], right: tuple[str, ...] | None, kind: SourceKind | None
 ) -> None:
     with OutcomeLog(path) as log:
         entry = log.record("my parcel", DECIDED)
         other = log.record("something else", DECIDED)
         for who, names in said:
-            if who == "user":
-                log.correct(entry, names.split(), note="said so")
-            else:
+            if who == "agent":
                 log.hint(entry, names.split())
+            else:
+                log.correct(entry, names.split(), note="said so", source=Source(kind=who))
         found = {each.id: each for each in log.read()}
-        assert (found[entry].right, found[entry].source) == (right, source)
+        assert (found[entry].right, found[entry].corrected_by) == (right, kind and Source(kind=kind))
         assert found[other].right is None
         assert [each.id for each in log.read(corrected=True)] == ([entry] if said else [])
         assert other in [each.id for each in log.read(corrected=False)]
@@ -279,7 +286,7 @@ def damaged(path: Path) -> None:
     ("spoil", "said"),
     [
         pytest.param(another_program, "a database of something else", id="another program's"),
-        pytest.param(of_the_future, "version 99, and this jazz-select reads version 3", id="of another version"),
+        pytest.param(of_the_future, "version 99, and this jazz-select reads version 4", id="of another version"),
         pytest.param(damaged, "It was left as it is", id="damaged"),
         pytest.param(Path.mkdir, "in a folder that can be written", id="a folder"),
         pytest.param(a_diary, "It was left as it is", id="a text"),
@@ -338,7 +345,7 @@ def test_whatever_is_said_the_last_word_counts(
     with OutcomeLog(tmp_path_factory.mktemp("log") / "outcomes.db") as log:
         ids = [log.record(f"{number}", DECIDED) for number in range(4)]
         for number, names in said:
-            log.hint(ids[number], names, source="user")
+            log.hint(ids[number], names)
         expected = {ids[number]: tuple(names) for number, names in said}
         assert {each.id: each.right for each in log.read(corrected=True)} == expected
 
@@ -347,11 +354,105 @@ def test_labels_for_whoever_looks_for_examples() -> None:
     base = Logged(id="1", at=0.0, request="q", chosen=("a",), candidates=("a", "b"), confidences=(0.5, 0.1))
     entries = [
         base,
-        Logged(id="2", at=0.0, request="corrected", right=("b",), source="user", chosen=("a",)),
-        Logged(id="3", at=0.0, request="two", right=("a", "b"), source="user"),
-        Logged(id="4", at=0.0, request="none", right=(), source="user"),
-        Logged(id="5", at=0.0, request="gathered", right=("b",), source="agent", chosen=("a",)),
+        Logged(id="2", at=0.0, request="corrected", right=("b",), corrected_by=USER, chosen=("a",)),
+        Logged(id="3", at=0.0, request="two", right=("a", "b"), corrected_by=USER),
+        Logged(id="4", at=0.0, request="none", right=(), corrected_by=USER),
+        Logged(id="5", at=0.0, request="gathered", right=("b",), corrected_by=Source(kind="agent"), chosen=("a",)),
         Logged(id="6", at=0.0, request="unknown", chosen=("a",), candidates=("a",), confidences=(None,)),
         Logged(id="7", at=0.0, request="and that", alone=False, chosen=("a",), candidates=("a",), confidences=(0.9,)),
     ]
     assert list(labels(entries)) == [(base, "a", 0.5), (entries[1], "b", 1.0)]
+
+
+@pytest.mark.spec("016.3")
+@pytest.mark.parametrize(
+    ("decision", "source"),
+    [
+        pytest.param(DECIDED, Source(kind="model", name="m", key="web"), id="a chat model"),
+        pytest.param(
+            Decision(tier=Tier.GUIDED, reason=Reason.DECIDER, model="d"),
+            Source(kind="model", name="d", key="web"),
+            id="a decision model",
+        ),
+        pytest.param(
+            Decision(tier=Tier.GUIDED, reason=Reason.NONE, raw_reply="[]", model="m"),
+            Source(kind="model", name="m", key="web"),
+            id="a model that says that nothing fits",
+        ),
+        pytest.param(
+            Decision(tier=Tier.GUIDED, reason=Reason.USER),
+            Source(kind="user", name="c-1", key="web"),
+            id="a user who was asked",
+        ),
+        *(
+            pytest.param(Decision(tier=Tier.GUIDED, reason=each), Source(kind="recall", key="web"), id=each.value)
+            for each in (Reason.CONFIDENT, Reason.SINGLE, Reason.SEMANTIC, Reason.ASK, Reason.NONE)
+        ),
+        pytest.param(
+            Decision(tier=Tier.GUIDED, reason=Reason.FALLBACK_ERROR, error="down", model="m"),
+            Source(kind="recall", key="web"),
+            id="a model that failed",
+        ),
+    ],
+)
+def test_an_entry_keeps_who_chose(path: Path, decision: Decision, source: Source) -> None:
+    with OutcomeLog(path) as log, calling_as(Caller(key="web", may_teach=False)), in_conversation("c-1"):
+        entry = log.record("x", decision)
+        kept = log.get(entry)
+    assert kept is not None
+    assert kept.chosen_by == source
+    assert Logged.from_dict(kept.to_dict()) == kept
+
+
+@pytest.mark.spec("016.3")
+def test_the_last_word_of_each_source_is_kept(path: Path) -> None:
+    ada, bob = Source(kind="person", name="ada"), Source(kind="person", name="bob")
+    said = [(ada, "a"), (bob, "b"), (USER, "c"), (USER, "d"), (ada, "b"), (ada, "b"), (Source(kind="agent"), "a")]
+    with OutcomeLog(path) as log:
+        entry = log.record("x", DECIDED)
+        for source, name in said:
+            log.correct(entry, [name], source=source)
+        kept = log.feedback(entry)
+        assert [(each.source, each.right) for each in kept] == [
+            (bob, ("b",)),
+            (USER, ("d",)),
+            (ada, ("b",)),
+            (Source(kind="agent"), ("a",)),
+        ]
+        assert [Feedback.from_dict(each.to_dict()) for each in kept] == [*kept]
+        (found,) = log.read()
+        assert (found.right, found.corrected_by) == (("b",), ada)
+        log.correct(entry, ["a"], source=bob)
+        log.correct(entry, ["b"], source=ada)
+        log.correct(entry, ["a"], source=bob)
+        (found,) = log.read()
+        assert (found.right, found.corrected_by) == (("a",), bob), "of two reviewers the last one counts"
+
+
+@pytest.mark.spec("013.3")
+def test_feedback_that_is_repeated_does_not_grow_the_file(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        entry = log.record("x", DECIDED)
+        for number in range(300):
+            log.hint(entry, ["a" * 200] * 90, note=f"{number % 2}" * 8_000, source=USER)
+            log.hint(entry, ["a"], note="the same")
+        log.flush()
+    with sqlite3.connect(path) as database:
+        assert database.execute("SELECT count(*) FROM feedback").fetchone() == (2,)
+    database.close()
+    assert path.stat().st_size < 500_000, "300 times 26 kB were said"
+
+
+def test_ids_say_nothing_of_other_ids(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        ids = [log.record("x", DECIDED) for _ in range(200)]
+    assert {len(each) for each in ids} == {32}
+    assert len({each[:8] for each in ids}) == 200, "no common beginning"
+
+
+def test_a_correction_names_no_more_flows_than_are_kept(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        entry = log.record("x", DECIDED)
+        with pytest.raises(ConfigError, match="at most 100 names of flows, got 101"):
+            log.correct(entry, ["a"] * 101)
+        assert log.feedback(entry) == ()

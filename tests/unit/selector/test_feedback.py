@@ -59,7 +59,7 @@ async def test_each_selection_is_kept_and_corrected(selector: FlowSelector, path
     selector.hint(one.logged, right=["say_hello"])
     assert blank.logged == ""
     kept = list(OutcomeLog.existing(path).read())
-    assert [(each.request, each.right, each.source, each.alone) for each in kept] == [
+    assert [(each.request, each.right, str(each.corrected_by), each.alone) for each in kept] == [
         ("my money back", ("track_order",), "user", True),
         ("where is it", ("say_hello",), "user", True),
         ("help with that", (), "user", False),

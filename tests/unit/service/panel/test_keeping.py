@@ -14,6 +14,7 @@ import yaml
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import load_cases
 from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, replaced
+from jazz_select.values import Source
 from tests.browser.serving import MARKUP, Service, served
 from tests.unit.service.panel.test_answers import data, events
 
@@ -184,7 +185,7 @@ def test_a_case_is_appended_once_and_told_to_the_log(service: Service) -> None:
     assert log is not None
     entries = {each.request: each for each in log.read()}
     assert entries[BLUE].right == ("exchange_item",)
-    assert entries[BLUE].source == "user"
+    assert entries[BLUE].corrected_by == Source(kind="person")
     shown = data(service, "corrections")
     assert shown["collected"]["count"] == 2
     assert shown["log"]["entries"][0]["request"] == "Is it raining on Mars?"
