@@ -24,6 +24,7 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
 from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.schemas.nulls import without_nulls
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.tool import CALL_ID, Tool
 from jazz_select.telemetry import span
@@ -128,12 +129,12 @@ async def call_of(
 ) -> ToolCall:
     """Return a call with its own copies of the arguments, which are what runs and what is recorded.
 
-    With `known`, it gets an identity, for approval or a claim.
+    A null for an optional input that takes none is left out: models write it for "not given". With `known`, it gets an identity, for approval or a claim.
     """
     call = ToolCall(
         id=call_id or uuid4().hex,
         tool=tool.name,
-        arguments=copied(arguments),
+        arguments=without_nulls(tool.input_schema, copied(arguments)),
         destructive=tool.destructive,
         door=door,
         title=tool.display_name,

@@ -14,6 +14,7 @@ from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Missing, Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.plan_runner import execution_order
 from jazz_select.routing.records import Fault, ToolCall
+from jazz_select.routing.schemas.nulls import without_nulls
 from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, fingerprint_once
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
@@ -92,6 +93,8 @@ class ToolRunner:
             return call, _failure(call, "arguments", f"{tool.name}: {describe_error(error)}")
         if lost:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
+        # Counted, approved and shown as it is made: `call_tool` leaves the same nulls out.
+        shown, arguments = (without_nulls(tool.input_schema, each) for each in (shown, arguments))
         call = replace(call, arguments=shown)
         once = fingerprint_once(tool, arguments)
         if once in self.made:

@@ -25,6 +25,7 @@ from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import JazzSelectError
 from jazz_select.routing.approval import ApprovalPolicy, Approve, Verdict
 from jazz_select.routing.records import ToolCall
+from jazz_select.routing.schemas.nulls import without_nulls
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
@@ -162,6 +163,7 @@ class AgentServer:
             if tool is None:
                 raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name[:200]}; search_tools finds those there are")
             return await self._made(context, params, tool, arguments)
+        arguments = without_nulls(meta_tools.SCHEMAS[params.name], arguments)
         if problem := invalid(meta_tools.SCHEMAS[params.name], arguments):
             return failure(f"{params.name}: {problem}")
         try:
