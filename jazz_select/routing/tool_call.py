@@ -129,7 +129,9 @@ async def call_of(
 ) -> ToolCall:
     """Return a call with its own copies of the arguments, which are what runs and what is recorded.
 
-    A null for an optional input that takes none is left out: models write it for "not given". With `known`, it gets an identity, for approval or a claim.
+    A null for an optional input that takes none is left out: models write it for "not given".
+
+    With `known`, it gets an identity, for approval or a claim.
     """
     call = ToolCall(
         id=call_id or uuid4().hex,

@@ -134,6 +134,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     on_event: OnEvent | None = None,
     conversation_id: str = "",
     tool_timeout_s: float | None = 30.0,
+    at_once: int = 8,
     schema: SchemaLike | None = None,
     strategy: Strategy = "deferred",
     model_timeout_s: float | None = None,

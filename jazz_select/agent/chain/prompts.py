@@ -291,6 +291,7 @@ class ChainOptions:
     on_event: Annotated[OnEvent | None, _HOOK] = None
     conversation_id: str = ""
     tool_timeout_s: TimeLimit = 30.0
+    at_once: Positive = 8
     prompt: str | None = None
     max_chars: _Chars = MAX_CHARS
     on_limit: OnLimit = "format"

@@ -95,6 +95,7 @@ async def respond(  # noqa: PLR0913 - options with a name
     on_event: OnEvent | None = None,
     conversation_id: str = "",
     tool_timeout_s: float | None = 30.0,
+    at_once: int = 8,
     prompt: str | None = None,
     max_chars: int = MAX_CHARS,
     on_limit: OnLimit = "format",
@@ -123,6 +124,8 @@ async def respond(  # noqa: PLR0913 - options with a name
         on_event: Receives events.
         conversation_id: Stored in all records.
         tool_timeout_s: Timeout of one tool call, in seconds; None for no limit.
+        at_once: Most calls of one reply that run side by side: those of tools that only read (`Tool.reads`). A call
+            that may change something runs alone, after all before it and before all after it.
         prompt: The formatting prompt after a chain; None for the default.
         max_chars: Most characters of the chain in that prompt.
         on_limit: What to do with a chain that was cut short: format it, or raise. "raise" applies without a schema,

@@ -1,12 +1,16 @@
-"""The calls of one reply: names resolved, arguments checked, hooks called, tools run. A failure becomes a result."""
+"""The calls of one reply: names resolved, arguments checked, hooks called, tools run. A failure becomes a result.
 
-from collections.abc import Callable, Iterable, Mapping
+Calls that only read run side by side; one that may change something runs alone, after all before it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal
 
 from jazz_select.agent.chain.prompts import ChainOptions
-from jazz_select.agent.chain.transcript import ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
+from jazz_select.agent.chain.transcript import Event, ToolCalled, ToolRequest, ToolResult, ToolReturned, tell
 from jazz_select.json_values import as_json, storable, storable_text
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Deny, Verdict, verdict_of
@@ -30,8 +34,8 @@ class ToolRunner:
 
     Attributes:
         index: The tools.
-        options: Hooks, approver, listener and timeout. Without `approve` every call may be made; hooks may take the
-            turn's whole time.
+        options: Hooks, approver, listener, timeout and concurrency. Without `approve` every call may be made; hooks may
+            take the turn's whole time. They are called one at a time, also where calls run side by side.
         claims: Store in which destructive calls are claimed before they are made.
         call_id: Returns a stable id for the next call of a tool with these arguments; by default each call gets a new
             id.
@@ -45,17 +49,54 @@ class ToolRunner:
     call_id: Callable[[str, Mapping[str, Any]], str] | None = None
     made: dict[str, CallOutcome] = field(default_factory=dict[str, CallOutcome])
     unheard: dict[str, str] = field(default_factory=dict[str, str])
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """Held while it is asked whether a call may be made: in the order of the calls."""
+    _telling: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """Held while an event is told or a result is reviewed."""
 
     async def run(self, steps: Iterable[PlanStep], round_: int) -> list[Made]:
-        """Run these calls in planned order, and return each with its result."""
+        """Run these calls in planned order, those that only read side by side, and return each with its result."""
         plan = Plan.of(steps)
         problems = plan.problems or dangling_references(plan, self.index)
         if problems:
             return await self.refuse(plan.steps, round_, f"not run: {'; '.join(problems)}")
         made: dict[str, Made] = {}
-        for step in execution_order(plan):
-            await self._make(step, round_, made)
+        for group in self._groups(plan):
+            if len(group) == 1:
+                await self._make(group[0], round_, made)
+            else:
+                await self._make_together(group, plan, round_, made)
         return [made[step.id] for step in plan.steps]
+
+    def _groups(self, plan: Plan) -> list[list[PlanStep]]:
+        """Return the calls in the order of running: those in a row that only read together, each other one alone."""
+        groups: list[list[PlanStep]] = []
+        joins = False
+        for step in execution_order(plan):
+            tool = self.index.resolve(step.tool).tool
+            only_reads = tool is None or tool.reads  # without a tool nothing is run
+            if joins and only_reads:
+                groups[-1].append(step)
+            else:
+                groups.append([step])
+            joins = only_reads
+        return groups
+
+    async def _make_together(self, group: Sequence[PlanStep], plan: Plan, round_: int, made: dict[str, Made]) -> None:
+        """Make calls side by side, as many at once as the options allow, each after those whose outputs it uses."""
+        room = asyncio.Semaphore(self.options.at_once)
+        tasks: dict[str, asyncio.Task[None]] = {}
+
+        async def make(step: PlanStep, before: set[asyncio.Task[None]]) -> None:
+            if before:
+                await asyncio.wait(before)
+            async with room:
+                await self._make(step, round_, made)
+
+        async with asyncio.TaskGroup() as together:
+            for step in group:
+                before = {tasks[need] for need in plan.needs.get(step.id, ()) if need in tasks}
+                tasks[step.id] = together.create_task(make(step, before))
 
     def is_destructive(self, name: str) -> bool:
         """Whether a name as a model wrote it resolves to a destructive tool."""
@@ -82,7 +123,9 @@ class ToolRunner:
             result = _failure(call, "tool", f"{tool.name} was only described; there is nothing to run")
         else:
             call, result = await self._call(call, tool, step, made)
-        made[step.id] = (call, await self._emit(await self._review(call, result)))
+        async with self._telling:
+            result = await self._review(call, result)
+        made[step.id] = (call, await self._emit(result))
 
     async def _call(self, call: ToolRequest, tool: Tool, step: PlanStep, made: Mapping[str, Made]) -> Made:
         lost: list[str] = []
@@ -123,11 +166,12 @@ class ToolRunner:
 
     @self_bounded
     async def _approve(self, call: ToolRequest, made: ToolCall) -> Verdict:
-        refusal = await self._refusal(call)
-        verdict = Deny(refusal) if refusal else await verdict_of(self.options.approve, made)
-        if isinstance(verdict, Allow):
-            await tell(self.options.on_event, ToolCalled(call=call))
-        return verdict
+        async with self._asking:
+            refusal = await self._refusal(call)
+            verdict = Deny(refusal) if refusal else await verdict_of(self.options.approve, made)
+            if isinstance(verdict, Allow):
+                await self._tell(ToolCalled(call=call))
+            return verdict
 
     async def _refusal(self, call: ToolRequest) -> str:
         """Return why `before_call` refuses a call; empty if it does not. A hook that fails refuses."""
@@ -167,8 +211,12 @@ class ToolRunner:
             return replace(withheld, unknown=result.unknown, called=result.called)
 
     async def _emit(self, result: ToolResult) -> ToolResult:
-        await tell(self.options.on_event, ToolReturned(result=result))
+        await self._tell(ToolReturned(result=result))
         return result
+
+    async def _tell(self, event: Event) -> None:
+        async with self._telling:
+            await tell(self.options.on_event, event)
 
 
 def _request(step: PlanStep, round_: int, tool: str) -> ToolRequest:

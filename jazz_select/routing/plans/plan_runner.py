@@ -11,11 +11,19 @@ from typing import Any, Final, cast
 
 from jazz_select.arguments import Positive, checked
 from jazz_select.errors import ConfigError
-from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered_approver, engine_approver
+from jazz_select.routing.approval import (
+    Answer,
+    ApprovalPolicy,
+    Approve,
+    Verdict,
+    answered_approver,
+    engine_approver,
+    verdict_of,
+)
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.plans.plan import Plan, PlanStep, dangling_references, with_outputs
 from jazz_select.routing.plans.replies import read_tool_reply
-from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, note_plan
+from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcome, ToolCall, note_plan
 from jazz_select.routing.schemas.compatibility import FOLDED, Slot, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import call_tool, copied, left_out
@@ -24,6 +32,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.telemetry import span
 from jazz_select.text import describe_error
+from jazz_select.threads import self_bounded
 
 TIMEOUT_S: Final = 30.0
 AT_ONCE: Final = 8
@@ -69,9 +78,10 @@ async def run_plan(  # noqa: PLR0913 - options with a name
 ) -> PlanResult:
     """Run every step that can run, and return the outcome of each.
 
-    Steps run in planned order, so that a read after a write sees it. With `parallel=True` each starts once its
-    dependencies have ended; a destructive step still runs alone, after all steps before it and before all after it. A
-    step without references gets missing required inputs from `fill`, which sees the earlier outputs.
+    Steps run in planned order, so that a read after a write sees it. With `parallel=True` steps of tools that only look
+    (`Tool.looks`) start once their dependencies have ended; one that may change something still runs alone, after all
+    steps before it and before all after it. Whether a step may run is asked one at a time, in planned order. A step
+    without references gets missing required inputs from `fill`, which sees the earlier outputs.
 
     Args:
         plan: The calls, or the JSON value that models write: `{"tool_calls": [{"tool": …, "arguments": …}]}`. Nothing
@@ -79,7 +89,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         tools: The connected tools, or the result of `load_tools`; a `NameIndex` if many plans run on the same tools.
         fill: Source of missing inputs; by default a missing input fails the step.
         timeout_s: Time limit of each step; None for no limit.
-        parallel: Whether independent steps may run concurrently.
+        parallel: Whether independent steps that change nothing may run concurrently.
         at_once: Most concurrent steps.
         approval: Which calls need approval if there is no `approve`: "always", "never", or "destructive": destructive
             tools in a plan that a model made.
@@ -146,20 +156,23 @@ class _Running:
     outcomes: dict[str, StepOutcome] = field(default_factory=dict[str, StepOutcome])
     tasks: "dict[str, asyncio.Task[None]]" = field(default_factory=dict[str, "asyncio.Task[None]"])
     barrier: str | None = None
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while it is asked whether a step may run."""
 
     def begin(self, step: PlanStep, group: asyncio.TaskGroup) -> None:
         """Let the step run when what comes before it has ended. Called in the order of running."""
         found = self.index.resolve(step.tool)
         tool, fills = found.tool, self.fill is not None and not step.problem and not self.needs.get(step.id)
         missing = left_out(tool, step.arguments) if tool is not None and fills else ()
+        may_change = tool is not None and not tool.looks
         before = list(self.needs.get(step.id, ()))
-        if missing or not self.parallel or (tool is not None and tool.destructive):
+        if missing or not self.parallel or may_change:
             before = list(self.tasks)
         elif self.barrier:
             before.append(self.barrier)
         waits_for = {self.tasks[each] for each in before}
         self.tasks[step.id] = group.create_task(self._run(step, found, missing, waits_for, tuple(self.tasks)))
-        if tool is not None and tool.destructive:
+        if may_change:
             self.barrier = step.id
 
     async def _run(
@@ -191,6 +204,11 @@ class _Running:
                 start = perf_counter()
                 outcome = await self._output(began, step, tool, missing, earlier)
                 self.outcomes[step.id] = replace(outcome, duration_s=perf_counter() - start)
+
+    @self_bounded
+    async def _asked(self, call: ToolCall) -> Verdict:
+        async with self.asking:
+            return await verdict_of(self.approve, call)
 
     def _blocked(self, began: StepOutcome) -> StepOutcome | None:
         for need in self.needs.get(began.id, ()):
@@ -228,7 +246,7 @@ class _Running:
             arguments,
             door="plan",
             timeout_s=self.timeout_s,
-            approve=self.approve,
+            approve=self._asked if self.approve is not None else None,
             call_id=known.asked.id if known and known.asked else "",
         )
         if made.missing:

@@ -1,4 +1,4 @@
-"""Nulls that a caller gives for optional inputs, where the schema of a tool takes none: they mean that nothing is given.
+"""Nulls for optional inputs, where the schema of a tool takes none: they mean that nothing is given.
 
 Models fill every input that they are shown, and write null for those that they leave out.
 """

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
 from textwrap import dedent
@@ -98,11 +99,22 @@ class Tool:
         A name is no proof. It permits nothing: it only decides whether a request that may be a question is acted on
         without a model.
         """
+        return self._seems_harmless(READING)
+
+    @property
+    def looks(self) -> bool:
+        """Whether nothing says that it changes something: it `reads`, or the only verb of its name is one of looking.
+
+        That is less than `reads`: `measure` and `convert` look. A name with no verb may do anything.
+        """
+        return self._seems_harmless(LOOKING)
+
+    def _seems_harmless(self, verbs: AbstractSet[str]) -> bool:
         if self.destructive or self.read_only is not None:
             return bool(self.read_only) and not self.destructive
         named = stems(self.name)
         verb = next((word for word in named if word in LOOKING | ACTING), "")
-        return verb in READING and not _JOINING.intersection(named)
+        return verb in verbs and not _JOINING.intersection(named)
 
     @property
     def digest(self) -> str:

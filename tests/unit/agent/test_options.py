@@ -13,7 +13,8 @@ from jazz_select.errors import ConfigError
 
 DEFAULTS = {each.name: each.default for each in fields(ChainOptions)}
 OF_THE_LOOP = {"chain_limit", "before_call", "approval", "approve", "after_call", "conversation_id"} | {
-    "tool_timeout_s"
+    "tool_timeout_s",
+    "at_once",
 }
 OF_ONE_CHAIN = {"schema", "until_asked", "after", "answer"}
 OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
@@ -27,6 +28,8 @@ OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
         ({"on_limit": "odd"}, """on_limit is "format" or "raise", not 'odd'"""),
         ({"chain_limit": 0}, "chain_limit is a whole number from 1, not 0"),
         ({"chain_limit": True}, "chain_limit is a whole number from 1, not True"),
+        ({"at_once": 1.5}, "at_once is a whole number from 1, not 1.5"),
+        ({"at_once": 0}, "at_once is a whole number from 1, not 0"),
         ({"tool_timeout_s": 0}, "tool_timeout_s is a number of seconds above 0, or None for no limit, not 0"),
         ({"model_timeout_s": -1}, "model_timeout_s is a number of seconds above 0, or None for no limit, not -1"),
         ({"model_timeout_s": "3"}, "model_timeout_s is a number of seconds above 0, or None for no limit, not '3'"),
