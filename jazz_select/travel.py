@@ -24,6 +24,8 @@ LONGEST_READ: Final = 64_000_000
 """The most characters of a JSON text."""
 NO_ROOM: Final = "no_room"
 """The code by which a service says that it is overloaded and did nothing."""
+MAY_NOT_TEACH: Final = "may_not_teach"
+"""The code by which a service says that a key is known, and may not correct what was asked with others."""
 _MOST_ERRORS: Final = 100
 _LONGEST_PROBLEM: Final = 300
 

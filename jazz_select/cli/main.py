@@ -396,6 +396,15 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
             panel=_WHO,
         ),
     ] = None
+    teach_key_file: Annotated[
+        list[Path] | None,
+        option(
+            "Likewise, of somebody who may teach, and correct what was asked with other keys. A key that is the only "
+            "one may. Repeatable.",
+            "FILE",
+            panel=_WHO,
+        ),
+    ] = None
     agents: Annotated[
         Path | None, option("Several agents, each with flows and keys of its own.", "FILE", panel=_WHO)
     ] = None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _NEEDS: Final = ("mcp", "starlette", "uvicorn", "prometheus_client")
 _LOGGERS: Final = ("jazz_select", "uvicorn.error")
+_KEY_VARIABLE: Final = "JAZZ_SERVE_KEY"
 _MADE_BETWEEN: Final = 10_000
 """Objects that may be made before somebody looks for garbage: what a request makes is nearly all gone afterwards."""
 _SETTLED_S: Final = 5.0
@@ -190,11 +191,15 @@ def _servers(sources: "list[AgentSource]") -> "Mapping[str, Path]":
 
 
 def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]":
-    from jazz_select.service.agents import AgentSource, key_digest, key_of_file, load_agents
+    from jazz_select.service.agents import AgentSource, key_digest, keys_of_files, load_agents
 
-    keys = [key_of_file(each) for each in given.key_file or ()]
+    keys, names = keys_of_files(given.key_file or ())
+    teachers, teacher_names = keys_of_files(given.teach_key_file or ())
+    names |= teacher_names
+    keys = (*keys, *teachers)
     if settings.serve_key is not None:
-        keys.append(key_digest(settings.serve_key.get_secret_value(), "JAZZ_SERVE_KEY"))
+        own_key = key_digest(settings.serve_key.get_secret_value(), _KEY_VARIABLE)
+        keys, names = (*keys, own_key), {**names, own_key: _KEY_VARIABLE}
     if given.agents is None:
         look_for_flows(settings)
         only = AgentSource(
@@ -202,7 +207,9 @@ def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]"
             tools=given.tools,
             factory=given.factory,
             log=given.log,
-            keys=tuple(keys),
+            keys=tuple(dict.fromkeys(keys)),
+            key_names=names,
+            teachers=frozenset(teachers),
             mcp_servers=given.mcp_servers,
             cases=tuple(given.cases or ()),
         )

@@ -40,7 +40,7 @@ from jazz_select.errors import (
 from jazz_select.json_values import json_object
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import beginning, describe_error
-from jazz_select.travel import NO_ROOM, error_of
+from jazz_select.travel import MAY_NOT_TEACH, NO_ROOM, error_of
 
 if TYPE_CHECKING:
     import httpx
@@ -270,7 +270,7 @@ class ServiceLink:
 
     def _refusal(self, status: int, headers: Mapping[str, str], said: Mapping[str, Any]) -> JazzSelectError:
         """Return the error that an answer means, with its problem details (RFC 9457)."""
-        if status in _KEY_WANTED:
+        if status in _KEY_WANTED and said.get("code") != MAY_NOT_TEACH:
             return ServiceKeyError(self.url, given=self._has_key)
         wait_s = seconds_to_wait(headers)
         wait_s = None if wait_s is None else min(wait_s, _LONGEST_WAIT_S)

@@ -24,7 +24,7 @@ from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import Context, TimeLimit
 from jazz_select.stages import UserQuestion
 from jazz_select.text import describe_error
-from jazz_select.values import Decision, Message, RecallResult, TopK
+from jazz_select.values import Decision, Message, RecallResult, Source, TopK
 
 _SELECT_S: Final = 30.0
 
@@ -164,17 +164,32 @@ class RemoteSelector(FlowSelector):
         with self._service.reading():
             return RecallResult.from_dict(found)
 
-    async def feedback(self, result: FlowSelectionResult | str, *, right: Sequence[str] | str, note: str = "") -> None:
+    async def feedback(
+        self,
+        result: FlowSelectionResult | str,
+        *,
+        right: Sequence[str] | str,
+        note: str = "",
+        source: Source | None = None,
+    ) -> None:
         """Keep what was right for a selection, in the service's log; arguments are those of `FlowSelector.feedback`.
 
+        A `source` that is a person needs a key that may teach; its `key` is the one that this selector asks with.
+
         Raises:
-            ConfigError: The service keeps no log, or there is no such entry, or no such flow.
+            ConfigError: The service keeps no log, or there is no such entry made with this key, or no such flow.
             ServiceError: There was no answer.
         """
         logged = result.logged if isinstance(result, FlowSelectionResult) else result
         if not logged:
             raise ConfigError("this selection was not logged, so nothing can be said of it: the service keeps no log")
-        body = {"selection": logged, "right": right if isinstance(right, str) else [*right], "note": note}
+        body: dict[str, Any] = {
+            "selection": logged,
+            "right": right if isinstance(right, str) else [*right],
+            "note": note,
+        }
+        if source is not None:
+            body["source"] = {"kind": source.kind, "name": source.name}
         await self._service.ask("POST", "/v1/feedback", body)
 
     async def flows(self) -> list[dict[str, Any]]:

@@ -2,8 +2,9 @@
 
 import hmac
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
@@ -14,6 +15,7 @@ from jazz_select.build import load_registry
 from jazz_select.data_files import read_text
 from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.evaluation.cases import read_entries
+from jazz_select.outcomes.callers import LOCAL, Caller
 from jazz_select.routing.tools.tool_loading import load_policy, load_tools
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings, setting_problem
@@ -33,6 +35,11 @@ def hash_key(key: str) -> str:
     return sha256(key.encode(errors="surrogatepass")).hexdigest()
 
 
+def unnamed_key(digest: str) -> str:
+    """What a key without a file is called, by its SHA-256."""
+    return f"key-{digest[:8]}"
+
+
 class ServedAgents(dict[str, RunningCatalogue]):
     """Agent id to what is served of it. Keys are kept as digests alone."""
 
@@ -42,12 +49,17 @@ class ServedAgents(dict[str, RunningCatalogue]):
         keys: Mapping[str, str] | None = None,
         *,
         is_open: bool = False,
+        names: Mapping[str, str] | None = None,
+        teachers: Collection[str] = (),
     ) -> None:
         """Take who is served.
 
         Args:
             catalogues: Agent id to catalogue.
             keys: SHA-256 of a key, in hexadecimal, to the id of the agent that it opens.
+            names: SHA-256 of a key to what it is called in logs; by default `key-` and the first eight digits.
+            teachers: SHA-256 of the keys that may teach and correct what was asked with others. The only key of an
+                agent always may.
             is_open: Whether the only agent is there for whoever asks, without a key: on loopback, or behind a socket.
 
         Raises:
@@ -55,6 +67,14 @@ class ServedAgents(dict[str, RunningCatalogue]):
         """
         super().__init__(catalogues)
         self._keys = dict(keys or {})
+        keys_of = Counter(self._keys.values())
+        self._callers = {
+            digest: Caller(
+                key=(names or {}).get(digest) or unnamed_key(digest),
+                may_teach=digest in teachers or keys_of[agent_id] == 1,
+            )
+            for digest, agent_id in self._keys.items()
+        }
         unknown = sorted(set(self._keys.values()) - self.keys())
         if unknown:
             raise ConfigError(f"there are keys of agents that are not served: {', '.join(unknown[:5])}")
@@ -67,6 +87,10 @@ class ServedAgents(dict[str, RunningCatalogue]):
     def keys_known(self) -> int:
         """How many keys there are; an agent without one counts as one."""
         return max(1, len(self._keys))
+
+    def caller(self, digest: str) -> Caller:
+        """Who asks with the key of this SHA-256; where no key is needed, the program itself."""
+        return LOCAL if self.is_open else self._callers[digest]
 
     def of_key(self, key: str | None) -> RunningCatalogue | None:
         """What a key opens, in a time that says nothing of the key; None where it opens nothing."""
@@ -89,6 +113,8 @@ class AgentSource:
         tools: Where its tools are; beside the flows where None, if there are any.
         log: Its log of outcomes, if any.
         keys: SHA-256 of each key that opens it, in hexadecimal.
+        key_names: SHA-256 of a key to its name, which is that of its file.
+        teachers: SHA-256 of those of its keys that may teach.
         mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
         cases: Files of labelled requests that its panel judges by.
         factory: What makes the agent, as `package.module:factory`; one of the tools where None.
@@ -99,6 +125,8 @@ class AgentSource:
     tools: str | None = None
     log: Path | None = None
     keys: tuple[str, ...] = ()
+    key_names: Mapping[str, str] = field(default_factory=dict[str, str])
+    teachers: frozenset[str] = frozenset()
     mcp_servers: Path | None = None
     cases: tuple[Path, ...] = ()
     factory: str | None = None
@@ -156,6 +184,8 @@ class _Agent(BaseModel):
     llm: str | None = None
     key_file: _Several[_Path] = ()
     key_sha256: _Several[str] = ()
+    teach_key_file: _Several[_Path] = ()
+    teach_key_sha256: _Several[str] = ()
     mcp_servers: _Path | None = None
     cases: _Several[_Path] = ()
     skip_llm_above: float | None = Field(default=None, ge=0, le=1)
@@ -193,6 +223,14 @@ def key_of_file(file: Path) -> str:
     return key_digest(text.strip(), str(file))
 
 
+def keys_of_files(files: Sequence[Path]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The SHA-256 of the key in each file, and what each is called: as its file, or with digits where two are alike."""
+    digests = tuple(map(key_of_file, files))
+    names = {digest: file.stem for digest, file in zip(digests, files, strict=True)}
+    alike = {name for name, count in Counter(names.values()).items() if count > 1}
+    return digests, {digest: f"{name}-{digest[:8]}" if name in alike else name for digest, name in names.items()}
+
+
 def _read(file: Path) -> _File:
     value = read_entries(file, "agents")
     try:
@@ -217,10 +255,18 @@ def _source(agent_id: str, told: _Agent, base: Settings, file: Path) -> AgentSou
         **told.model_dump(include=_AS_SET, exclude_none=True),
     }
     given |= {name: None for name in ("llm", "decider") if given.get(name) in {"", "none"}}
-    for each in told.key_sha256:
+    for each in (*told.key_sha256, *told.teach_key_sha256):
         if not _SHA256.fullmatch(each):
             msg = f"agent {agent_id!r}: key_sha256 is 64 hexadecimal digits: tr -d '\\n' < FILE_OF_THE_KEY | sha256sum"
             raise ConfigError(msg)
-    keys = (*told.key_sha256, *map(key_of_file, told.key_file))
+    keys, names = keys_of_files(told.key_file)
+    teachers, teacher_names = keys_of_files(told.teach_key_file)
     own = told.model_dump(include=_OWN)
-    return AgentSource(settings=base.model_copy(update=given), keys=keys, agents_file=file, **own)
+    return AgentSource(
+        settings=base.model_copy(update=given),
+        keys=tuple(dict.fromkeys((*told.key_sha256, *told.teach_key_sha256, *keys, *teachers))),
+        key_names={**names, **teacher_names},
+        teachers=frozenset((*told.teach_key_sha256, *teachers)),
+        agents_file=file,
+        **own,
+    )

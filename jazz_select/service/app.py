@@ -42,6 +42,7 @@ _Field = core_schema.ModelField | core_schema.DataclassField | core_schema.Typed
 _PROBLEMS: Final = {
     400: "The body, or something in it, is not what is taken; `detail` says what is.",
     401: "A key is needed, or opens nothing here.",
+    403: "The key may not do that.",
     404: "There is no such flow.",
     408: "The body did not come in time.",
     409: "The files cannot be used; what answered before still does.",

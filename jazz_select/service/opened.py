@@ -20,7 +20,7 @@ from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.routing.claims import SqliteClaims
 from jazz_select.routing.tools.tool_loading import no_tools
-from jazz_select.service.agents import AgentSource, ServedAgents
+from jazz_select.service.agents import AgentSource, ServedAgents, unnamed_key
 from jazz_select.service.reload import ReadAnew
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
 from jazz_select.settings import Settings
@@ -73,7 +73,13 @@ async def open_service(
                     raise ConfigError(f"{each.agents_file}: agent {each.settings.agent_id}: {error}") from error
                 running = RunningCatalogue(each.settings, memory, partial(_unusable, error))
             made[each.settings.agent_id] = running
-        served = ServedAgents(made, keys, is_open=not keys)
+        served = ServedAgents(
+            made,
+            keys,
+            is_open=not keys,
+            names=_key_names(agents),
+            teachers={digest for each in agents for digest in each.teachers},
+        )
         for each, catalogue in zip(agents, served.values(), strict=True):
             try:
                 live = await catalogue.reload(allow_delete=allow_delete)
@@ -143,6 +149,26 @@ def _keys(agents: Sequence[AgentSource]) -> Mapping[str, str]:
         if not each.keys and len(agents) > 1:
             raise ConfigError(f"agent {agent_id!r} has no key, and several are served: give it key_file or key_sha256")
     return keys
+
+
+def _key_names(agents: Sequence[AgentSource]) -> Mapping[str, str]:
+    """Return what each key is called in the log of its agent, by its SHA-256.
+
+    Raises:
+        ConfigError: Two keys of one agent have one name, such as a teacher's: nobody could tell who said what.
+    """
+    names: dict[str, str] = {}
+    for each in agents:
+        known: set[str] = set()
+        for key in each.keys:
+            name = each.key_names.get(key) or unnamed_key(key)
+            if name in known:
+                agent_id = each.settings.agent_id
+                msg = f"two keys of agent {agent_id!r} must not have one name, got {name!r} twice: rename a file"
+                raise ConfigError(msg)
+            known.add(name)
+            names[key] = name
+    return names
 
 
 def state_folder(settings: Settings) -> Path:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from jazz_select.agent.turn import TurnStatus
 from jazz_select.json_values import has_more_values, json_bytes
+from jazz_select.outcomes.log import MOST_RIGHT
 from jazz_select.selector.candidates_stage import SelectRequest
 from jazz_select.service.problems import refused
 from jazz_select.stages import UserQuestion
@@ -152,14 +153,26 @@ class TurnBody(RequestBody):
     )
 
 
+class SourceBody(RequestBody):
+    """Who says what was right."""
+
+    kind: Literal["user", "person", "agent"] = Field(
+        description="A user, a reviewer (only with a key that may teach), or an agent that infers it."
+    )
+    name: Annotated[str, Field(max_length=200)] = Field(
+        default="", description="The id of the conversation, or the reviewer."
+    )
+
+
 class FeedbackBody(RequestBody):
     """`FlowSelector.feedback`."""
 
     selection: _Name = Field(description="The `logged` of the selection.")
-    right: _Name | Annotated[list[_Name], Field(max_length=1_000)] = Field(
+    right: _Name | Annotated[list[_Name], Field(max_length=MOST_RIGHT)] = Field(
         description="The names of the flows that were right, or of the one; none where nothing fits."
     )
     note: _Text = Field(default="", description="What there is to say of it.")
+    source: SourceBody | None = Field(default=None, description="Who says so; a user where it is left out.")
 
 
 class ReloadBody(RequestBody):

@@ -22,13 +22,13 @@ from jazz_select.selector.candidates_stage import Request as Query
 from jazz_select.selector.result import FlowSelectionResult, prompt_of
 from jazz_select.service.api import models
 from jazz_select.service.api.models import json_answer, read_body
-from jazz_select.service.http.limits import catalogue_of
+from jazz_select.service.http.limits import caller_of, catalogue_of, check_may_teach
 from jazz_select.service.http.observation import CONTENT_TYPE, metrics_of
 from jazz_select.service.problems import problem_response, refused
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.text import near
-from jazz_select.values import Message, flow_id
+from jazz_select.values import Message, Source, flow_id
 
 _AT_ONCE: Final = 32
 """Requests of one body that are looked at before others have their turn."""
@@ -165,10 +165,14 @@ async def _alive(events: AsyncGenerator[Event]) -> AsyncGenerator[Event | None]:
 
 
 async def feedback(request: Request) -> Response:
-    """What was right for a selection, where the service keeps a log."""
+    """What was right for a selection made with this key, or with any key of the agent where this one may teach."""
     catalogue = catalogue_of(request)
     body = await read_body(request, models.FeedbackBody)
-    await catalogue.live.selector.feedback(body.selection, right=body.right, note=body.note)
+    said = models.SourceBody(kind="user") if body.source is None else body.source
+    if said.kind == "person":
+        check_may_teach(request)
+    source = Source(kind=said.kind, name=said.name, key=caller_of(request).key)
+    await catalogue.live.selector.feedback(body.selection, right=body.right, note=body.note, source=source)
     return json_answer({"kept": True})
 
 
@@ -322,7 +326,7 @@ OPERATIONS: Final = (
     Operation("/v1/select_many", select_many, models.SelectionsAnswer, models.SelectManyBody, {"requests": _SEVERAL}),
     Operation("/v1/recall", recall, models.RecallAnswer, models.RecallBody, _SIZED),
     Operation("/v1/turn", turn, models.TurnAnswer, models.TurnBody, _SAID),
-    Operation("/v1/feedback", feedback, models.FeedbackAnswer, models.FeedbackBody, _RIGHT),
+    Operation("/v1/feedback", feedback, models.FeedbackAnswer, models.FeedbackBody, _RIGHT, problems=(403,)),
     Operation("/v1/agent", agent, models.AgentAnswer),
     Operation("/v1/flows", flows, models.FlowsAnswer),
     Operation("/v1/flows/{name:path}", flow, models.FlowAnswer, problems=(404,)),

@@ -14,13 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jazz_select.outcomes.callers import Caller, calling_as
 from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.http.shares import Connection, Shares
 from jazz_select.service.problems import Rest, problem_response, refused
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.threads import is_cancelled
-from jazz_select.travel import NO_ROOM
+from jazz_select.travel import MAY_NOT_TEACH, NO_ROOM
 
 
 class Lifecycle:
@@ -213,7 +214,8 @@ class Door:
                 body = await self._read(scope, receive) if has_body(scope) else b""
             if body is not None:  # else whoever asked is gone
                 async with self._shares.at_work(whose):
-                    await self._app(scope, _after(body, receive), send)
+                    with calling_as(scope["state"][_CALLER]):
+                        await self._app(scope, _after(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         most, timeout_s = self._options.max_body, self._options.body_timeout_s
@@ -284,14 +286,32 @@ def _too_large(most: int, rest: Rest = "skip") -> HTTPException:
 _PUBLIC: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/favicon.ico"})
 _PUBLIC_BELOW: Final = ("/panel/", "/docs/")
 """Pages, the same for everybody: what they show is asked for below `/v1`, with a key."""
-_CATALOGUE, _WHOSE, CONNECTION = "catalogue", "whose", "connection"
-"""Where the state of a request has its agent; who was let in, the same for one key, however it was written; and how."""
+_CATALOGUE, _WHOSE, CONNECTION, _CALLER = "catalogue", "whose", "connection", "caller"
+"""Where the state of a request has its agent; who was let in, the same for one key, however it was written; how; and
+what that key is called, with what it may do."""
 
 
 def catalogue_of(connection: HTTPConnection) -> RunningCatalogue:
     """The agent that the request is for."""
     found: RunningCatalogue = connection.scope["state"][_CATALOGUE]
     return found
+
+
+def caller_of(connection: HTTPConnection) -> Caller:
+    """Who asks: the name of the key, and whether it may teach."""
+    found: Caller = connection.scope["state"][_CALLER]
+    return found
+
+
+def check_may_teach(connection: HTTPConnection) -> None:
+    """Raise a 403 unless the key may teach, and correct what was asked with others."""
+    caller = caller_of(connection)
+    if not caller.may_teach:
+        detail = (
+            f"the key {caller.key!r} may not teach: use one that the service was started with as --teach-key-file "
+            "(teach_key_file in agents.yaml)"
+        )
+        raise refused(403, detail, code=MAY_NOT_TEACH)
 
 
 def is_public(path: str) -> bool:
@@ -325,7 +345,7 @@ def enter(scope: Scope, served: ServedAgents) -> None:
     # An open agent is one caller, whatever is sent as a key: nothing that is made up gives anybody more.
     whose = "" if served.is_open else hash_key(given)
     state = scope.setdefault("state", {})
-    state.update({_CATALOGUE: found, _WHOSE: whose})
+    state.update({_CATALOGUE: found, _WHOSE: whose, _CALLER: served.caller(whose)})
     if CONNECTION in state:
         state[CONNECTION].is_known = True
 

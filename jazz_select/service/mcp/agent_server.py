@@ -23,6 +23,7 @@ from starlette.types import Receive, Scope, Send
 from jazz_select import __version__
 from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import JazzSelectError
+from jazz_select.outcomes.callers import LOCAL, calling_as
 from jazz_select.routing.approval import ApprovalPolicy, Approve, Verdict
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.schemas.nulls import without_nulls
@@ -32,7 +33,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import AppPart
-from jazz_select.service.http.limits import catalogue_of
+from jazz_select.service.http.limits import caller_of, catalogue_of
 from jazz_select.service.http.observation import metrics_of
 from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.connected_tools import ConnectedTools
@@ -166,8 +167,10 @@ class AgentServer:
         arguments = without_nulls(meta_tools.SCHEMAS[params.name], arguments)
         if problem := invalid(meta_tools.SCHEMAS[params.name], arguments):
             return failure(f"{params.name}: {problem}")
+        caller = LOCAL if context.request is None else caller_of(context.request)
         try:
-            return await self._answered(context, params, arguments)
+            with calling_as(caller):  # a session's tasks do not run in the context of the request
+                return await self._answered(context, params, arguments)
         except JazzSelectError as error:
             return failure(str(error))
 

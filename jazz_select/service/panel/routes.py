@@ -17,7 +17,7 @@ from jazz_select.json_values import plain
 from jazz_select.service.api.models import TurnBody, json_answer, read_body
 from jazz_select.service.api.operations import HEADERS, MEDIA_TYPE, flow_named, state_of, streamed, turn_arguments
 from jazz_select.service.app import AppPart
-from jazz_select.service.http.limits import catalogue_of
+from jazz_select.service.http.limits import caller_of, catalogue_of, check_may_teach
 from jazz_select.service.panel import pages, runs, teaching
 from jazz_select.service.panel.runs import PanelFiles
 from jazz_select.service.panel.try_and_talk import TryBody, tried, turn_shown
@@ -102,7 +102,7 @@ class _Panel:
         self._survey = pages.Overview(catalogue, files)
         self.runs = runs.Runs(catalogue, files)
 
-    async def state(self, _: Request) -> Any:
+    async def state(self, request: Request) -> Any:
         catalogue, files = self._catalogue, self._files
         settings, live = catalogue.settings, catalogue.live
         return {
@@ -115,6 +115,7 @@ class _Panel:
             "asked_over": catalogue.memory.asked_over,
             "has_log": catalogue.log is not None,
             "has_learned": settings.learned is not None,
+            "may_teach": caller_of(request).may_teach,
             "cases": list(await asyncio.to_thread(lambda: files.known)),
             "examples": pages.suggested(live),
             "settings": settings.model_dump(include=_SETTINGS),
@@ -174,10 +175,11 @@ class _Panel:
         found = await runs.drifted(self._catalogue, days)
         return {"has_log": self._catalogue.log is not None, "drift": found}
 
-    async def corrections(self, _: Request) -> Any:
-        return await asyncio.to_thread(teaching.recent, self._catalogue, self._files)
+    async def corrections(self, request: Request) -> Any:
+        return await asyncio.to_thread(teaching.recent, self._catalogue, self._files, caller_of(request))
 
     async def correct(self, request: Request) -> Any:
+        check_may_teach(request)
         body = await read_body(request, teaching.CorrectionBody)
         return await teaching.save_correction(self._catalogue, self._files, body)
 
@@ -186,7 +188,8 @@ class _Panel:
         found = await teaching.rehearsed_here(self._catalogue, self._files, body)
         return plain(found) | {"passes": found.passes}
 
-    async def undo(self, _: Request) -> Any:
+    async def undo(self, request: Request) -> Any:
+        check_may_teach(request)
         return await teaching.taken_back(self._catalogue)
 
 

@@ -27,6 +27,7 @@ from jazz_select.evaluation.overlay import (
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
+from jazz_select.outcomes.callers import Caller
 from jazz_select.outcomes.log import Logged, OutcomeLog, said_by
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.models import RequestBody
@@ -105,13 +106,14 @@ def _right(catalogue: RunningCatalogue, body: CorrectionBody) -> tuple[str, ...]
     return tuple(dict.fromkeys(body.right))
 
 
-def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
-    """What was collected and learned so far, and the last entries of the log. Blocking."""
+def recent(catalogue: RunningCatalogue, files: PanelFiles, caller: Caller) -> dict[str, Any]:
+    """What was collected and learned so far, and the last entries of the log that the caller may correct. Blocking."""
     learned = catalogue.settings.learned
     overlay = Overlay() if learned is None else load_overlay(learned)
     live = overlay.version("live")
     log = catalogue.log
-    entries = [] if log is None else list(log.read(agent_id=catalogue.agent_id, last=_MOST_SHOWN))
+    own = None if caller.may_teach else caller.key
+    entries = [] if log is None else list(log.read(agent_id=catalogue.agent_id, last=_MOST_SHOWN, key=own))
     cases = _cases(files.collected)
     return {
         "collected": {
@@ -130,9 +132,14 @@ def recent(catalogue: RunningCatalogue, files: PanelFiles) -> dict[str, Any]:
         if log is None
         else {
             "count": log.agents().get(catalogue.agent_id, 0),
-            "entries": [each.to_dict() for each in reversed(entries)],
+            "entries": [_shown(each) for each in reversed(entries)],
         },
     }
+
+
+def _shown(entry: Logged) -> dict[str, Any]:
+    by = entry.corrected_by
+    return {**entry.to_dict(), "by": {"chosen": str(entry.chosen_by), "corrected": "" if by is None else str(by)}}
 
 
 # --- cases -----------------------------------------------------------------------

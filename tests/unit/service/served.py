@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -150,10 +150,22 @@ async def service(
     options: ServeOptions | None = None,
     broken: Sequence[str] = (),
     parts: Sequence[AppPart] = (),
+    more_keys: Mapping[str, str] | None = None,
+    teachers: Sequence[str] = (),
 ) -> AsyncGenerator[Service]:
-    """These agents, each behind the key at its place; without keys, the one there is. Broken ones cannot be loaded."""
-    told = {sha256(key.encode()).hexdigest(): each.agent_id for key, each in zip(keys, catalogues, strict=False)}
-    agents = ServedAgents({each.agent_id: each for each in catalogues}, told, is_open=not keys)
+    """These agents, each behind the key at its place; without keys, the one there is. Broken ones cannot be loaded.
+
+    `more_keys` open an agent by its id, too; a key is called by its own text in the log.
+    """
+    opened = {key: each.agent_id for key, each in zip(keys, catalogues, strict=False)} | dict(more_keys or {})
+    digests = {key: sha256(key.encode()).hexdigest() for key in opened}
+    agents = ServedAgents(
+        {each.agent_id: each for each in catalogues},
+        {digests[key]: agent_id for key, agent_id in opened.items()},
+        is_open=not keys,
+        names={digest: key for key, digest in digests.items()},
+        teachers=[digests[key] for key in teachers],
+    )
     for each in catalogues:
         with pytest.raises(JazzSelectError) if each.agent_id in broken else nullcontext():
             await each.reload()
