@@ -1,6 +1,7 @@
 """Syncs: a plan of what is created, updated and deleted, and the writer that applies it and fits recall."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
@@ -9,11 +10,11 @@ from threadpoolctl import threadpool_limits
 
 from jazz_select.errors import ConfigError, SyncDeletesError
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, indexable, payload
-from jazz_select.memory.engines.stored_points import FINGERPRINT, fault_at, fault_in
+from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, fault_at, fault_in
 from jazz_select.memory.fit.fitting import catalogue_digest, fit_stages, shuffled
 from jazz_select.memory.fit.model import RecallModel
 from jazz_select.ports import FlowStore, Key, Vectors
-from jazz_select.text import one_line
+from jazz_select.text import one_line, some_of
 from jazz_select.threads import in_thread
 from jazz_select.values import FlowCard
 
@@ -26,6 +27,7 @@ Cases = Sequence[tuple[str, str]]
 _MANY_DELETED = 5
 """Most flows that a sync deletes without `allow_delete`, unless they are half of the agent's."""
 _MOST_KINDS = 3
+_MOST_NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,8 @@ class _Indexed:
     names: Mapping[str, str]
     moved: Mapping[str, str]
     """Names by id of flows that are in other layouts alone."""
+    elsewhere: Mapping[str, int]
+    """Numbers of the agent's entries in other layouts, by the layout."""
     broken: Mapping[Key, "_Broken"]
     """Unreadable entries by key."""
     broken_elsewhere: Sequence["_Broken"]
@@ -104,6 +108,17 @@ class _Indexed:
         kept = {*cards, *(card.name for card in cards.values())}
         here = [each for key, each in self.broken.items() if key not in written]
         return [str(each) for each in (*here, *self.broken_elsewhere) if each.called not in kept]
+
+    def notes(self, overwritten: Collection[Key]) -> Iterator[str]:
+        """Say what a sync mends and removes beside what it reports as deleted; it writes these keys anew."""
+        if self.broken:
+            kinds = "; ".join(sorted({each.fault for each in self.broken.values()})[:_MOST_KINDS])
+            what = f"{len(self.broken)} entries of the index that cannot be read ({kinds}) are written anew or removed"
+            gone = [each.called or str(key) for key, each in self.broken.items() if key not in overwritten]
+            yield what + (f"; removed: {some_of(gone, _MOST_NAMED, one_line)}" if gone else "")
+        for layout, count in self.elsewhere.items():
+            entries = "1 entry is" if count == 1 else f"{count} entries are"
+            yield f"the agent moves here from another layout, where its {entries} removed: {one_line(layout)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +198,7 @@ class IndexWriter:
         total = len(names) + len(indexed.broken) + len(indexed.broken_elsewhere)
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
-        notes = (*_mended(indexed.broken), *(() if cases else await self._labels_missing(agent_id)))
+        notes = (*indexed.notes(overwritten), *(() if cases else await self._labels_missing(agent_id)))
         if not dry_run:
             order = shuffled(cards.values())
             chosen = order[: SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE]
@@ -209,12 +224,21 @@ class IndexWriter:
                 names[each["flow_id"]] = _name_in(each)
         moved: dict[str, str] = {}
         broken_elsewhere: list[_Broken] = []
+        elsewhere = Counter[str]()
         for each in await self._store.elsewhere(agent_id):
+            elsewhere[str(each.get(LAYOUT, "an unknown one"))] += 1
             if fault := fault_in(each, agent_id):
                 broken_elsewhere.append(_Broken.of(each, fault))
             elif each["flow_id"] not in names:
                 moved[each["flow_id"]] = _name_in(each)
-        return _Indexed(marks=marks, names=names, moved=moved, broken=broken, broken_elsewhere=broken_elsewhere)
+        return _Indexed(
+            marks=marks,
+            names=names,
+            moved=moved,
+            elsewhere=elsewhere,
+            broken=broken,
+            broken_elsewhere=broken_elsewhere,
+        )
 
     async def _labels_missing(self, agent_id: str) -> tuple[str, ...]:
         """Return a note if an earlier sync learned from labelled requests and this one has none."""
@@ -310,13 +334,6 @@ def _check(cards: Iterable[FlowCard], agent_id: str) -> None:
 
 def _name_in(stored: Mapping[str, Any]) -> str:
     return stored.get("flow_name") or stored["flow_id"]
-
-
-def _mended(broken: Mapping[Key, _Broken]) -> tuple[str, ...]:
-    if not broken:
-        return ()
-    kinds = "; ".join(sorted({each.fault for each in broken.values()})[:_MOST_KINDS])
-    return (f"{len(broken)} entries of the index that cannot be read ({kinds}) are written anew or removed",)
 
 
 def _report(plan: SyncPlan, names: Mapping[str, str], *, dry_run: bool, notes: tuple[str, ...]) -> SyncReport:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -26,6 +27,8 @@ from jazz_select.memory.engines.stored_points import (
     Layout,
     arms_of,
     dense_vectors,
+    is_layout_key,
+    is_of_layout,
     note_in,
     note_key,
     point_key,
@@ -43,6 +46,8 @@ _LOCK = "lock"
 _LAYOUTS = "layouts"
 _FORMAT = 1
 _DRAFT = "jazz_index.json.new"
+_DRAFT_SHARD = re.compile(r"[0-9a-f]{12}\.[0-9a-f]{8}")
+"""A shard that is being created. Other folders with a dot in their name, such as `….bak`, are somebody's."""
 ROOM_TO_WRITE = 16_000_000
 """Bytes that must be free on the disk, in addition to what is written. The engine writes sparse files through a memory
 map: where the disk has no block left for one, the operating system kills the process (SIGBUS) without an error."""
@@ -84,8 +89,9 @@ class _IndexFolder:
         return self.path / _LAYOUTS / key
 
     def layouts(self) -> list[str]:
+        """Return the keys of the layouts here. Folders of other names, such as copies, are not this index's."""
         found = self.path.glob(f"{_LAYOUTS}/*")
-        return sorted(entry.name for entry in found if entry.is_dir() and "." not in entry.name)
+        return sorted(entry.name for entry in found if is_layout_key(entry.name) and entry.is_dir())
 
     def close(self) -> None:
         self._lock.release()
@@ -313,6 +319,13 @@ class Shard:
             found = self._shard.retrieve(list(keys), with_payload=True, with_vector=False)
             return {cast("Key", record.id): record.payload or {} for record in found}
 
+    @property
+    def has_only_notes(self) -> bool:
+        """Whether nothing is left but what was noted of agents."""
+        with self._errors:
+            others = qe.Filter(must=[qe.IsEmptyCondition(NOTE_OF)])
+            return self._shard.count(qe.CountRequest(filter=others, exact=True)) == 0
+
     def write(self, operation: qe.UpdateOperation, *, agents: Collection[str] = ()) -> None:
         """Apply an operation and flush; `agents` are those whose flows it writes."""
         with self._writing, self._errors:
@@ -344,7 +357,6 @@ class Shard:
     def _take_stock(self) -> None:
         self.size = self._shard.count(qe.CountRequest(exact=True))
         agents = self._shard.facet(qe.FacetRequest(key=AGENT, limit=2, exact=True)).hits
-        self.has_flows = bool(agents)
         self._only_agent: str | None = str(agents[0].value) if len(agents) == 1 else None
 
 
@@ -358,7 +370,8 @@ def _create_shard(path: Path, dense: Mapping[str, int]) -> None:
         shard.close()
     draft.rename(path)
     for leftover in path.parent.glob("*.*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+        if _DRAFT_SHARD.fullmatch(leftover.name):
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _check_links(path: Path) -> None:
@@ -546,7 +559,7 @@ class EdgeStore:
             for key in self._other_keys():
                 shard = self._load(self._folder.layout(key))
                 try:
-                    found += shard.scroll(agent_id).values()
+                    found += _own_points(shard, agent_id, key).values()
                 finally:
                     shard.close()
             if not found:
@@ -565,10 +578,15 @@ class EdgeStore:
             for key in self._other_keys():
                 self._folder.require_room(ROOM_TO_WRITE)
                 shard = self._load(self._folder.layout(key))
-                shard.write(qe.UpdateOperation.delete_points_by_filter(_edge_filter(agent_id)))
-                shard.write(qe.UpdateOperation.delete_points([note_key(agent_id)]))
-                is_empty = not shard.has_flows
-                shard.close()
+                try:
+                    if own := [*_own_points(shard, agent_id, key)]:
+                        noted = shard.retrieve([note_key(agent_id)])
+                        own += [at for at, payload in noted.items() if note_in(payload, agent_id) is not None]
+                        points: list[qe.PointId] = [*own]
+                        shard.write(qe.UpdateOperation.delete_points(points))
+                    is_empty = bool(own) and shard.has_only_notes
+                finally:
+                    shard.close()
                 if is_empty:
                     shutil.rmtree(self._folder.layout(key), ignore_errors=True)
             self._settle(agent_id)
@@ -587,6 +605,11 @@ class EdgeStore:
             self._folder.close()
             if self._temporary is not None:
                 self._temporary.remove()
+
+
+def _own_points(shard: Shard, agent_id: str, key: str) -> dict[Key, dict[str, Any]]:
+    """Return the points of an agent in another layout that are this index's, by their own word."""
+    return {at: payload for at, payload in shard.scroll(agent_id).items() if is_of_layout(payload, key)}
 
 
 async def open_edge_store(path: Path | None, layout: Layout) -> EdgeStore:

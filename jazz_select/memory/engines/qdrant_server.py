@@ -31,6 +31,8 @@ from jazz_select.memory.engines.stored_points import (
     Layout,
     arms_of,
     dense_vectors,
+    is_layout_key,
+    is_of_layout,
     local_key,
     note_in,
     note_key,
@@ -368,8 +370,7 @@ class RemoteStore:
     async def delete(self, agent_id: str, keys: Collection[Key]) -> None:  # noqa: ARG002 - keys say whose they are
         """Remove and wait until the server has applied it."""
         if keys and await self._has_collection():
-            ids: list[Any] = [point_id(each) for each in keys]
-            await self._delete(self._collection, qm.PointIdsList(points=ids))
+            await self._delete(self._collection, keys)
 
     async def search(self, queries: Sequence[HybridQuery]) -> list[Legs]:
         """Search the vectors of all queries in one request; an agent's first search caches the payloads of its hits."""
@@ -440,18 +441,19 @@ class RemoteStore:
 
     async def elsewhere(self, agent_id: str) -> list[dict[str, Any]]:
         """Return the agent's payloads in our other collections."""
-        return [
-            payload
-            for name in await self._other_collections()
-            for payload in (await self._scroll(name, agent_id)).values()
-        ]
+        found: list[dict[str, Any]] = []
+        for name in await self._other_collections():
+            found += (await self._own_points(name, agent_id)).values()
+        return found
 
     async def forget_other_layouts(self, agent_id: str) -> None:
         """Remove this agent's flows from other layouts. Empty collections stay: another agent may be about to write."""
         for name in await self._other_collections():
-            if await self._scroll(name, agent_id):
-                await self._delete(name, qm.FilterSelector(filter=server_filter(agent_id)))
-                await self._delete(name, qm.PointIdsList(points=[note_key(agent_id)]))
+            own = [*await self._own_points(name, agent_id)]
+            if own:
+                noted = await self._call(partial(self._retrieve, name, [note_key(agent_id)]))
+                own += [key for key, payload in noted.items() if note_in(payload, agent_id) is not None]
+                await self._delete(name, own)
 
     async def close(self) -> None:
         """Close the connections; a second call does nothing."""
@@ -477,7 +479,9 @@ class RemoteStore:
             await self._ensure_collection()
             await self._call(send)
 
-    async def _delete(self, collection: str, which: qm.PointIdsList | qm.FilterSelector) -> None:
+    async def _delete(self, collection: str, keys: Collection[Key]) -> None:
+        ids: list[Any] = [point_id(each) for each in keys]
+        which = qm.PointIdsList(points=ids)
         try:
             await self._call(lambda: self._client.delete(collection, points_selector=which, wait=True))
         finally:
@@ -503,8 +507,21 @@ class RemoteStore:
         self._exists = self._is_ready = True
 
     async def _other_collections(self) -> list[str]:
+        """Return the collections that may be other layouts of ours. Backups and those of others have other names."""
         found = (await self._call(self._client.get_collections)).collections
-        return sorted(each.name for each in found if each.name.startswith(_PREFIX) and each.name != self._collection)
+        return sorted(
+            each.name
+            for each in found
+            if each.name.startswith(_PREFIX)
+            and is_layout_key(each.name.removeprefix(_PREFIX))
+            and each.name != self._collection
+        )
+
+    async def _own_points(self, collection: str, agent_id: str) -> dict[Key, dict[str, Any]]:
+        """Return the points of an agent in another collection that are of our layout, by their own word."""
+        key = collection.removeprefix(_PREFIX)
+        found = await self._scroll(collection, agent_id)
+        return {at: payload for at, payload in found.items() if is_of_layout(payload, key)}
 
     async def _scroll(self, collection: str, agent_id: str) -> dict[Key, dict[str, Any]]:
         return {local_key(record.id): _payload(record) for record in await self._records(collection, agent_id)}

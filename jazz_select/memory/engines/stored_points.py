@@ -1,6 +1,7 @@
 """What an engine stores: points, notes, and the layout that identifies their embedder."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +14,12 @@ from jazz_select.ports import FlowPoint, FlowStore, HybridQuery, Key, SparseVect
 
 _FORMAT = 3
 """Part of each layout's key: what another version keeps in another way is never read as this one's."""
+_FORMATS = range(1, _FORMAT + 1)
+"""Those of all versions so far."""
+_KEY = re.compile("[0-9a-f]{12}")
+_DESCRIPTION = re.compile(r"embedder (.+) \(([0-9]{1,9})(?: and ([0-9]{1,9}))? dimensions\) and (.+)", re.DOTALL)
+"""A layout as a stored point names it."""
+_LONGEST_DESCRIPTION = 4_000
 DENSE = "flow"
 SECOND = "flow2"
 SPARSE = "bm25"
@@ -71,9 +78,17 @@ class Layout:
     @property
     def key(self) -> str:
         """Short, stable, safe in file and collection names."""
+        return self._key_in(_FORMAT)
+
+    def _key_in(self, version: int) -> str:
         dims = f"{self.dim}+{self.second_dim}" if self.second_dim else f"{self.dim}"
-        text = f"{_FORMAT}|{self.embedder}|{dims}|{self.lexical}"
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        text = f"{version}|{self.embedder}|{dims}|{self.lexical}"
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of this layout in the formats of all versions so far."""
+        return frozenset(map(self._key_in, _FORMATS))
 
     def __str__(self) -> str:
         dims = f"{self.dim} and {self.second_dim}" if self.second_dim else f"{self.dim}"
@@ -83,6 +98,31 @@ class Layout:
     def dense(self) -> dict[str, int]:
         """The lengths of a flow's dense vectors, by name."""
         return {DENSE: self.dim} | ({SECOND: self.second_dim} if self.second_dim else {})
+
+
+def is_layout_key(name: str) -> bool:
+    """Whether a layout's key may have this form: names that only begin or end like one are of somebody else."""
+    return _KEY.fullmatch(name) is not None
+
+
+def is_of_layout(payload: object, key: str) -> bool:
+    """Whether a stored point says that it is of the layout that this key names.
+
+    A place may have the name of a layout and hold what others put there, such as a restored backup of another place.
+    """
+    stored = cast("Mapping[str, object]", payload) if isinstance(payload, Mapping) else dict[str, object]()
+    named = stored.get(LAYOUT)
+    return isinstance(named, str) and key in _keys_of(named)
+
+
+@lru_cache(1_024)
+def _keys_of(description: str) -> frozenset[str]:
+    """Return the keys of the layout with this description; none if it describes no layout."""
+    found = _DESCRIPTION.fullmatch(description) if len(description) <= _LONGEST_DESCRIPTION else None
+    if found is None:
+        return frozenset()
+    embedder, dim, second, lexical = found.groups()
+    return Layout(embedder=embedder, dim=int(dim), lexical=lexical, second_dim=int(second or 0)).keys
 
 
 def point_key(agent_id: str, flow_id: str) -> Key:
