@@ -260,11 +260,11 @@ class DiskFullError(StoreError):
 class StoreUnavailableError(StoreError):
     """The Qdrant server did not answer, or refused, after bounded retries."""
 
-    def __init__(self, url: str, problem: str) -> None:
-        self.url, self.problem = url, problem
-        super().__init__(
-            f"the Qdrant server at {url} cannot be used: {problem}. Is it running, and are url and api_key right?"
-        )
+    def __init__(
+        self, url: str, problem: str, *, advice: str = "Is it running, and are url and api_key right?"
+    ) -> None:
+        self.url, self.problem, self.advice = url, problem, advice
+        super().__init__(f"the Qdrant server at {url} cannot be used: {problem.rstrip('.')}. {advice}")
 
 
 class OutcomeLogError(JazzSelectError):

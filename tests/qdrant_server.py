@@ -1,11 +1,15 @@
 """A Qdrant server on loopback: REST and gRPC as the clients speak them, over qdrant-client's engine in memory."""
 
+import gzip
 import json
+import ssl
 from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Lock, Thread
 from types import SimpleNamespace
 from typing import Any, ClassVar, Self
@@ -39,6 +43,14 @@ class EngineClient(AsyncQdrantClient):
         return SimpleNamespace(result=await self.query_batch_points(name, query_request_batch.searches))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Of a server, with its key, as files."""
+
+    file: Path
+    key_file: Path
+
+
 class LoopbackQdrant:
     """`with LoopbackQdrant() as server:` listens until the block ends; `server.url`, `server.grpc_port`."""
 
@@ -50,12 +62,20 @@ class LoopbackQdrant:
         next_port: bool = False,
         client: QdrantClient | None = None,
         points: "Callable[[LoopbackQdrant], Points] | None" = None,
+        certificate: Certificate | None = None,
     ) -> None:
         """`next_port` has it speak gRPC at the port after the one of REST, as an installed server does.
 
-        `client` is its engine, and `points` what answers over gRPC: by default `Points`.
+        `client` is its engine, and `points` what answers over gRPC: by default `Points`. With a certificate it speaks
+        TLS on both ports.
         """
         self.api_key = api_key
+        self.most_bytes = 32 << 20
+        """What is larger is answered with 413."""
+        self.refuse: Callable[[str], tuple[int, bytes] | None] = lambda _: None
+        """Gives the status and the body that a call over REST is answered with instead, such as of "PUT points"."""
+        self.headers: list[Mapping[str, str]] = []
+        """Of all calls over REST, by name in small letters."""
         self.asked: Counter[str] = Counter()
         """How often each call came, such as "REST scroll" or "gRPC QueryBatch"."""
         self.refusals: list[grpc.StatusCode] = []
@@ -66,30 +86,49 @@ class LoopbackQdrant:
         self._speaks_grpc, self._next_port = speaks_grpc, next_port
         self.client: Any = client or QdrantClient(":memory:")
         self._points = points or Points
+        self._certificate = certificate
         self._lock = Lock()
         self.url, self.grpc_port = "", 0
 
     def __enter__(self) -> Self:
-        self._grpc = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
-        while not self.grpc_port:  # the next port may be taken
+        while not self.url:  # the next port may be taken
             self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("_Bound", (_Rest,), {"qdrant": self}))
             try:
-                after = self._http.server_address[1] + 1 if self._next_port else 0
-                self.grpc_port = self._grpc.add_insecure_port(f"127.0.0.1:{after}")
+                self.start_grpc(self._http.server_address[1] + 1 if self._next_port else 0)
             except RuntimeError:
                 self._http.server_close()
+                continue
+            scheme = "https" if self._certificate else "http"
+            self.url = f"{scheme}://127.0.0.1:{self._http.server_address[1]}"
+        if self._certificate:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self._certificate.file, self._certificate.key_file)
+            self._http.socket = context.wrap_socket(self._http.socket, server_side=True)
         self._http.daemon_threads = True
         Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        if self._speaks_grpc:
-            _GENERATED.add_PointsServicer_to_server(self._points(self), self._grpc)
-        self._grpc.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._grpc.stop(grace=None).wait()
+        self.stop_grpc()
         self._http.shutdown()
         self._http.server_close()
+
+    def start_grpc(self, port: int = 0) -> None:
+        """Listen for gRPC, at its former port if none is named."""
+        self._grpc = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
+        place = f"127.0.0.1:{port or self.grpc_port}"
+        if self._certificate:
+            pair = (self._certificate.key_file.read_bytes(), self._certificate.file.read_bytes())
+            self.grpc_port = self._grpc.add_secure_port(place, grpc.ssl_server_credentials([pair]))
+        else:
+            self.grpc_port = self._grpc.add_insecure_port(place)
+        if self._speaks_grpc:
+            _GENERATED.add_PointsServicer_to_server(self._points(self), self._grpc)
+        self._grpc.start()
+
+    def stop_grpc(self) -> None:
+        """Listen for gRPC no more."""
+        self._grpc.stop(grace=None).wait()
 
     def ask(self, call: str, run: Callable[[QdrantClient], Any]) -> Any:
         """One call at a time on the engine."""
@@ -106,6 +145,8 @@ def _collections(server: LoopbackQdrant, method: str, path: list[str], body: _Js
             return server.ask("REST collections", lambda client: client.get_collections())
         case ("GET", name, "exists"):
             return {"exists": server.ask("REST exists", lambda client: client.collection_exists(name))}
+        case ("DELETE", name):
+            return server.ask("REST drop", lambda client: client.delete_collection(name))
         case ("PUT", _, "index"):
             return qm.UpdateResult(status=qm.UpdateStatus.COMPLETED)
         case ("PUT", name):
@@ -166,19 +207,28 @@ _CALLS: dict[str, Callable[..., Any]] = {
 
 
 class _Rest(BaseHTTPRequestHandler):
+    """Answers as an installed server does: with Nagle on, in one write; compressed where the client takes that, and
+    then in chunks, the last of which is a write of its own."""
+
     qdrant: ClassVar[LoopbackQdrant]
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+    wbufsize = -1
 
     def setup(self) -> None:
         super().setup()
         self.qdrant.connections += 1
 
     def _answer(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        self.qdrant.headers.append({name.lower(): value for name, value in self.headers.items()})
+        read = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if len(read) > self.qdrant.most_bytes:
+            return self._send(413, {"status": {"error": f"Payload reached size limit: {self.qdrant.most_bytes}"}})
+        body = json.loads(read or b"{}")
         if self.qdrant.api_key and self.headers.get("api-key") != self.qdrant.api_key:
             return self._send(401, {"status": {"error": "Must provide an API key"}})
         path = self.path.partition("?")[0].strip("/").split("/")
+        if (refusal := self.qdrant.refuse(" ".join((self.command, *path[2:])))) is not None:
+            return self._send_bytes(*refusal)
         try:
             match path:
                 case ["collections", name, "points", *call]:
@@ -189,15 +239,26 @@ class _Rest(BaseHTTPRequestHandler):
             return self._send(404, {"status": {"error": str(error)}})
         return self._send(200, {"result": _dumped(result), "status": "ok", "time": 0.0})
 
-    do_GET = do_POST = do_PUT = _answer  # noqa: N815
+    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
     def _send(self, status: int, answer: _Json) -> None:
-        data = json.dumps(answer).encode()
+        self._send_bytes(status, json.dumps(answer).encode())
+
+    def _send_bytes(self, status: int, data: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
+        if "gzip" not in self.headers.get("Accept-Encoding", ""):
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+            return
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        self.wfile.write(data)
+        packed = gzip.compress(data, 1)
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(packed), packed))
+        self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, *args: object) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         pass

@@ -257,11 +257,16 @@ class ProceduralMemory:
         encoder = await asyncio.to_thread(lambda: Encoder(open_embedder(embedder), Lexical(language), vectors))
         if url:
             from jazz_select.memory.engines.qdrant_server import RemoteStore, Wire, connect
+            from jazz_select.memory.engines.server_address import ServerAddress
 
-            client = connect(url, api_key)
-            wire = Wire(url, port=grpc_port, api_key=api_key)
+            address = ServerAddress.parse(url, api_key)
             store: FlowStore = RemoteStore(
-                client, encoder.layout, where=url, shards=shards, replicas=replicas, wire=wire
+                connect(url, api_key),
+                encoder.layout,
+                where=address,
+                shards=shards,
+                replicas=replicas,
+                wire=Wire(url, port=grpc_port, api_key=api_key),
             )
         else:
             from jazz_select.memory.engines.edge import open_edge_store

@@ -2,26 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-import grpc
-import grpc.aio
 import httpx
+import orjson
 from qdrant_client import AsyncQdrantClient
-from qdrant_client import grpc as qg
 from qdrant_client import models as qm
-from qdrant_client.common.client_exceptions import ResourceExhaustedResponse
-from qdrant_client.conversions.conversion import grpc_to_payload
-from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
 
 from jazz_select.errors import ConfigError, JazzSelectError, StoreUnavailableError
+from jazz_select.memory.engines.qdrant_wire import Sample, Wire, to_legs
+from jazz_select.memory.engines.server_address import ServerAddress, hide_credentials
+from jazz_select.memory.engines.server_errors import (
+    describe_refusal,
+    is_gone,
+    is_of_grpc_alone,
+    is_passing,
+    is_too_large,
+)
 from jazz_select.memory.engines.stored_points import (
     AGENT,
     NOTE,
@@ -42,161 +45,12 @@ from jazz_select.memory.engines.stored_points import (
     stored_payload,
 )
 from jazz_select.ports import FlowPoint, HybridQuery, Key, Legs, SparseVector
-from jazz_select.text import describe_error
+from jazz_select.text import one_line
 
 _log = logging.getLogger(__name__)
-REST_PORT = 6333
 _TIMEOUT_S = 10
-_PROBE_S, _GUESS_S = 2.0, 0.5
-"""Timeouts of the probe for gRPC: of a configured port, and of a guessed one."""
 _SAMPLE = 16
 """Number of points read over both REST and gRPC, to check that both ports belong to one server."""
-_SLOWER = "a recall over REST takes longer than over gRPC; set grpc_port (JAZZ_GRPC_PORT), or 0 for REST alone"
-Sample = Mapping[Key, Mapping[str, Any]]
-_OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
-
-
-class Wire:
-    """The gRPC side of one server, with a channel per event loop."""
-
-    def __init__(self, url: str, *, port: int | None, api_key: str | None = None) -> None:
-        """Set up for the host of this url (`https`: with TLS); nothing is sent yet.
-
-        `port` 0: never use gRPC; None: try the port after that of REST.
-        """
-        parts = urlsplit(url if "//" in url else f"//{url}")
-        self._port = (parts.port or REST_PORT) + 1 if port is None else port
-        self._probe_s = _GUESS_S if port is None else _PROBE_S
-        self._target = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        self._tls = parts.scheme == "https"
-        self._metadata = (("api-key", api_key),) if api_key else None
-        self.status = ""
-        """Which protocol is in use and what it costs; empty until known."""
-        self._works: bool | None = None
-        if not (self._port and self._target):
-            self._works, self.status = False, "REST, as grpc_port says"
-        self._channels: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[grpc.aio.Channel, Any]]
-        self._channels = WeakKeyDictionary()
-
-    async def works(self, collection: str, read_sample: Callable[[], Awaitable[Sample]]) -> bool:
-        """Whether this port belongs to the server of the REST side. Decided once, and logged if not.
-
-        It must return the same points as `read_sample` over REST: another server may have a collection of the same
-        name. An empty sample decides nothing.
-        """
-        if self._works is None:
-            sample, why = await read_sample(), "another server answers there"
-            if not sample:
-                return False
-            try:
-                works = await self.retrieve(collection, sample, timeout_s=self._probe_s) == sample
-            except Exception as error:  # noqa: BLE001 - any program may listen there
-                works, why = False, describe_error(error)
-            place = f"{self._target}:{self._port}"
-            if self._works is None:  # the first of several concurrent probes decides
-                self._works = works
-                self.status = f"gRPC at {place}" if works else f"REST, since gRPC at {place} failed ({why}): {_SLOWER}"
-                if not works:
-                    _log.warning("grpc=<%s>, reason=<%s> | the server is asked over REST: %s", place, why, _SLOWER)
-        return self._works
-
-    async def search(self, collection: str, queries: Sequence[HybridQuery], *, payloads: bool) -> list[Legs]:
-        """Search the vectors of all queries in one request; `payloads`: return those of all hits too."""
-        points = [each for query in queries for each in to_protobuf(collection, query, payloads=payloads)]
-        request = qg.QueryBatchPoints(collection_name=collection, query_points=points)
-        _, stub = self._open()
-        answer = await stub.QueryBatch(request, timeout=_TIMEOUT_S, metadata=self._metadata)
-        found = iter(answer.result)
-        read = _grpc_payload if payloads else None
-        return [_to_legs({arm: next(found).result for arm in query.arms}, _key, read) for query in queries]
-
-    async def retrieve(
-        self, collection: str, keys: Collection[Key], *, timeout_s: float = _TIMEOUT_S
-    ) -> dict[Key, dict[str, Any]]:
-        """Return payloads by key."""
-        request = qg.GetPoints(
-            collection_name=collection,
-            ids=[_to_id(key) for key in keys],
-            with_payload=qg.WithPayloadSelector(enable=True),
-            with_vectors=qg.WithVectorsSelector(enable=False),
-        )
-        _, stub = self._open()
-        answer = await stub.Get(request, timeout=timeout_s, metadata=self._metadata)
-        return {_key(each.id): _grpc_payload(each) for each in answer.result}
-
-    async def close(self) -> None:
-        """Close this loop's channel; a second call does nothing."""
-        channel, _ = self._channels.pop(asyncio.get_running_loop(), (None, None))
-        if channel is not None:
-            await channel.close(grace=_TIMEOUT_S)  # without grace, running calls would be cancelled
-
-    def _open(self) -> tuple[grpc.aio.Channel, Any]:
-        loop = asyncio.get_running_loop()
-        found = self._channels.get(loop)
-        if found is None:
-            target = f"{self._target}:{self._port}"
-            if self._tls:
-                credentials = grpc.ssl_channel_credentials()
-                channel = grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
-            else:
-                channel = grpc.aio.insecure_channel(target, options=_OPTIONS)
-            found = self._channels[loop] = (channel, qg.PointsStub(channel))
-        return found
-
-
-def to_protobuf(collection: str, query: HybridQuery, *, payloads: bool) -> Iterable[qg.QueryPoints]:
-    """Return one request per vector of the query."""
-    mine = _filter(query.agent_id, query.exclude)
-    along = qg.WithPayloadSelector(enable=payloads)
-    for using, vector in arms_of(query):
-        if isinstance(vector, SparseVector):
-            asked = qg.VectorInput(sparse=qg.SparseVector(values=vector.values, indices=vector.indices))
-        else:
-            asked = qg.VectorInput(dense=qg.DenseVector(data=vector))
-        yield qg.QueryPoints(
-            collection_name=collection,
-            query=qg.Query(nearest=asked),
-            using=using,
-            filter=mine,
-            limit=query.depth,
-            with_payload=along,
-        )
-
-
-def _to_legs(
-    arms: Mapping[str, Sequence[Any]],
-    key_of: Callable[[Any], Key],
-    payload_of: Callable[[Any], dict[str, Any]] | None,
-) -> Legs:
-    """Combine a query's hits by arm; without `payload_of` they came without payloads."""
-    scores = {arm: {key_of(each.id): each.score for each in hits} for arm, hits in arms.items()}
-    found = {key_of(each.id): each for hits in arms.values() for each in hits}
-    payloads = {key: payload_of(each) for key, each in found.items()} if payload_of else {}
-    return Legs(dense=scores.get("dense", {}), bm25=scores.get("bm25", {}), payloads=payloads)
-
-
-def _payload(point: Any) -> dict[str, Any]:
-    return point.payload or {}
-
-
-def _grpc_payload(point: Any) -> dict[str, Any]:
-    return grpc_to_payload(point.payload)
-
-
-def _key(point: Any) -> Key:
-    return local_key(point.uuid) if point.uuid else point.num
-
-
-def _to_id(key: Key) -> qg.PointId:
-    return qg.PointId(num=key) if key >= 0 else qg.PointId(uuid=str(point_id(key)))
-
-
-def _filter(agent_id: str, exclude: Sequence[str]) -> qg.Filter:
-    mine = qg.Condition(field=qg.FieldCondition(key=AGENT, match=qg.Match(keyword=agent_id)))
-    if not exclude:
-        return qg.Filter(must=[mine])
-    excluded = qg.HasIdCondition(has_id=[_to_id(point_key(agent_id, flow_id)) for flow_id in exclude])
-    return qg.Filter(must=[mine], must_not=[qg.Condition(has_id=excluded)])
 
 
 class _KeptAlive(httpx.AsyncBaseTransport):
@@ -228,18 +82,21 @@ async def _open_connections() -> _Open:
         yield connections
 
 
+_UNCOMPRESSED = {"accept-encoding": "identity"}
+"""Where an answer may be compressed, the server sends it in two writes, and the second one waits up to 40 ms for the
+acknowledgement of the first."""
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=32)
 _PREFIX = "jazz_flows_"
 _PAGE = 1_000
 
 _ATTEMPTS = 3
-_BUDGET_S = 12.0
-"""No attempt starts after this many seconds, so a hanging server costs little more than one timeout."""
-_NOT_FOUND = 404
-_TOO_MANY = 429
-_SERVER_FAULT = 500
-_PASSING = {"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "ABORTED", "INTERNAL", "UNKNOWN"}
-"""gRPC codes of errors worth a retry."""
+_BUDGET_S, _GRPC_BUDGET_S = 12.0, 4.0
+"""No attempt starts after this many seconds, so a hanging server costs little more than one timeout; over gRPC none
+after fewer, since REST may answer."""
+_PART_BYTES = 8 << 20
+"""Most bytes of one write, about: a server takes 32 MiB, a proxy before it may take less."""
+_MOST_IDS = 10_000
+"""Most points that one request deletes."""
 _FRESH_S = 60.0
 """Seconds for which payloads are cached: as long as everything else that is remembered of an index."""
 _T = TypeVar("_T")
@@ -286,24 +143,62 @@ def server_filter(agent_id: str, exclude: Sequence[str] = ()) -> qm.Filter:
     return qm.Filter(must=[mine], must_not=[qm.HasIdCondition(has_id=excluded)] if excluded else None)
 
 
+def _size(struct: qm.PointStruct) -> int:
+    """Return the bytes of a point as JSON, about."""
+    vectors: dict[str, Any] = struct.vector if isinstance(struct.vector, dict) else {}  # pyright: ignore[reportAssignmentType]
+    numbers = sum(
+        2 * len(each.indices) if isinstance(each, qm.SparseVector) else len(each) for each in vectors.values()
+    )
+    return _BYTES_OF_NUMBER * numbers + len(orjson.dumps(struct.payload or {}, option=orjson.OPT_NON_STR_KEYS))
+
+
+_BYTES_OF_NUMBER = 21
+
+
+def _parts(structs: Sequence[qm.PointStruct], most: int) -> list[list[qm.PointStruct]]:
+    """Return the points in groups of at most so many bytes, or of one point."""
+    parts: list[list[qm.PointStruct]] = []
+    left = 0
+    for each in structs:
+        size = _size(each)
+        if size > left or not parts:
+            parts.append([])
+            left = most
+        parts[-1].append(each)
+        left -= size
+    return parts
+
+
 def _to_sparse(vector: SparseVector) -> qm.SparseVector:
     return qm.SparseVector(indices=list(vector.indices), values=list(vector.values))
 
 
 def connect(url: str, api_key: str | None = None) -> AsyncQdrantClient:
-    """Return a client of this server."""
+    """Return a client of this server.
+
+    Raises:
+        ConfigError: The url or the key cannot be used.
+    """
+    address = ServerAddress.parse(url, api_key)
+    address.warn_once()
     try:
         return AsyncQdrantClient(
-            url=url,
-            api_key=api_key,
+            url=address.url,
+            # The key as a header: as an argument, the client warns of http at each start, and on this machine too.
+            headers={**address.headers, **_UNCOMPRESSED},
             timeout=_TIMEOUT_S,
             check_compatibility=False,
             prefer_grpc=False,
             transport=_KeptAlive(),  # by default, the client opens a connection for each call to localhost
         )
     except Exception as error:
-        msg = f"url={url!r} or its api_key cannot be used ({error}); a url looks like http://127.0.0.1:6333"
+        problem, _ = describe_refusal(error, secrets=address.secrets)
+        msg = f"url={address.url!r} cannot be used ({problem}); a url looks like http://127.0.0.1:6333"
         raise ConfigError(msg) from error
+
+
+def _payload(point: Any) -> dict[str, Any]:
+    return point.payload or {}
 
 
 class RemoteStore:
@@ -316,7 +211,7 @@ class RemoteStore:
         client: AsyncQdrantClient,
         layout: Layout,
         *,
-        where: str = "the server",
+        where: ServerAddress | str = "the server",
         shards: int | None = None,
         replicas: int | None = None,
         wire: Wire | None = None,
@@ -327,7 +222,11 @@ class RemoteStore:
         collection. Recall goes over `wire` where that works.
         """
         self._client = client
-        self._where = where
+        address = where if isinstance(where, ServerAddress) else None
+        self._where = address.url if address else hide_credentials(str(where))
+        self._secrets = address.secrets if address else ()
+        self.caveat = address.caveat if address else ""
+        """What users should know of the connection; empty if nothing."""
         self._layout = layout
         self._collection = _PREFIX + layout.key
         self._options = collection_options(layout.dense, shards=shards, replicas=replicas)
@@ -335,6 +234,7 @@ class RemoteStore:
         self._kept = Kept(_FRESH_S)
         self._exists = False
         self._is_ready = False
+        self._part_bytes = _PART_BYTES
 
     def key(self, agent_id: str, flow_id: str) -> Key:
         """Return the key of a flow."""
@@ -379,20 +279,20 @@ class RemoteStore:
             return nothing
         kept = self._kept = self._kept.current()
         along = not all(query.agent_id in kept.agents for query in queries)
-        wire = await self._working_wire()
 
-        async def ask() -> list[Legs]:
-            if wire:
-                return await wire.search(self._collection, queries, payloads=along)
+        async def over_rest() -> list[Legs]:
             requests = [request for query in queries for request in server_requests(query, payloads=along)]
             # The client's own `query_batch_points` first copies each request deeply, to look for texts to embed.
             ask_all = self._client.http.search_api.query_batch_points
             batch = qm.QueryRequestBatch(searches=requests)
             answers = iter((await ask_all(self._collection, query_request_batch=batch)).result or ())
             read = _payload if along else None
-            return [_to_legs({arm: next(answers).points for arm in query.arms}, local_key, read) for query in queries]
+            return [to_legs({arm: next(answers).points for arm in query.arms}, local_key, read) for query in queries]
 
-        found = await self._or_gone(lambda: self._call(ask), gone=lambda: nothing)
+        def over_grpc(wire: Wire) -> Awaitable[list[Legs]]:
+            return wire.search(self._collection, queries, payloads=along)
+
+        found = await self._or_gone(lambda: self._recall(over_grpc, over_rest), gone=lambda: nothing)
         if not along:
             return [replace(legs, payloads=kept.of((*legs.dense, *legs.bm25))) for legs in found]
         kept.known.update({key: dict(each) for legs in found for key, each in legs.payloads.items()})
@@ -404,10 +304,12 @@ class RemoteStore:
         if not keys or not await self._has_collection():
             return {}
         kept = self._kept = self._kept.current()
-        wire = await self._working_wire()
-        retrieve = wire.retrieve if wire else self._retrieve
-        ask = partial(retrieve, self._collection, keys)
-        found = await self._or_gone(lambda: self._call(ask), gone=dict[Key, dict[str, Any]])
+
+        def over_grpc(wire: Wire) -> Awaitable[dict[Key, dict[str, Any]]]:
+            return wire.retrieve(self._collection, keys)
+
+        over_rest = partial(self._retrieve, self._collection, keys)
+        found = await self._or_gone(lambda: self._recall(over_grpc, over_rest), gone=dict[Key, dict[str, Any]])
         kept.known.update(found)
         return found
 
@@ -423,6 +325,20 @@ class RemoteStore:
             return {local_key(record.id): _payload(record) for record in records}
 
         return self._wire if self._wire and await self._wire.works(self._collection, read_sample) else None
+
+    async def _recall(self, over_grpc: Callable[[Wire], Awaitable[_T]], over_rest: Callable[[], Awaitable[_T]]) -> _T:
+        """Ask over gRPC where that works, and over REST where it does not, or fails by itself."""
+        wire = await self._working_wire()
+        if wire is None:
+            return await self._call(over_rest)
+        try:
+            return await self._call(lambda: over_grpc(wire), budget_s=_GRPC_BUDGET_S)
+        except StoreUnavailableError as error:
+            if not is_of_grpc_alone(error.__cause__):
+                raise
+            found = await self._call(over_rest)  # where this fails too, the server is away, and gRPC no worse than REST
+            wire.lose(error.problem)
+            return found
 
     async def _retrieve(self, collection: str, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
         ids: list[Any] = [point_id(each) for each in keys]
@@ -461,9 +377,32 @@ class RemoteStore:
             await self._wire.close()
         await self._client.close()
 
-    async def _write(self, structs: list[qm.PointStruct]) -> None:
+    async def _write(self, structs: Sequence[qm.PointStruct]) -> None:
+        """Write points in requests of a bounded size, and in smaller ones where the server takes less."""
         await self._ensure_collection()
+        parts = _parts(structs, self._part_bytes)
+        parts.reverse()
+        while parts:
+            part = parts.pop()
+            try:
+                await self._write_part(part)
+            except StoreUnavailableError as error:
+                if not is_too_large(error.__cause__):
+                    raise
+                if len(part) == 1:
+                    raise self._too_large(part[0], error) from error.__cause__
+                self._part_bytes = max(1, sum(map(_size, part)) // 2)
+                half = len(part) // 2
+                parts += [part[half:], part[:half]]
 
+    def _too_large(self, point: qm.PointStruct, error: StoreUnavailableError) -> StoreUnavailableError:
+        payload = point.payload or {}
+        name = one_line(payload.get("flow_name") or payload.get(NOTE_OF) or point.id)
+        what = "what was learned for agent" if NOTE_OF in payload else "flow"
+        problem = f"{error.problem} ({what} {name!r} alone takes about {_size(point):,} bytes)"
+        return StoreUnavailableError(self._where, problem, advice=error.advice)
+
+    async def _write_part(self, structs: list[qm.PointStruct]) -> None:
         async def send() -> None:
             try:
                 await self._client.upsert(self._collection, points=structs, wait=True)
@@ -473,19 +412,20 @@ class RemoteStore:
         try:
             await self._call(send)
         except StoreUnavailableError as error:
-            if not _is_gone(error.__cause__):
+            if not is_gone(error.__cause__):
                 raise
-            self._exists = self._is_ready = False
+            self._note_gone()
             await self._ensure_collection()
             await self._call(send)
 
     async def _delete(self, collection: str, keys: Collection[Key]) -> None:
         ids: list[Any] = [point_id(each) for each in keys]
-        which = qm.PointIdsList(points=ids)
-        try:
-            await self._call(lambda: self._client.delete(collection, points_selector=which, wait=True))
-        finally:
-            self._kept = Kept(_FRESH_S)
+        for start in range(0, len(ids), _MOST_IDS):
+            which = qm.PointIdsList(points=ids[start : start + _MOST_IDS])
+            try:
+                await self._call(partial(self._client.delete, collection, points_selector=which, wait=True))
+            finally:
+                self._kept = Kept(_FRESH_S)
 
     async def _has_collection(self) -> bool:
         if not self._exists:
@@ -555,12 +495,22 @@ class RemoteStore:
         try:
             return await ask()
         except StoreUnavailableError as error:
-            if not _is_gone(error.__cause__):
+            if not is_gone(error.__cause__):
                 raise
-            self._exists = self._is_ready = False
+            self._note_gone()
             return gone()
 
-    async def _call(self, send: Callable[[], Awaitable[_T]]) -> _T:
+    def _note_gone(self) -> None:
+        if self._exists:
+            _log.warning(
+                "server=<%s>, collection=<%s> | the collection is gone: somebody deleted it, and its flows with it",
+                self._where,
+                self._collection,
+            )
+        self._exists = self._is_ready = False
+        self._kept = Kept(_FRESH_S)
+
+    async def _call(self, send: Callable[[], Awaitable[_T]], *, budget_s: float = _BUDGET_S) -> _T:
         """Send with retries; every call here is idempotent.
 
         Raises:
@@ -568,9 +518,9 @@ class RemoteStore:
         """
         try:
             async for attempt in AsyncRetrying(
-                stop=stop_after_attempt(_ATTEMPTS) | stop_after_delay(_BUDGET_S),
+                stop=stop_after_attempt(_ATTEMPTS) | stop_after_delay(budget_s),
                 wait=wait_random_exponential(multiplier=0.1, max=0.5),
-                retry=retry_if_exception(_is_passing),
+                retry=retry_if_exception(is_passing),
                 reraise=True,
             ):
                 with attempt:
@@ -578,31 +528,6 @@ class RemoteStore:
         except JazzSelectError:
             raise
         except Exception as error:
-            raise StoreUnavailableError(self._where, _problem(error)) from error
+            problem, advice = describe_refusal(error, secrets=self._secrets)
+            raise StoreUnavailableError(self._where, problem, advice=advice) from error
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
-
-
-def _is_gone(error: BaseException | None) -> bool:
-    if isinstance(error, grpc.aio.AioRpcError):
-        return error.code() is grpc.StatusCode.NOT_FOUND
-    if isinstance(error, UnexpectedResponse):
-        return error.status_code == _NOT_FOUND
-    return isinstance(error, ValueError) and "not found" in str(error)  # the client's engine in this process
-
-
-def _is_passing(error: BaseException) -> bool:
-    if isinstance(error, grpc.aio.AioRpcError):
-        return error.code().name in _PASSING
-    if isinstance(error, UnexpectedResponse):
-        status = error.status_code
-        return status is None or status == _TOO_MANY or status >= _SERVER_FAULT
-    return isinstance(error, ResponseHandlingException | ResourceExhaustedResponse | httpx.TransportError)
-
-
-def _problem(error: Exception) -> str:
-    if isinstance(error, UnexpectedResponse):
-        return f"it answered {error.status_code} {error.reason_phrase}"
-    if isinstance(error, grpc.aio.AioRpcError):
-        return f"it answered {error.code().name} over gRPC: {error.details()}"
-    source = error.source if isinstance(error, ResponseHandlingException) else error
-    return f"{type(source).__name__}: {source}".removesuffix(": ")

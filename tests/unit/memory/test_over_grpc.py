@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from threading import Event
@@ -13,7 +13,7 @@ import pytest
 
 from jazz_select import ProceduralMemory
 from jazz_select.errors import StoreUnavailableError
-from jazz_select.memory.engines import stored_points
+from jazz_select.memory.engines import qdrant_wire, stored_points
 from jazz_select.testing import HashEmbedder
 from tests.qdrant_server import LoopbackQdrant
 from tests.unit.memory.cards import CARDS
@@ -88,11 +88,10 @@ async def test_it_answers_as_over_rest(server: LoopbackQdrant) -> None:
     [
         ([grpc.StatusCode.UNAVAILABLE], 2, None),
         ([grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.DEADLINE_EXCEEDED], 3, None),
-        ([grpc.StatusCode.UNAVAILABLE] * 3, 3, "UNAVAILABLE"),
         ([grpc.StatusCode.PERMISSION_DENIED], 1, "PERMISSION_DENIED"),
         ([grpc.StatusCode.INVALID_ARGUMENT], 1, "INVALID_ARGUMENT"),
     ],
-    ids=["away for a moment", "busy, then slow", "away", "not allowed", "refused"],
+    ids=["away for a moment", "busy, then slow", "not allowed", "refused"],
 )
 async def test_what_goes_wrong_is_tried_again_or_a_typed_error(
     refusals: list[grpc.StatusCode], asked: int, problem: str | None, server: LoopbackQdrant
@@ -108,6 +107,120 @@ async def test_what_goes_wrong_is_tried_again_or_a_typed_error(
                 await memory.recall(REQUEST, "support")
             assert caught.value.url == server.url
         assert _since(server, before) == {"gRPC QueryBatch": asked}
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock of the gRPC side; the last number is the time."""
+    times = [1_000.0]
+    monkeypatch.setattr(qdrant_wire, "monotonic", lambda: times[-1])
+    return times
+
+
+async def test_where_grpc_is_gone_for_good_rest_answers_until_it_is_back(
+    server: LoopbackQdrant, now: list[float], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("WARNING", "jazz_select")
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+        await memory.recall(REQUEST, "support")
+        assert memory.asked_over.startswith("gRPC at")
+        server.stop_grpc()
+        for _ in range(3):
+            assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+        assert memory.asked_over.startswith("REST, since gRPC at")
+        assert [("asked over REST" in each.message) for each in caplog.records] == [True], "it is said once"
+        now.append(now[-1] + 61)
+        assert await memory.recall(REQUEST, "support"), "it is tried again, and REST answers meanwhile"
+        server.start_grpc()
+        now.append(now[-1] + 1)
+        assert await memory.recall(REQUEST, "support")
+        assert memory.asked_over.startswith("REST"), "not at each recall"
+        now.append(now[-1] + 61)
+        before = server.asked.copy()
+        for _ in range(20):  # a channel connects again within a second
+            if (await memory.recall(REQUEST, "support")) and memory.asked_over.startswith("gRPC at"):
+                break
+            await asyncio.sleep(0.1)
+            now.append(now[-1] + 61)
+        assert memory.asked_over.startswith("gRPC at")
+        assert _since(server, before)["gRPC QueryBatch"] >= 1
+
+
+@pytest.mark.parametrize(
+    "refusals",
+    [[grpc.StatusCode.UNAVAILABLE] * 3, [grpc.StatusCode.UNIMPLEMENTED], [grpc.StatusCode.INTERNAL] * 3],
+    ids=["away", "another program", "broken"],
+)
+async def test_what_grpc_alone_cannot_answer_rest_does(
+    refusals: list[grpc.StatusCode], server: LoopbackQdrant, now: list[float]
+) -> None:
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+        await memory.recall(REQUEST, "support")
+        server.refusals[:], before = refusals, server.asked.copy()
+        assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+        assert _since(server, before) == {"gRPC QueryBatch": len(refusals), "REST POST query batch": 1}
+        now.append(now[-1] + 6)
+        await memory.recall(REQUEST, "support")
+        assert memory.asked_over.startswith("gRPC at")
+
+
+async def test_a_server_that_is_away_as_a_whole_loses_no_grpc(server: LoopbackQdrant) -> None:
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+        await memory.recall(REQUEST, "support")
+        server.refusals[:] = [grpc.StatusCode.UNAVAILABLE] * 3
+        server.refuse = lambda call: (503, b"") if call == "POST points query batch" else None
+        with pytest.raises(StoreUnavailableError, match="it answered 503"):
+            await memory.recall(REQUEST, "support")
+        server.refuse, before = lambda _: None, server.asked.copy()
+        assert await memory.recall(REQUEST, "support")
+        assert _since(server, before) == {"gRPC QueryBatch": 1}
+
+
+WRITES: dict[str, Callable[[LoopbackQdrant, str, int], object]] = {
+    "rewrites one": lambda server, name, key: server.client.set_payload(name, {"condition": "now"}, points=[key]),
+    "deletes one": lambda server, name, key: server.client.delete(name, [key]),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_who_writes_during_the_probe_does_not_turn_grpc_off(
+    write: Callable[[LoopbackQdrant, str, int], object], server: LoopbackQdrant
+) -> None:
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+    written = 0
+
+    def between(call: str) -> None:
+        nonlocal written
+        if call == "gRPC Get" and not written:
+            written += 1
+            (name,) = [each.name for each in server.client.get_collections().collections]
+            write(server, name, stored_points.point_key("support", CARDS[1].id))
+
+    server.on_call = between
+    async with await _opened(server) as memory:
+        assert (await memory.recall(REQUEST, "support"))[0]["flow_name"] == CARDS[0].name
+        assert memory.asked_over.startswith("gRPC at")
+    assert written
+
+
+async def test_a_port_that_speaks_no_grpc_yet_is_asked_again(server: LoopbackQdrant, now: list[float]) -> None:
+    server.stop_grpc()
+    async with await _opened(server) as memory:
+        await memory.sync("support", CARDS)
+        await memory.recall(REQUEST, "support")
+        assert memory.asked_over.startswith("REST, since gRPC at")
+        server.start_grpc()
+        for _ in range(20):
+            now.append(now[-1] + 61)
+            await memory.recall(REQUEST, "support")
+            if memory.asked_over.startswith("gRPC at"):
+                break
+            await asyncio.sleep(0.1)
+        assert memory.asked_over.startswith("gRPC at")
 
 
 async def test_a_collection_that_is_gone_is_empty(server: LoopbackQdrant) -> None:
@@ -202,7 +315,6 @@ async def test_where_garbage_answers_the_server_is_asked_over_rest(server: Loopb
 
 
 @pytest.mark.parametrize(("key", "works"), [(KEY, True), ("another", False)], ids=["right", "wrong"])
-@pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 async def test_a_key_is_sent_along(key: str, works: bool) -> None:
     with LoopbackQdrant(api_key=KEY) as server:
         async with await _opened(server, key=key) as memory:
