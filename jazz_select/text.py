@@ -3,10 +3,11 @@
 import json
 import re
 import reprlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from itertools import islice
+from string import Formatter
 from typing import TYPE_CHECKING, TypeVar
 from unicodedata import combining, normalize
 
@@ -21,12 +22,20 @@ _LONGEST_VALUE = 120
 _LONGEST_NAME = 80
 _MOST_NAMES = 2_000
 """The most names to compare with, since comparing takes time in proportion to both lengths."""
+_MORE_COMPARED = 12
+_READ_TIMES = 16
+"""How many times its own length of a foreign text is read for a line: blanks and control characters leave few."""
 _FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _NEWLINE = re.compile("\r\n?")
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Line breaks and direction controls of any reader, invisible characters, and lone surrogates."""
 _PIECE = 100_000
+LONGEST_NORMALIZED = 50_000
+"""A longer text keeps its spelling: to bring one of a million characters into NFKC takes seconds."""
 _MOST_MARKS, _SHORT = 30, 1_000
+_EXPANDED, _GROWTH = 2, 32
+"""A character becomes up to 18 in NFKC. Those that become more than `_EXPANDED` stay as they are in a text that would
+grow to more than twice its length and `_GROWTH` characters."""
 _MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")
 """Possibly more marks on one letter than Unicode allows in a stream. Sorting n of them takes n² steps."""
 _PARAMETERS, _BETWEEN = "Parameters: ", "; "
@@ -35,6 +44,9 @@ _LEAST_SAID = 12
 """The least characters of a parameter's description that carry information."""
 _JOINING = re.compile("[-_]")
 _PLAIN_NAME = re.compile(r"\w[\w./:-]{0,199}")
+_FORMAT_OF_A_TEXT = re.compile(r"(.?[<>^])?0?\d{0,3}(\.\d{1,3})?s?", re.DOTALL)
+_WIDTH = re.compile(r"\d+")
+_MOST_PADDED = 10_000
 _TOKEN = re.compile(
     r"[A-Za-z]{1,7}(?![A-Za-z])|[A-Za-z]{5}|[0-9]{1,3}|[!-/:-@\[-`{-~]{1,2}|[^\sA-Za-z0-9!-/:-@\[-`{-~]"
 )
@@ -44,10 +56,17 @@ _TOKEN = re.compile(
 def describe_error(error: BaseException) -> str:
     """Return an exception as one line of visible characters, for logs and readers; its type if it has no text."""
     try:
-        said = " ".join(_BREAKING.sub("", " ".join(str(error).split())).split())
+        said = _visible_line(str(error), _LONGEST_ERROR)
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
         said = ""
-    return f"{type(error).__name__}: {beginning(said, _LONGEST_ERROR)}".removesuffix(": ")
+    return f"{type(error).__name__}: {said}".removesuffix(": ")
+
+
+def _visible_line(text: str, limit: int) -> str:
+    """Return the beginning of a text as one line without control characters. Cut it first: it may have any length."""
+    read = text[: _READ_TIMES * limit]
+    line = " ".join(_BREAKING.sub("", " ".join(read.split())).split())
+    return beginning(line, limit) if len(read) == len(text) or len(line) > limit else f"{line}…"
 
 
 def problem_of(error: BaseException) -> str:
@@ -57,19 +76,19 @@ def problem_of(error: BaseException) -> str:
 
 def one_line(value: object) -> str:
     """Return a value as one line of at most 120 characters."""
-    text = f"{value:.3g}" if isinstance(value, float) else " ".join(as_text(value).split())
-    return beginning(text, _LONGEST_VALUE)
+    text = f"{value:.3g}" if isinstance(value, float) else as_text(value, _READ_TIMES * _LONGEST_VALUE)
+    return beginning(" ".join(text.split()), _LONGEST_VALUE)
 
 
 def in_log(value: object) -> str:
     """Return an external value for a log line: bounded, without line breaks and control characters."""
-    return in_one_line(beginning(as_text(value), _LONGEST_ERROR))
+    return in_one_line(beginning(as_text(value, _LONGEST_ERROR + 1), _LONGEST_ERROR))
 
 
-def as_text(value: object) -> str:
-    """Return any value as Unicode text without lone surrogates."""
+def as_text(value: object, limit: int | None = None) -> str:
+    """Return any value as Unicode text without lone surrogates; of a long one, the first `limit` characters."""
     try:
-        return str(value).encode(errors="replace").decode()
+        return str(value)[:limit].encode(errors="replace").decode()
     except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
         return type(value).__name__
 
@@ -128,8 +147,13 @@ def near(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = 0.6)
         most: The most names to return.
         cutoff: The least similarity, from 0 to 1.
     """
+    from rapidfuzz import fuzz, process
+
     short = [each for each in islice(known, _MOST_NAMES) if len(each) <= _LONGEST_NAME]
-    return get_close_matches(name[:_LONGEST_NAME], short, n=most, cutoff=cutoff)
+    asked, likeness = name[:_LONGEST_NAME], 100 * cutoff
+    # difflib finds what people mean, and takes a millisecond a name; no name that it likes is unlike to rapidfuzz.
+    found = process.extract(asked, short, scorer=fuzz.ratio, score_cutoff=likeness, limit=most + _MORE_COMPARED)
+    return get_close_matches(asked, [each for each, _, _ in found], n=most, cutoff=cutoff)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
@@ -176,13 +200,29 @@ def word_list(listed: str) -> frozenset[str]:
 
 
 def nfkc(text: str) -> str:
-    """Return `text` in NFKC form; in a long one, drop marks beyond the thirtieth on one letter."""
+    """Return `text` in NFKC form, in time that its length bounds.
+
+    In a long text, drop marks beyond the thirtieth on one letter. Characters stay as they are where so many of them
+    become several that the text would more than double, and all do in a text of more than `LONGEST_NORMALIZED`.
+    """
     if text.isascii():
         return text
-    return normalize("NFKC", text if len(text) <= _SHORT else _MARKED.sub(_fewer_marks, text))
+    if len(text) > _SHORT:
+        text = _MARKED.sub(_fewer_marks, text)
+    if len(text) > LONGEST_NORMALIZED:
+        return text
+    longer = {char: len(plain) for char in set(text) if len(plain := normalize("NFKC", char)) > _EXPANDED}
+    growth = sum((length - 1) * text.count(char) for char, length in longer.items())
+    if growth <= len(text) + _GROWTH:
+        return normalize("NFKC", text)
+    pieces = re.split(f"([{''.join(longer)}]+)", text)
+    pieces[::2] = [normalize("NFKC", piece) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def _fewer_marks(found: re.Match[str]) -> str:
+    if not any(map(combining, set(found[0]))):
+        return found[0]
     kept: list[str] = []
     marks = 0
     for char in found[0]:
@@ -190,6 +230,45 @@ def _fewer_marks(found: re.Match[str]) -> str:
         if marks <= _MOST_MARKS:
             kept.append(char)
     return "".join(kept)
+
+
+def template_fields(template: str, of: str = "value") -> list[str]:
+    """Return the names in braces of a template filled with texts (of what kind, `of` says), in order.
+
+    Raises:
+        ValueError: The braces do not match, a field has no plain name, or it formats its value by more than a width: a
+            width of a billion in a line of YAML is a gigabyte at the call.
+    """
+    names: list[str] = []
+    widths = 0
+    for _, name, spec, conversion in Formatter().parse(template):
+        if name is None:
+            continue
+        shown = beginning(name, _LONGEST_NAME)
+        if not name or name.isdecimal():
+            raise ValueError(
+                f"has braces without the name of a {of} in them; name one, or write the braces twice: {{{{}}}}"
+            )
+        if any(mark in name for mark in ".[]{"):
+            raise ValueError(f"asks for a part of a {of}, {{{shown}}}; {of}s are texts: name one by itself")
+        if conversion not in {None, "s", "r", "a"} or not _FORMAT_OF_A_TEXT.fullmatch(spec or ""):
+            raise ValueError(f"formats {{{shown}}} in a way that texts do not have; write the name alone")
+        names.append(name)
+        widths += max(map(int, _WIDTH.findall(spec or "")), default=0)
+    if widths > _MOST_PADDED:
+        raise ValueError(f"widens its fields to {widths} characters together, and {_MOST_PADDED} are enough")
+    return names
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """Return a template with its fields replaced by texts.
+
+    Raises:
+        ValueError: As of `template_fields`.
+        KeyError: A field has no value.
+    """
+    template_fields(template)
+    return template.format_map(values)
 
 
 def estimate_tokens(text: str) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 from jazz_select.consent import language_of
 from jazz_select.errors import ConfigError
-from jazz_select.text import did_you_mean
+from jazz_select.text import did_you_mean, template_fields
 from jazz_select.threads import set_in
 
 ENGLISH: Final = "en"
@@ -84,10 +84,14 @@ def _check(place: str, key: str, text: object) -> None:
     if not isinstance(text, str):
         raise ConfigError(f"texts: {place} is a sentence, not {text!r:.80}")
     try:
-        named = {name for _, name, _, _ in Formatter().parse(text) if name is not None}
+        list(Formatter().parse(text))
     except ValueError as error:
         msg = f"texts: {place} cannot be filled: {error}; write {{{{ and }}}} for braces of its own"
         raise ConfigError(msg) from error
+    try:
+        named = {*template_fields(text)}
+    except ValueError as error:
+        raise ConfigError(f"texts: {place} {error}") from error
     wanted = {name for _, name, _, _ in Formatter().parse(english[key]) if name is not None}
     if named != wanted:
         lacks = ", ".join(f"{{{name}}}" for name in sorted(wanted - named))

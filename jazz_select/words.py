@@ -6,7 +6,8 @@ The word lists need not be complete. A missing verb makes a name less likely to 
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, cast
 from unicodedata import category, normalize
@@ -16,9 +17,10 @@ from jazz_select.text import nfkc
 LONGEST: Final = 200
 """Longer texts are not read as names: they only match a tool of exactly that name."""
 
-_LONGEST_FOLDED: Final = 1_000
+MOST_COMPARED: Final = 50_000
+"""The most characters of names that are compared by spelling at once: a thousand names of fifty."""
 _MOST_READ: Final = 40_000
-"""The most characters read as words; Unicode folding may turn one into eighteen."""
+"""The most characters read as words, before and after Unicode folding."""
 _APART = re.compile(r"[^A-Za-z0-9]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = ("L", "M", "N")
@@ -49,15 +51,59 @@ def words(text: str) -> tuple[str, ...]:
     """
     if text.isascii():  # equal to the path below and ten times as fast
         return tuple(_APART.sub(" ", _HUMP.sub(" ", text[:_MOST_READ])).casefold().split())
-    plain = "".join(char for char in nfkc(text[:_MOST_READ])[:_MOST_READ] if category(char) != "Cf")
-    apart = _HUMP.sub(" ", plain).casefold()
-    return tuple("".join(char if category(char).startswith(_LETTERS) else " " for char in apart).split())
+    plain = nfkc(text[:_MOST_READ])[:_MOST_READ].translate(_WITHOUT_INVISIBLE)
+    return tuple(_HUMP.sub(" ", plain).casefold().translate(_LETTERS_ALONE).split())
+
+
+class _Table(dict[int, str]):
+    """A table for `str.translate` that is filled as characters come: ten times as fast as asking for each."""
+
+    def __init__(self, becomes: Callable[[str], str]) -> None:
+        super().__init__()
+        self._becomes = becomes
+
+    def __missing__(self, code: int) -> str:
+        char = self._becomes(chr(code))
+        if len(self) < _MOST_KEPT:
+            self[code] = char
+        return char
+
+
+_MOST_KEPT: Final = 20_000
+"""More than any language has, so that all of Unicode cannot be stored here."""
+_WITHOUT_INVISIBLE: Final = _Table(lambda char: "" if category(char) == "Cf" else char)
+_LETTERS_ALONE: Final = _Table(lambda char: char if category(char).startswith(_LETTERS) else " ")
+_WITHOUT_MARKS: Final = _Table(lambda char: "" if category(char).startswith("M") else char)
 
 
 def folded_name(name: str) -> str:
     """Return the common form of spellings: `orderId`, `order_id` and `Order-ID` are one, `v_1_1` and `v_11` two."""
-    if len(name) > _LONGEST_FOLDED:
-        return name
+    return name if len(name) > LONGEST else _folded(name)
+
+
+def excess_of_names(names: Iterable[str]) -> str:
+    """Return what a context has too much of in its names, to follow "it holds"; empty if it is within the limit.
+
+    Names are compared in all their spellings, so they cost far more than values, which are only handed on.
+    """
+    is_within = sum(map(len, names)) <= MOST_COMPARED
+    return "" if is_within else f"names of more than {MOST_COMPARED} characters together"
+
+
+def by_spelling(names: Iterable[str]) -> dict[str, list[str]]:
+    """Group names by their `folded_name`, in order; those after the first `MOST_COMPARED` characters are left out."""
+    groups: dict[str, list[str]] = {}
+    left = MOST_COMPARED
+    for name in names:
+        left -= len(name)
+        if left < 0:
+            break
+        groups.setdefault(folded_name(name), []).append(name)
+    return groups
+
+
+@lru_cache(8_192)
+def _folded(name: str) -> str:
     return _DIGITS.sub("_", " ".join(words(name))).replace(" ", "") or name.casefold()
 
 
@@ -66,8 +112,9 @@ def skeleton(name: str) -> str:
 
     Names of one skeleton are different names: one may imitate the other.
     """
-    plain = normalize("NFD", as_latin(nfkc(name)))
-    return folded_name("".join(char for char in plain if not category(char).startswith("M")))
+    if name.isascii() or len(name) > LONGEST:
+        return folded_name(name)
+    return folded_name(normalize("NFD", as_latin(nfkc(name))).translate(_WITHOUT_MARKS))
 
 
 def as_latin(text: str) -> str:

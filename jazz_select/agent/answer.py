@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from string import Formatter
 from typing import Any, Final, cast
 
 import orjson
@@ -22,11 +21,11 @@ from jazz_select.json_values import as_json, storable, storable_fields, storable
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, beginning, in_one_line, in_words, json_line, titled, written
+from jazz_select.text import as_text, beginning, filled, in_one_line, in_words, json_line, titled, written
 from jazz_select.texts import say
 from jazz_select.threads import TimeBudget, current_budget
 from jazz_select.values import Message, Tier
-from jazz_select.words import folded_name
+from jazz_select.words import by_spelling, folded_name
 
 _LONGEST_VALUE: Final = 300
 _MOST_TITLES: Final = 40
@@ -224,9 +223,7 @@ def filled_schema(schema: OutputSchema, runs: Sequence[FlowRun]) -> Parsed | Non
     if not schema.has_object or not runs or any(run.status != "done" for run in runs):
         return None
     given = _outputs(runs)
-    alike: dict[str, list[str]] = {}
-    for name in given:
-        alike.setdefault(folded_name(name), []).append(name)
+    alike = by_spelling(given)
     found: dict[str, Any] = {}
     for name, (_, required) in fields(schema.json).items():
         same = [name] if name in given else alike.get(folded_name(name), [])
@@ -255,9 +252,7 @@ def _filled_reply(flow: BaseFlow | None, run: FlowRun) -> str:
         return ""
     facts = {name: shown_value(value) for name, value in {**run.facts, **run.known}.items()}
     try:
-        # Plain names only; attributes and items are refused.
-        named = [name for _, name, _, _ in Formatter().parse(reply) if name is not None]
-        return reply.format_map(facts) if all(name in facts for name in named) else ""
+        return filled(reply, facts)
     except Exception:  # noqa: BLE001 - an author's template may fail in any way
         return ""
 

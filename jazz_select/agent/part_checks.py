@@ -14,7 +14,7 @@ from jazz_select.flow.field_checks import Input
 from jazz_select.routing.schemas.fields import fields
 from jazz_select.routing.tool_call import call_tool
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning, describe_error, in_one_line, written
+from jazz_select.text import beginning, describe_error, filled, in_one_line, written
 from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout
 from jazz_select.values import is_number
@@ -75,7 +75,7 @@ async def _verdict(declared: Input, value: Any, tools: Mapping[str, Tool]) -> tu
     if answer is None or answer is True:
         return "", ""
     if answer is False:
-        own = declared.problem.format(value=shown)
+        own = filled(declared.problem, {"value": shown})
         return own or say("wrong_value", value=shown, input=declared.words), ""
     if isinstance(answer, str) and answer.strip():
         return answer, ""

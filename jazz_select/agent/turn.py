@@ -53,6 +53,7 @@ from jazz_select.text import beginning, cut, describe_error, in_words, json_line
 from jazz_select.threads import set_in
 from jazz_select.travel import Read, error_of, read_json, unreadable, value_of, whole_of
 from jazz_select.values import Message, Usage, flow_id
+from jazz_select.words import excess_of_names
 
 TurnStatus = Literal["done", "active", "open", "waiting", "confirming", "failed", "blocked", "handed_over"]
 
@@ -421,10 +422,11 @@ def checked_input(message: object, context: object) -> dict[str, Any]:
     given: object = {} if context is None else context
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in cast("Mapping[Any, Any]", given)):
         raise ConfigError(f"context is a mapping of names to values, not {given!r:.80}")
-    if excess := too_much(dict(cast("Mapping[str, Any]", given))):
+    known = cast("Mapping[str, Any]", given)
+    if excess := excess_of_names(known) or too_much(dict(known)):
         msg = f"context holds {excess}: have a tool look up what is large, and give here what it needs for that"
         raise ConfigError(msg)
-    return {name: value for name, value in cast("Mapping[str, Any]", given).items() if value is not None}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def listening(listener: OnEvent | None) -> AbstractContextManager[None]:

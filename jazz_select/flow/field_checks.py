@@ -12,7 +12,7 @@ from unicodedata import category
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import ConfigError, FlowValidationError
 from jazz_select.flow.origin import locate
-from jazz_select.text import beginning, describe_value, did_you_mean, in_words, near
+from jazz_select.text import beginning, describe_value, did_you_mean, in_words, near, template_fields
 from jazz_select.values import is_number
 
 _MOST_CHOICES: Final = 100
@@ -59,11 +59,15 @@ class Input:
         if values and self.example and self.example not in map(str, values):
             raise ConfigError(f"example of the input {self.name!r:.80} is one of its choices, not {self.example!r:.80}")
         try:
-            named = {name for _, name, _, _ in Formatter().parse(self.problem)} - {None, "value"}
+            list(Formatter().parse(self.problem))
         except ValueError as error:
             raise ConfigError(
                 f"problem of the input {self.name!r:.80}: {error}; write {{{{ and }}}} for braces of its own"
             ) from error
+        try:
+            named = {*template_fields(self.problem)} - {"value"}
+        except ValueError as error:
+            raise ConfigError(f"problem of the input {self.name!r:.80} {error}") from error
         if named:
             raise ConfigError(
                 f"problem of the input {self.name!r:.80} knows {{value}}, and no {sorted(map(str, named))}"
@@ -80,7 +84,6 @@ _TEXTS = ("desired_effects", "examples", "tools", "steps", "aliases", "optional_
 _PRIORITY = 2
 _PRIORITY_LIMIT = 1_000_000
 _BREAKS = {"Cc", "Zl", "Zp"}
-_FORMAT_OF_A_TEXT = re.compile(r"(.?[<>^])?0?\d{0,3}(\.\d{1,3})?s?", re.DOTALL)
 _SHOWN, _MOST_NAMED = 80, 10
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Characters that change the text direction of what follows them."""
@@ -219,18 +222,13 @@ def _check_priority(subject: Subject, value: object) -> None:
 def fault_in_reply(reply: str) -> str:
     """Return why no facts (texts by name) can fill this template, or ""."""
     try:
-        parts = list(Formatter().parse(reply))
+        list(Formatter().parse(reply))
     except ValueError as error:
         return f"is no template ({error}); a fact stands in braces, {{order_id}}, and a brace alone is written twice"
-    for _, name, spec, conversion in parts:
-        if name is None:
-            continue
-        if not name or name.isdecimal():
-            return "has braces without the name of a fact in them; name one, or write the braces twice: {{}}"
-        if any(mark in name for mark in ".[]{"):
-            return f"asks for a part of a fact, {{{beginning(name, _SHOWN)}}}; facts are texts: name one by itself"
-        if conversion not in {None, "s", "r", "a"} or not _FORMAT_OF_A_TEXT.fullmatch(spec or ""):
-            return f"formats {{{beginning(name, _SHOWN)}}} in a way that texts do not have; write the name alone"
+    try:
+        template_fields(reply, of="fact")
+    except ValueError as error:
+        return str(error)
     return ""
 
 

@@ -35,7 +35,7 @@ from jazz_select.telemetry import span
 from jazz_select.text import describe_error, misspelt
 from jazz_select.threads import in_daemon_thread, run_with_timeout
 from jazz_select.values import Tier
-from jazz_select.words import folded_name
+from jazz_select.words import by_spelling, folded_name
 
 
 def check_run(steps: object, inputs: object) -> None:
@@ -138,9 +138,7 @@ def arguments_of(
     An earlier output that is invalid for an optional input is left out. The caller's `fixed` values are not, and a
     destructive tool gets every known value or fails.
     """
-    alike: dict[str, list[str]] = {}
-    for name in context:
-        alike.setdefault(folded_name(name), []).append(name)
+    alike = by_spelling(context)
     found = shape(tool.input_schema)
     needed = found.needed if found else (frozenset[str](),)
     wanted: dict[str, object] = {name: part for name, (part, _) in fields(tool.input_schema).items()}

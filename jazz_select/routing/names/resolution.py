@@ -156,14 +156,14 @@ def _count(said: Sequence[str], wrapping: Collection[str], own: Collection[str])
 def known_words(tool: Tool) -> frozenset[str]:
     """Every word by which a tool knows itself: names, provider, capabilities, inputs."""
     texts = (tool.name, tool.provider, tool.operation, *tool.capabilities)
-    return frozenset(word for text in texts for word in stems(text)) | input_words(tool.input_schema)
+    return frozenset(word for text in texts for word in stems(text[:LONGEST])) | input_words(tool.input_schema)
 
 
 def _forms(place: int, tool: Tool) -> Iterable[NameForm]:
-    whole = stems(tool.provider) + stems(tool.operation)
-    found = dict.fromkeys(
-        tuple(dict.fromkeys(each)) for each in (stems(tool.name), whole, *map(stems, tool.capabilities))
-    )
+    # A server may give its tools names and abilities of any length: beyond `LONGEST` they are no names.
+    whole = stems(tool.provider[:LONGEST]) + stems(tool.operation[:LONGEST])
+    able = (stems(each[:LONGEST]) for each in tool.capabilities)
+    found = dict.fromkeys(tuple(dict.fromkeys(each)) for each in (stems(tool.name[:LONGEST]), whole, *able))
     for number, each in enumerate(found):
         if each:
             yield NameForm(tool=place, words=each, is_name=number == 0)
