@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, Final, TypeVar, cast
 
 from jazz_select.chat.calls import Call, ModelClient
-from jazz_select.chat.json_reader import LONGEST
+from jazz_select.chat.json_reader import LONGEST, too_large_calls
 from jazz_select.chat.models import ModelLike, as_chat_model
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema, takes_tools
@@ -44,6 +44,8 @@ class ChatReply:
     degraded: tuple[str, ...] = ()
     """The model's own notes."""
     tool_calls: tuple[NativeCall, ...] = ()
+    unread: str = ""
+    """Why its tool calls are not among `tool_calls`; empty if they are."""
     origin: Any = field(default=None, compare=False, repr=False)
 
 
@@ -51,6 +53,8 @@ def chat_reply_of(reply: object) -> ChatReply:
     """Read the answer of any model; an answer that is not text is unreadable, but not an error."""
     if isinstance(reply, Reply) and isinstance(reply.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         notes = ("the model's reply was cut off by a limit on its length",) if reply.truncated else ()
+        calls = _native_calls(reply.tool_calls)
+        unread = too_large_calls([(each.id, each.name, each.arguments) for each in calls])
         return ChatReply(
             text=reply.text,
             usage=reply.usage,
@@ -59,8 +63,9 @@ def chat_reply_of(reply: object) -> ChatReply:
             attempts=1,
             notes=(*notes, *reply.notes),
             degraded=reply.notes,
-            tool_calls=_native_calls(reply.tool_calls),
-            origin=reply.origin,
+            tool_calls=() if unread else calls,
+            unread=unread and f"the reply {unread}",
+            origin=None if unread else reply.origin,
         )
     if isinstance(reply, str):
         return ChatReply(text=reply, attempts=1)

@@ -8,6 +8,8 @@ import re
 from bisect import bisect_right
 from typing import Any, Final, NamedTuple
 
+from jazz_select.json_values import too_much
+
 LONGEST: Final = 262_144
 """Longer replies are not read: about as many tokens as the longest that models write."""
 MOST_MARKS: Final = 32_768
@@ -43,6 +45,15 @@ def too_large(text: str) -> str:
     if len(text) > MOST_MARKS and sum(map(text.count, "[{,<")) > MOST_MARKS:
         return f"has more than {MOST_MARKS} brackets, commas and tags"
     return ""
+
+
+def too_large_calls(calls: object) -> str:
+    """Return why native calls are not read, to follow "the reply", or "".
+
+    They may hold as much as a reply in text, all together: some providers give arguments as objects, of any size.
+    """
+    excess = too_much(calls, LONGEST)
+    return f"has calls that hold {excess}" if excess else ""
 
 
 def decoded(text: str) -> Any:

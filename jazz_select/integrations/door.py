@@ -16,9 +16,10 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias, cast
 from uuid import uuid4
 
 from jazz_select.arguments import Constraint, checked
+from jazz_select.chat.json_reader import LONGEST, decoded
 from jazz_select.errors import ConfigError, MissingExtraError
 from jazz_select.flow.base import BaseFlow, check_connected
-from jazz_select.json_values import plain, storable_text
+from jazz_select.json_values import plain, storable_text, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import (
     Allow,
@@ -26,6 +27,7 @@ from jazz_select.routing.approval import (
     Approve,
     Ask,
     Claims,
+    Deny,
     Verdict,
     needs_yes,
     verdict_of,
@@ -221,6 +223,8 @@ class FlowDoor:
         Raises:
             ConfigError: An argument is of the wrong kind.
         """
+        if excess := _excess_of(arguments):
+            return AskedCall(call=_without_arguments(tool), verdict=Deny(excess))
         call = await call_of(tool, arguments, door="framework", call_id=call_id)
         if call_id not in self._shown:  # keep the identity of an earlier request
             self.is_agreed(call_id, call, agreed=False)
@@ -271,9 +275,9 @@ class FlowDoor:
         """
         identity = _identities(keeps).get(call_id, "")
         given = arguments if isinstance(arguments, Mapping) else _object_in(arguments)
-        if given is None:
-            call = ToolCall(tool=tool.name, arguments={}, destructive=tool.destructive, door="framework")
-            message = f"{tool.name} was not run: its arguments are no JSON object"
+        problem = "its arguments are no JSON object" if given is None else _excess_of(given)
+        if given is None or problem:
+            call, message = _without_arguments(tool), f"{tool.name} was not run: {problem}"
             return CallOutcome(call=call, status="failed", error=StepError(fault="arguments", message=message))
 
         @self_bounded
@@ -363,11 +367,18 @@ def _question_in(kept: Mapping[str, Any]) -> UserQuestion | None:
         return None
 
 
+def _excess_of(arguments: Mapping[str, Any]) -> str:
+    """Return why arguments that a framework's model wrote are not read; empty if they are within a reply's limits."""
+    excess = too_much(dict(arguments), LONGEST)
+    return f"its arguments hold {excess}" if excess else ""
+
+
+def _without_arguments(tool: Tool) -> ToolCall:
+    return ToolCall(tool=tool.name, arguments={}, destructive=tool.destructive, door="framework")
+
+
 def _object_in(arguments: object) -> dict[str, Any] | None:
-    try:
-        found: object = json.loads((arguments or "{}") if isinstance(arguments, str) else "null")
-    except (ValueError, RecursionError):
-        return None
+    found: object = decoded(arguments or "{}") if isinstance(arguments, str) else None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 

@@ -191,7 +191,7 @@ def test_a_file_with_such_a_template_is_refused_with_its_place(tmp_path: Any, fi
     (tmp_path / "flows.yaml").write_text(
         f"name: n\ndescription: Say d\ncondition: c\nchain: [x]\ntools: [x]\n{entry}\n", encoding="utf-8"
     )
-    with pytest.raises(FlowValidationError, match=rf"(?s)flows\.yaml.*(formats|widens)"):
+    with pytest.raises(FlowValidationError, match=r"(?s)flows\.yaml.*(formats|widens)"):
         load_flows(tmp_path, FlowRegistry(min_examples=0))
 
 

@@ -350,7 +350,8 @@ class _Loop:
             return await self._finish(text), []
         if self.ending.wire and not reply.tool_calls and self.ending.is_final(text):
             return await self._finish(text.strip(), final=text.strip()), []
-        read = self._read_native(reply) if reply.tool_calls and self.names else self._read(text)
+        is_native = bool((reply.tool_calls or reply.unread) and self.names)
+        read = self._read_native(reply) if is_native else self._read(text)
         if read.kind == "unreadable":
             return await self._report_unreadable(text, read, number)
         if not read.calls:
@@ -367,7 +368,7 @@ class _Loop:
                 await self._withdraw()
             return self._chain("answered", answer=as_text(read.text)), []
         more = self.ending.last if number + 1 >= self.last else ""
-        if reply.tool_calls and self.names:
+        if is_native:
             called = Message(
                 role="assistant", content=cut(text, LONGEST_REPLY), tool_calls=reply.tool_calls, origin=reply.origin
             )
@@ -388,6 +389,8 @@ class _Loop:
 
     def _read_native(self, reply: ChatReply) -> ToolReply:
         """Read a reply with native calls. If it was cut off, none of its calls is run."""
+        if reply.unread:
+            return ToolReply(note=reply.unread)
         ids = [each.id for each in reply.tool_calls]
         has_own = len(set(ids)) == len(ids)
         steps = [

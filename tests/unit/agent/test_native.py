@@ -16,6 +16,7 @@ from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message, NativeCall, Reply
 from tests.unit.agent.support import StreamingModel
 from tests.unit.agent.turns import obj, selector_of, shop_of
+from tests.unit.test_bounds import steps
 
 pytestmark = pytest.mark.spec("011.10")
 
@@ -247,3 +248,41 @@ async def test_an_agent_says_what_it_writes_where_no_tool_follows(replies: list[
     model = StreamingModel(*replies, takes_tools=True)
     events = [each async for each in Agent(selector_of(registry, "refund"), Desk().tools(), model).stream("refund")]
     assert told(events) == expected
+
+
+# --- bounds ------------------------------------------------------------------------
+
+TOO_LARGE = {
+    "an object of many values": {"order": "A-7", "more": [{"n": 1}] * 10_000},
+    "an object of many letters": {"order": "x" * 300_000},
+    "a long name in it": {"order": "A-7", "x" * 300_000: 1},
+    "a text": '{"order": "' + "x" * 300_000 + '"}',
+}
+
+
+@pytest.mark.spec("013.1")
+@pytest.mark.parametrize("arguments", TOO_LARGE.values(), ids=TOO_LARGE)
+@pytest.mark.parametrize("many", [False, True], ids=["in one call", "in all calls together"])
+async def test_native_calls_hold_no_more_than_a_reply_in_text(arguments: Any, many: bool) -> None:
+    desk, part = Desk(), {"order": "x" * 30_000}
+    given = [("find", part, f"c{number}") for number in range(10)] if many else [("find", arguments, "c1")]
+    with steps() as called:
+        chain, model = await chain_of(desk, calls(*given), "It is on its way.")
+    assert (chain.status, chain.answer, desk.done) == ("answered", "It is on its way.", [])
+    assert "calls that hold more than" in "; ".join(chain.notes)
+    assert "calls that hold more than" in model.calls[1][-1].content
+    assert sum(len(message.content) for message in model.calls[1]) < 10_000
+    assert called["storable"] < 1_000
+
+
+async def test_native_calls_within_the_bounds_are_made_whole() -> None:
+    desk, order = Desk(), "x" * 200_000
+    chain, _ = await chain_of(desk, calls(("shop_find", {"order": order}, "c1")), "Done.")
+    assert (chain.answer, desk.done) == ("Done.", [("shop.find", {"order": order})])
+
+
+@pytest.mark.parametrize("id_", ["x" * 300_000], ids=len)
+async def test_the_id_of_a_call_counts(id_: str) -> None:
+    desk = Desk()
+    chain, _ = await chain_of(desk, calls(("shop_find", {"order": "A-7"}, id_)), "Done.")
+    assert (chain.answer, desk.done) == ("Done.", [])

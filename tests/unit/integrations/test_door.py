@@ -19,6 +19,7 @@ from jazz_select.routing.approval import Verdict
 from jazz_select.telemetry import Trace
 from jazz_select.values import flow_id
 from tests.unit.integrations.desk import MOVE, ORDER, REFUND, TRACK, UNCLEAR, Desk, saying
+from tests.unit.test_bounds import steps
 
 pytestmark = pytest.mark.spec("009.4")
 GIVEN = {"order_id": "A1"}
@@ -408,3 +409,29 @@ async def test_arguments_of_no_kind_are_a_call_that_failed(arguments: Any) -> No
     desk = Desk(REFUND)
     made = await desk.door().call(desk.door().tools["look_up"], arguments)
     assert (made.status, desk.done) == ("failed", [])
+
+
+LARGE = {
+    "a text of many letters": '{"order_id": "' + "x" * 300_000 + '"}',
+    "a text of many values": '{"order_id": [' + "1," * 40_000 + "1]}",
+    "an object of many letters": {"order_id": "x" * 300_000},
+    "an object of many values": {"order_id": [{"n": 1}] * 10_000},
+    "an object of long names": {"x" * 300_000: 1},
+}
+
+
+@pytest.mark.spec("013.1")
+@pytest.mark.parametrize("arguments", LARGE.values(), ids=LARGE)
+async def test_arguments_hold_no_more_than_a_reply_in_text(arguments: Any) -> None:
+    desk = Desk(REFUND)
+    door = desk.door()
+    with steps() as called:
+        made = await door.call(door.tools["look_up"], arguments)
+        verdict = (
+            Allow() if isinstance(arguments, str) else (await door.asked(door.tools["look_up"], arguments)).verdict
+        )
+    assert (made.status, desk.done) == ("failed", [])
+    assert made.error is not None
+    assert "its arguments" in made.error.message
+    assert isinstance(arguments, str) or (isinstance(verdict, Deny) and "hold more than" in verdict.reason)
+    assert called["_copy"] < 100
