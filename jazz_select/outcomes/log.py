@@ -25,6 +25,7 @@ import orjson
 from jazz_select.arguments import Constraint, Positive, checked
 from jazz_select.errors import ConfigError, OutcomeLogError
 from jazz_select.outcomes.callers import current_caller, current_conversation
+from jazz_select.sqlite_files import guard, limit_steps, wrong_schema
 from jazz_select.text import as_text, describe_error
 from jazz_select.travel import JsonData
 from jazz_select.values import Decision, Reason, Source, SourceKind
@@ -140,6 +141,7 @@ _COLUMNS: Final = {
     "key": "TEXT NOT NULL",
 }
 """Columns of an entry, in the order of the fields of `Logged`; the last three are its source."""
+_KINDS: Final = {"TEXT": str, "REAL": (int, float), "INTEGER": int}
 _NAMES: Final = ", ".join(_COLUMNS)
 _OF_SOURCE: Final = 3
 _FIELDS: Final = tuple(each.name for each in fields(Logged))[: len(_COLUMNS) - _OF_SOURCE]
@@ -162,6 +164,8 @@ PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
 COMMIT;
 """
+_OF_FEEDBACK: Final = ("entry", "at", "right", "note", "source_kind", "source_name", "key")
+_STORED: Final = {"entries": (*_COLUMNS, "n"), "feedback": ("n", *_OF_FEEDBACK)}
 ENTRY: Final = f"INSERT INTO entries ({_NAMES}) VALUES ({', '.join('?' * len(_COLUMNS))})"  # noqa: S608 - names of ours
 FEEDBACK: Final = """
 INSERT OR REPLACE INTO feedback (entry, at, "right", note, source_kind, source_name, key)
@@ -190,6 +194,7 @@ def made(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=BUSY_S)) as database:
+            guard(database)
             if _is_empty(database):
                 try:
                     database.executescript(TABLES)
@@ -217,11 +222,15 @@ def _check(path: Path, database: sqlite3.Connection) -> None:
         problem = f"it is of version {version}, and this jazz-select reads version {VERSION}"
         advice = "Move it away, and a new one is begun; or use the version of jazz-select that wrote it"
         raise OutcomeLogError(str(path), problem, advice=advice)
+    if problem := wrong_schema(database, _STORED):
+        advice = "Somebody changed this file: name another one, or copy its rows into a new log"
+        raise OutcomeLogError(str(path), problem, advice=advice)
 
 
 def _connected(path: Path, target: str, **options: Any) -> sqlite3.Connection:
     database = sqlite3.connect(target, timeout=BUSY_S, check_same_thread=False, **options)
     try:
+        guard(database)
         _check(path, database)
     except BaseException:
         database.close()
@@ -248,6 +257,7 @@ def reading(path: Path) -> Generator[sqlite3.Connection]:
         except sqlite3.Error:
             database = _connected(path, f"{where}?immutable=1", uri=True)
         with closing(database):
+            limit_steps(database, path, path.with_name(f"{path.name}-wal"))
             yield database
     except (sqlite3.Error, ValueError, TypeError) as error:
         raise unusable(path, error) from error
@@ -255,6 +265,8 @@ def reading(path: Path) -> Generator[sqlite3.Connection]:
 
 def unusable(path: Path, error: Exception) -> OutcomeLogError:
     """Return the error for a file that cannot be created, opened or read."""
+    if isinstance(error, sqlite3.OperationalError) and str(error) == "interrupted":
+        error = ValueError("it takes more steps to read than a log of its size can need")
     damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
     advice = (
         "It was left as it is: move it away, and a new one is begun (sqlite3 FILE .recover saves what can be)"
@@ -281,7 +293,9 @@ def feedback_in(database: sqlite3.Connection, entries: Sequence[str]) -> dict[st
     columns = 'entry, at, "right", note, source_kind, source_name, key'
     rows = database.execute(f"SELECT {columns} FROM feedback WHERE entry IN ({marks}) ORDER BY n", entries)  # noqa: S608 - our own text
     for entry, at, right, note, *source in rows:
-        said = Feedback(at=at, right=tuple(orjson.loads(right)), source=_source(*source), note=note)
+        if not isinstance(at, float) or not isinstance(note, str):
+            raise ValueError("a row of feedback has values of other kinds than its columns")  # noqa: TRY004 - it is data
+        said = Feedback(at=at, right=_listed(right, str), source=_source(*source), note=note)
         found.setdefault(entry, []).append(said)
     return found
 
@@ -297,6 +311,22 @@ def _source(kind: object, name: object, key: object) -> Source:
     return Source(kind=cast("SourceKind", kind), name=str(name), key=str(key))
 
 
+def _check_row(row: tuple[Any, ...]) -> None:
+    """Raise ValueError unless the values are of the kinds of their columns, which SQLite does not see to."""
+    for (name, declared), value in zip(_COLUMNS.items(), row, strict=True):
+        kind, *constraints = declared.split()
+        if not isinstance(value, _KINDS[kind]) and not (value is None and not constraints):
+            raise ValueError(f"{name} of an entry is {type(value).__name__}, not {kind}")
+
+
+def _listed(text: object, kind: Any) -> tuple[Any, ...]:
+    """Read a list in JSON; raise ValueError unless all in it are of a kind."""
+    found = orjson.loads(cast("str", text))
+    if not isinstance(found, list) or not all(isinstance(each, kind) for each in cast("list[object]", found)):
+        raise ValueError(f"a list of an entry holds something else: {found!r:.80}")
+    return tuple(cast("list[Any]", found))
+
+
 def chosen_in(database: sqlite3.Connection, agent_id: str, since: float) -> Counter[str]:
     """Count how often each flow was chosen since a time. SQLite counts: a log may have a million entries."""
     each = "SELECT value, count(*) FROM entries, json_each(chosen) WHERE agent = ? AND at >= ? GROUP BY value"
@@ -305,8 +335,10 @@ def chosen_in(database: sqlite3.Connection, agent_id: str, since: float) -> Coun
 
 def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
     """Build an entry from a row of `READ` and what was said about it."""
+    _check_row(row)
     values = dict(zip(_FIELDS, row, strict=False))
-    values |= {name: tuple(orjson.loads(values[name])) for name in ("chosen", "candidates", "confidences")}
+    values |= {name: _listed(values[name], str) for name in ("chosen", "candidates")}
+    values["confidences"] = _listed(values["confidences"], int | float | None)
     values |= {name: bool(values[name]) for name in ("alone", "asked")}
     values["chosen_by"] = _source(*row[-_OF_SOURCE:])
     correction = correction_of(said)

@@ -6,6 +6,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -456,3 +457,133 @@ def test_a_correction_names_no_more_flows_than_are_kept(path: Path) -> None:
         with pytest.raises(ConfigError, match="at most 100 names of flows, got 101"):
             log.correct(entry, ["a"] * 101)
         assert log.feedback(entry) == ()
+
+
+# --- files of others ---------------------------------------------------------------
+
+_ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c)"
+_ROW = "'x' || i AS id, 1.0 AS at, 'shop' AS agent, 'r' AS request, 1 AS alone, '[]' AS chosen, '[]' AS candidates, \
+'[]' AS confidences, NULL AS in_scope, '' AS reason, '' AS tier, 0 AS asked, '' AS model, 0 AS tokens_in, \
+0 AS tokens_out, 0.0 AS took_s, 'recall' AS source_kind, '' AS source_name, '' AS key"
+_SAID = "'x' AS entry, 1.0 AS at, '[]' AS \"right\", '' AS note, 'user' AS source_kind, '' AS source_name, '' AS key"
+_OF_FEEDBACK = 'n, entry, at, "right", note, source_kind, source_name, key'
+_ENTRIES = f"{_ENDLESS} SELECT i AS n, {_ROW} FROM c;"  # noqa: S608 - our own text
+_FEEDBACK = f"{_ENDLESS} SELECT i AS n, {_SAID} FROM c;"  # noqa: S608 - likewise
+_COMPUTED = "ALTER TABLE entries ADD COLUMN reason TEXT AS (hex(zeroblob(500000000)));"
+GIVEN = {
+    "a view of entries without end": (
+        f"DROP TABLE entries; CREATE VIEW entries AS {_ENTRIES}",
+        "its entries is a view",
+    ),
+    "a view of feedback without end": (
+        f"DROP TABLE feedback; CREATE VIEW feedback AS {_FEEDBACK}",
+        "its feedback is a view",
+    ),
+    "a virtual table": (
+        f"DROP TABLE feedback; CREATE VIRTUAL TABLE feedback USING fts5({_OF_FEEDBACK});",
+        "its feedback is a virtual table",
+    ),
+    "no table": ("DROP TABLE feedback;", "its feedback is not there"),
+    "a missing column": ("ALTER TABLE entries RENAME COLUMN took_s TO took;", "has no column took_s"),
+    "a computed column": (
+        f"ALTER TABLE entries RENAME COLUMN reason TO before; {_COMPUTED}",
+        "the column reason of its table entries is computed",
+    ),
+    "a trigger": (
+        f"CREATE TRIGGER late AFTER INSERT ON entries BEGIN INSERT INTO feedback {_FEEDBACK} END;",
+        "its trigger 'late' runs with each row",
+    ),
+}
+
+
+def changed(path: Path, sql: str, rows: int = 0) -> Path:
+    with OutcomeLog(path) as log:
+        for _ in range(rows):
+            log.record("r", DECIDED, agent_id="shop", chosen=["refund"])
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.executescript(sql)
+    return path
+
+
+@pytest.mark.spec("013.1")
+@pytest.mark.parametrize(("sql", "problem"), GIVEN.values(), ids=GIVEN)
+def test_a_log_that_somebody_gives_is_plain_tables(path: Path, sql: str, problem: str) -> None:
+    changed(path, sql)
+    for opened in (OutcomeLog, OutcomeLog.existing):
+        with pytest.raises(OutcomeLogError, match=problem) as raised:
+            opened(path)
+        assert "name another" in str(raised.value)
+
+
+@pytest.mark.spec("013.1")
+def test_a_view_that_takes_the_place_of_a_table_later_is_refused_too(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        log.record("r", DECIDED, agent_id="shop")
+        assert len(list(log.read())) == 1
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.executescript(GIVEN["a view of entries without end"][0])
+        for reads in (lambda: list(log.read()), log.agents, lambda: log.has("x")):
+            with pytest.raises(OutcomeLogError, match="is a view"):
+                reads()
+
+
+@pytest.mark.spec("013.1")
+def test_pages_that_repeat_a_few_rows_for_ever_are_read_for_so_many_steps(path: Path) -> None:
+    """Each page of a tree of two levels is the same one: a file of kilobytes that has a million rows."""
+    changed(path, "VACUUM; PRAGMA journal_mode = DELETE;", rows=3_000)
+    with closing(sqlite3.connect(path)) as database:
+        size = database.execute("PRAGMA page_size").fetchone()[0]
+        root = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'entries'").fetchone()[0]
+    content = bytearray(path.read_bytes())
+    page = memoryview(content)[(root - 1) * size : root * size]
+    assert page[0] == 5, "an inner page of a table"
+    count = int.from_bytes(page[3:5], "big")
+    cells = [int.from_bytes(page[12 + 2 * each : 14 + 2 * each], "big") for each in range(count)]
+    for cell in cells:  # itself, as deep as SQLite goes
+        page[cell : cell + 4] = root.to_bytes(4, "big")
+    page[8:12] = root.to_bytes(4, "big")
+    del page
+    path.write_bytes(content)
+    with pytest.raises(OutcomeLogError):
+        list(OutcomeLog.existing(path).read())
+
+
+@pytest.mark.spec("013.1")
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("request", b"\xff"),
+        ("at", "yesterday"),
+        ("alone", "yes"),
+        ("chosen", "7"),
+        ("chosen", "[1]"),
+        ("candidates", '[["x"]]'),
+        ("confidences", '["x"]'),
+        ("tokens_in", 1.5),
+        ("source_kind", "somebody"),
+        ("chosen", "[" * 100_000),
+    ],
+)
+def test_values_of_other_kinds_are_named(path: Path, column: str, value: object) -> None:
+    changed(path, "", rows=1)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(f"UPDATE entries SET {column} = ?", (value,))  # noqa: S608 - names of ours
+    with pytest.raises(OutcomeLogError, match=r"ValueError|JSONDecodeError"):
+        list(OutcomeLog.existing(path).read())
+
+
+@pytest.mark.spec("013.1")
+def test_a_text_of_megabytes_in_a_log_is_not_read(path: Path) -> None:
+    changed(path, "UPDATE entries SET request = hex(zeroblob(3000000));", rows=1)
+    with pytest.raises(OutcomeLogError, match="too big"):
+        list(OutcomeLog.existing(path).read())
+
+
+def test_a_large_log_takes_fewer_steps_than_it_may(path: Path) -> None:
+    with OutcomeLog(path) as log:
+        for number in range(3_000):
+            entry = log.record("x", DECIDED, agent_id=f"shop{number % 7}", chosen=["refund"])
+            log.hint(entry, ["track"])
+        assert len(list(log.read())) == 3_000
+        assert len(list(log.read(agent_id="shop1", corrected=True, last=100))) == 100
+        assert sum(log.agents(corrected=True).values()) == 3_000
