@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -528,24 +529,33 @@ def test_a_view_that_takes_the_place_of_a_table_later_is_refused_too(path: Path)
 
 
 @pytest.mark.spec("013.1")
-def test_pages_that_repeat_a_few_rows_for_ever_are_read_for_so_many_steps(path: Path) -> None:
-    """Each page of a tree of two levels is the same one: a file of kilobytes that has a million rows."""
+def test_pages_that_repeat_a_few_rows_are_read_for_so_many_steps(path: Path) -> None:
+    """All children of an inner page are one page, at three levels: a small file of a hundred million rows."""
     changed(path, "VACUUM; PRAGMA journal_mode = DELETE;", rows=3_000)
     with closing(sqlite3.connect(path)) as database:
-        size = database.execute("PRAGMA page_size").fetchone()[0]
-        root = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'entries'").fetchone()[0]
+        size: int = database.execute("PRAGMA page_size").fetchone()[0]
+        root: int = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'entries'").fetchone()[0]
     content = bytearray(path.read_bytes())
-    page = memoryview(content)[(root - 1) * size : root * size]
-    assert page[0] == 5, "an inner page of a table"
-    count = int.from_bytes(page[3:5], "big")
-    cells = [int.from_bytes(page[12 + 2 * each : 14 + 2 * each], "big") for each in range(count)]
-    for cell in cells:  # itself, as deep as SQLite goes
-        page[cell : cell + 4] = root.to_bytes(4, "big")
-    page[8:12] = root.to_bytes(4, "big")
-    del page
+
+    def children(page: int) -> list[int]:
+        """Where the numbers of an inner page's children stand."""
+        start = (page - 1) * size
+        assert content[start] == 5, "an inner page of a table"
+        count = int.from_bytes(content[start + 3 : start + 5], "big")
+        cells = (content[start + 12 + 2 * each : start + 14 + 2 * each] for each in range(count))
+        return [start + 8, *(start + int.from_bytes(cell, "big") for cell in cells)]
+
+    below = [int.from_bytes(content[place : place + 4], "big") for place in children(root)]
+    levels = [root, *below[:3]]
+    for inner in levels[1:-1]:
+        content[(inner - 1) * size : inner * size] = content[(root - 1) * size : root * size]
+    for inner, child in pairwise(levels):
+        for place in children(inner):
+            content[place : place + 4] = child.to_bytes(4, "big")
     path.write_bytes(content)
-    with pytest.raises(OutcomeLogError):
-        list(OutcomeLog.existing(path).read())
+    assert len(content) < 2_000_000
+    with pytest.raises(OutcomeLogError, match="more steps to read than a log of its size can need"):
+        OutcomeLog.existing(path).agents()
 
 
 @pytest.mark.spec("013.1")
