@@ -487,9 +487,10 @@ class DuplicateToolError(ToolError):
 
 
 class ToolArgumentsError(ToolError):
-    """A call's arguments do not fit the tool's function, which was not called."""
+    """A call's arguments do not fit the tool's function, which was not called; `names` are those, if that is known."""
 
-    def __init__(self, tool: str, problem: str) -> None:
+    def __init__(self, tool: str, problem: str, names: tuple[str, ...] = ()) -> None:
+        self.names = names
         super().__init__(tool, f"the arguments are not valid: {problem}")
 
 

@@ -10,7 +10,7 @@ from jazz_select.agent.chain.finalizer import finalize
 from jazz_select.agent.chain.output_schema import OutputSchema, Parsed
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest, ToolResult
 from jazz_select.agent.conversation import OpenFlow, PendingCall, Ran
-from jazz_select.agent.flows.flow_runner import HIDDEN, ONE_OF, FlowRun
+from jazz_select.agent.flows.flow_runner import ONE_OF, FlowRun
 from jazz_select.agent.flows.open_flows import BLOCKED, FINISHED
 from jazz_select.agent.turn import TurnWork, listener, result_of
 from jazz_select.chat.client import ChatClient
@@ -422,15 +422,13 @@ def _with_question(work: TurnWork) -> TurnWork:
 def _transcript(work: TurnWork) -> Chain:
     """Return the turn as one chain: tool calls of flows, then the chain of a model if there is one."""
     entries = list[Entry]()
-    # Models see the caller's values only if tools return them.
-    hidden = {folded_name(name) for name in work.request.context}
     for run in work.runs:
         for number, step in enumerate(run.steps, start=1):
             if not step.tool:
                 continue
             own, result = f"{run.flow}-{number}", result_of(step, f"{run.flow}-{number}")
             output = storable(as_json(step.output)) if result.ok else None
-            shown = {name: HIDDEN if folded_name(name) in hidden else each for name, each in step.arguments.items()}
+            shown = {name: each for name, each in step.arguments.items() if name not in step.filled}
             arguments, _ = storable_fields(shown)
             entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
             entries.append(replace(result, output=output))

@@ -45,6 +45,7 @@ class PendingCall(BaseModel):
         words: What the call would do, as the tool says (`Tool.confirm`).
         identity: What a yes refers to: the connected tool, the arguments and the words (`ToolCall.identity`). A call
             stored without it is asked about again.
+        filled: The names of the arguments that the caller's context filled; no model is shown these.
         then: Later calls that change something, as far as the flow's chain is known. A yes covers those with an
             `identity`; the others are only named.
     """
@@ -63,6 +64,7 @@ class PendingCall(BaseModel):
     title: str = ""
     words: str = ""
     identity: str = ""
+    filled: tuple[str, ...] = ()
     then: tuple["PendingCall", ...] = ()
 
     @classmethod
@@ -84,7 +86,13 @@ class PendingCall(BaseModel):
             title=one_line(call.title),
             words=call.words,
             identity=call.identity,
+            filled=tuple(map(as_text, call.filled)),
         )
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments without those that the caller's context filled."""
+        return {name: value for name, value in self.arguments.items() if name not in self.filled}
 
     @property
     def display_name(self) -> str:
@@ -103,6 +111,11 @@ class PendingCall(BaseModel):
         calls = "; ".join(described(each.display_name, each.words, each.arguments) for each in self.then)
         about = say("after_that", calls=calls) if calls else ""
         return question(self.display_name, self.words, self.arguments, before=self.before, about=about)
+
+    def question_for_models(self) -> str:
+        """Return the question without the arguments that the caller's context filled."""
+        then = tuple(each.model_copy(update={"arguments": each.given}) for each in self.then)
+        return self.model_copy(update={"arguments": self.given, "then": then}).question()
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether a yes to this call is a yes to the other: same place, same identity."""

@@ -562,7 +562,7 @@ class ConversationView:
             request=work.request,
             flows=tuple(_in_view(each, title, waiting, is_top=each is top) for each in reversed(work.stack.flows)),
             calls=(*conversation.calls, *work.calls, *made),
-            waits_for=waiting.question() if waiting is not None else "",
+            waits_for=waiting.question_for_models() if waiting is not None else "",
             waiting=waiting.flow if waiting is not None else "",
         )
 
@@ -696,7 +696,7 @@ def _in_view(flow: OpenFlow, title: Callable[[str], str], waiting: PendingCall |
         title=title(flow.name),
         state="under way" if is_top else "parked",
         wanted=flow.request,
-        waits_for=", ".join(map(in_words, flow.asks)) if pending is None else pending.question(),
+        waits_for=", ".join(map(in_words, flow.asks)) if pending is None else pending.question_for_models(),
     )
 
 

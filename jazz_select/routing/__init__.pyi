@@ -20,6 +20,7 @@ from jazz_select.routing.records import StepRecord as StepRecord
 from jazz_select.routing.records import ToolCall as ToolCall
 from jazz_select.routing.records import promotions as promotions
 from jazz_select.routing.schemas.assignability import assignable as assignable
+from jazz_select.routing.tools.context_inputs import FromContext as FromContext
 from jazz_select.routing.tools.functions import tool_from_function as tool_from_function
 from jazz_select.routing.tools.showing import OpenTools as OpenTools
 from jazz_select.routing.tools.showing import SchemaForm as SchemaForm

@@ -29,6 +29,7 @@ from jazz_select.routing.schemas.compatibility import Slot, outputs, schema_of
 from jazz_select.routing.schemas.fields import RESULT, Cursor, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import verdicts
 from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, may_repeat
+from jazz_select.routing.tools.context_inputs import bind_context, check_context, filled_arguments
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
@@ -67,6 +68,7 @@ class RunContext:
         fixed: Collection[str] | None = None,
         lost: Iterable[str] = (),
         deciding: Deciding | None = None,
+        withheld: Collection[str] = (),
     ) -> None:
         self.context = given
         self.deciding = deciding
@@ -74,12 +76,14 @@ class RunContext:
         self.approve_chosen: Approve | None = None
         """Who lets calls pass that one who chooses chose."""
         self.call_id: NameCall | None = None
-        self.fixed = frozenset(given if fixed is None else fixed)
+        self.fixed = frozenset(given if fixed is None else fixed) | frozenset(withheld)
+        self.withheld = frozenset(withheld)
+        self._withheld_alike = frozenset(map(folded_name, withheld))
         self.lost = tuple(lost)
         self.records: list[StepRecord] = []
         self.last_tool = last_tool
         self.asked: ToolCall | None = None
-        self._last: dict[str, Any] = dict(given)
+        self._last = {name: value for name, value in given.items() if name not in self.withheld}
         self._declared: dict[str, Slot] = {}
 
     def keep(self, tool: Tool, output: Any, declared: Mapping[str, Slot]) -> None:
@@ -96,6 +100,19 @@ class RunContext:
         # A value that is null feeds nothing, whatever was declared.
         self._declared = {name: each for name, each in self._declared.items() if self.context.get(name) is not None}
         self.last_tool, self._last = tool.name, given
+
+    def bound(self, tool: Tool) -> Tool:
+        """Return a tool bound to the caller's context; inputs that the caller gave fill what the tool declares."""
+        names = self.fixed if tool.from_context else self.withheld
+        return bind_context(tool, {name: self.context[name] for name in names if name in self.context})
+
+    def shown_candidate(self, candidate: ToolCandidate) -> ToolCandidate:
+        """Return a candidate as one who chooses is shown it: without the inputs that the caller's context fills."""
+        summary = candidate.input_schema_summary
+        if not self.withheld:
+            return candidate
+        shown = {name: text for name, text in summary.items() if folded_name(name) not in self._withheld_alike}
+        return replace(candidate, input_schema_summary=shown)
 
     @property
     def fields(self) -> tuple[Slot, ...]:
@@ -250,18 +267,21 @@ class FlowExecutor:
         approve: Approve | None = None,
         call_id: NameCall | None = None,
         deciding: Deciding | None = None,
+        context: Mapping[str, Any] | None = None,
     ) -> RunResult:
         """Run the steps in order.
 
         Args:
             steps: Names of tools, decision points, and `CHOOSE` where the executor finds what fits.
-            inputs: The initial context.
+            inputs: The initial values. One who chooses is shown them if nothing ran before.
             after: The tool that ran before, if the steps are the rest of a flow: it does not follow itself.
             fixed: Names of inputs that no output may replace; None for all.
             lost: Names of earlier values that could not be kept. A destructive tool that takes one of them fails.
             approve: Replaces the executor's own approval in this run.
             call_id: Returns the id of the next call, which is the same when the run is repeated; by default a new id.
             deciding: Returns the decision callback of this run from the steps so far, in place of the executor's own.
+            context: What only the caller knows, such as who the user is. It fills inputs by name and those marked with
+                `FromContext`; no output replaces it, and one who chooses is shown neither its names nor its values.
 
         Returns:
             How the run ended. Errors of tools and of choices are data.
@@ -271,8 +291,12 @@ class FlowExecutor:
             ToolError: A decision point shows a field that nothing before it gives.
         """
         check_run(steps, inputs)
-        await self._read(self._check, steps, inputs or {})
-        run = RunContext(dict(inputs or {}), last_tool=after, fixed=fixed, lost=lost, deciding=deciding)
+        check_context(context)
+        given = {**(inputs or {}), **(context or {})}
+        await self._read(self._check, steps, given)
+        run = RunContext(
+            given, last_tool=after, fixed=fixed, lost=lost, deciding=deciding, withheld=frozenset(context or ())
+        )
         run.call_id = call_id
         run.approve, run.approve_chosen = approve or self._approve, approve or self._approve_chosen
         return await self._passed(run, steps)
@@ -296,7 +320,7 @@ class FlowExecutor:
         ids = [asked.id]
         done = result.records[:-1]
         last = done[-1].tool if done else ""
-        run = RunContext(dict(result.context), last_tool=last, fixed=result.fixed)
+        run = RunContext(dict(result.context), last_tool=last, fixed=result.fixed, withheld=result.withheld)
         run.records += done
         run.call_id = lambda tool, _: ids.pop() if ids and tool == asked.tool else ""
         run.approve, run.approve_chosen = answered_approver([asked], answer, self._approve), self._approve_chosen
@@ -309,9 +333,8 @@ class FlowExecutor:
                 if traced is not None:
                     note_step(traced, run.records[-1])
             if ended is not None and run.asked is not None:
-                return replace(
-                    ended, asked=run.asked, rest=(run.asked.tool, *steps[place + 1 :]), fixed=frozenset(run.fixed)
-                )
+                rest = (run.asked.tool, *steps[place + 1 :])
+                return replace(ended, asked=run.asked, rest=rest, fixed=run.fixed, withheld=run.withheld)
             if ended is not None:
                 return ended
         return run.ended("ok")
@@ -421,6 +444,7 @@ class FlowExecutor:
             ]
             most = len(names)
         found = [self._analyzer.candidate(name, fitting.get(name, 0.0)) for name in names[:most]]
+        found = [run.shown_candidate(each) for each in found]
         return found, len(names[most:])
 
     def _all(self) -> list[ToolCandidate]:
@@ -446,15 +470,18 @@ class FlowExecutor:
         return ChainAnalyzer(self.tools)
 
     async def _called(self, run: RunContext, record: StepRecord) -> StepRecord:
-        tool = self.tools[record.tool]
+        tool = await self._read(run.bound, self.tools[record.tool])
         arguments, missing = await self._read(arguments_of, tool, run.context, run.fixed)
+        arguments = filled_arguments(tool, arguments).arguments
         lost = await self._read(inputs_lost, tool, run.lost, arguments)
         if missing or lost:
             told = f"{tool.name} wants {', '.join(missing)}, and nothing before it gave that" if missing else lost
             told = _joined(record.error, told)
             return replace(record, status="failed", error=told, fault="arguments", missing=tuple(missing))
-        await self._read(self._outputs, tool)  # now, so that what it gives is kept without waiting again
-        record = replace(record, arguments={name: storable(plain(each)) for name, each in arguments.items()})
+        await self._read(self._outputs, self.tools[tool.name])  # now, so that what it gives is kept without waiting
+        filled = () if tool.context_inputs is None else tuple(tool.context_inputs.values)
+        told = {name: storable(plain(each)) for name, each in arguments.items()}
+        record = replace(record, arguments=told, filled=filled)
         if self._on_call is None:
             return await self._made(run, record, tool, arguments)
         await self._on_call(record, None)
@@ -486,7 +513,7 @@ class FlowExecutor:
                 fault=made.error.fault,
                 unknown=made.error.unknown,
             )
-        run.keep(tool, made.output, self._outputs(tool))
+        run.keep(tool, made.output, self._outputs(self.tools[tool.name]))
         return replace(record, output=made.output, attempts=attempts)
 
     async def _tried(self, tool: Tool, call: _Call, call_id: str) -> tuple[CallOutcome, int]:

@@ -37,6 +37,7 @@ class ToolCall:
         unshown: Why the call cannot be shown and hence not be approved.
         identity: A digest of the connected tool, the arguments and the words. Calls with the same identity are one call
             for approval and for claims. Empty if nobody is asked.
+        filled: The names of the arguments that the caller's context filled; no model is shown these.
     """
 
     id: str = field(default_factory=lambda: uuid4().hex)
@@ -48,6 +49,7 @@ class ToolCall:
     words: str = field(default="", compare=False)
     unshown: str = field(default="", compare=False)
     identity: str = field(default="", compare=False)
+    filled: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def display_name(self) -> str:
@@ -90,6 +92,7 @@ class StepOutcome:
         output: The result, as JSON values.
         error: Why there is no output.
         asked: The call, if it needs approval.
+        notes: Values that the plan gave and that were dropped, since only the caller's context may give them.
         duration_s: Duration in seconds.
     """
 
@@ -102,6 +105,7 @@ class StepOutcome:
     output: Any = None
     error: StepError | None = None
     asked: ToolCall | None = None
+    notes: tuple[str, ...] = ()
     duration_s: float = 0.0
 
 
@@ -163,6 +167,7 @@ class StepRecord:
         duration_s: Seconds of choice and call.
         probability: P(the choice is right) by its maker; None if unknown.
         notes: Degradations of the choice, such as an unsure decider.
+        filled: The names of the arguments that the caller's context filled; no model is shown these.
     """
 
     step: int
@@ -183,6 +188,7 @@ class StepRecord:
     duration_s: float = 0.0
     probability: float | None = None
     notes: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +203,7 @@ class RunResult:
         asked: The call that needs approval before `FlowExecutor.resume` continues.
         rest: The steps from that one on.
         fixed: Names that no output may replace.
+        withheld: Names of the caller's context, which no model is shown.
     """
 
     status: StepStatus
@@ -206,6 +213,7 @@ class RunResult:
     asked: ToolCall | None = None
     rest: tuple[Any, ...] = ()
     fixed: frozenset[str] = frozenset()
+    withheld: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,9 +23,10 @@ from jazz_select.json_values import as_json, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
-from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.schemas.fields import fields, mapping
 from jazz_select.routing.schemas.nulls import without_nulls
 from jazz_select.routing.schemas.validity import invalid
+from jazz_select.routing.tools.context_inputs import describe_dropped, filled_arguments
 from jazz_select.routing.tools.tool import CALL_ID, Tool
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error
@@ -45,6 +46,8 @@ from jazz_select.values import Claim
 _CONFIRM_S: Final = 5.0
 """How long a tool's `confirm` may take."""
 _ELSEWHERE: Final = frozenset(("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"))
+_SHARED: Final = frozenset(("$defs", "definitions", "$schema", "$id", "id"))
+"""What one input's schema may need of the whole."""
 _LARGE: Final = 200_000
 """Characters of a schema from which on reading it takes longer than a loop should wait."""
 _log = logging.getLogger(__name__)
@@ -65,6 +68,7 @@ class CallOutcome:
         missing: The required inputs that were not given.
         called: Whether the tool was called, now or before.
         replayed: Whether this is the outcome of an earlier call with this id, which was not repeated.
+        dropped: The arguments that were given and not taken, since only the caller's context may give them.
     """
 
     call: ToolCall
@@ -75,6 +79,12 @@ class CallOutcome:
     missing: tuple[str, ...] = ()
     called: bool = False
     replayed: bool = False
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done otherwise than it was asked for."""
+        return (describe_dropped(self.call.tool, self.dropped),) if self.dropped else ()
 
 
 async def call_tool(  # noqa: PLR0913 - options with a name
@@ -98,7 +108,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     process, gets the outcome of the first, or learns that it is unknown.
 
     Args:
-        tool: The tool.
+        tool: The tool, bound to the caller's context (`bind_context`), which fills what no model may give.
         arguments: By name, with references replaced. The tool gets copies, except of what cannot be copied.
         door: The caller.
         timeout_s: Time limit of the tool; None for no limit.
@@ -115,13 +125,16 @@ async def call_tool(  # noqa: PLR0913 - options with a name
     if earlier is not None:
         if not may_repeat(tool, earlier, vouched=vouched):
             return earlier
-        return _unbegun(earlier.call) or await _made(tool, earlier.call, timeout_s, claims)
+        made = _unbegun(earlier.call) or await _made(tool, earlier.call, timeout_s, claims)
+        return replace(made, dropped=earlier.dropped)
+    filled = filled_arguments(tool, arguments)
     call = await call_of(tool, arguments, door=door, call_id=call_id, known=bool(approve or claims))
     own = copied(call.arguments)  # whoever is asked may keep and change what it is shown
     refused = _unbegun(call) or await _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
     call = replace(call, arguments=own) if approve is not None else call
     refused = refused or await _claimed(claims, tool, call)
-    return refused or await _made(tool, call, timeout_s, claims)
+    outcome = refused or await _made(tool, call, timeout_s, claims)
+    return replace(outcome, dropped=filled.dropped) if filled.dropped else outcome
 
 
 async def call_of(
@@ -129,14 +142,17 @@ async def call_of(
 ) -> ToolCall:
     """Return a call with its own copies of the arguments, which are what runs and what is recorded.
 
-    A null for an optional input that takes none is left out: models write it for "not given".
+    A null for an optional input that takes none is left out: models write it for "not given". What the tool's context
+    fills is added.
 
     With `known`, it gets an identity, for approval or a claim.
     """
+    inputs = tool.context_inputs
     call = ToolCall(
         id=call_id or uuid4().hex,
         tool=tool.name,
-        arguments=without_nulls(tool.input_schema, copied(arguments)),
+        arguments=without_nulls(tool.call_schema, copied(filled_arguments(tool, arguments).arguments)),
+        filled=() if inputs is None else tuple(inputs.values),
         destructive=tool.destructive,
         door=door,
         title=tool.display_name,
@@ -192,7 +208,7 @@ def may_repeat(tool: Tool, earlier: CallOutcome, *, vouched: bool = False) -> bo
 
 
 def left_out(tool: Tool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the required inputs that the arguments lack."""
+    """Return the required inputs that the arguments lack, but for those that the context fills."""
     schema = tool.input_schema
     if schema.keys() & _ELSEWHERE:  # what is required may stand behind a reference
         names: list[object] = [name for name, (_, needed) in fields(schema).items() if needed]
@@ -247,6 +263,8 @@ def _unbegun(call: ToolCall) -> CallOutcome | None:
 async def _unprepared(tool: Tool, call: ToolCall) -> CallOutcome | None:
     if tool.function is None:
         return _failed(call, "tool", f"{tool.name} is only described; connect it with a function that runs it")
+    if tool.context_inputs is not None and tool.context_inputs.problem:
+        return _failed(call, "arguments", f"{tool.name} was not run: {tool.context_inputs.problem}")
     if (refusal := Threaded.refused(tool.function, MOST_RUNNING)) and not is_async(tool.function):
         return _failed(call, "tool", f"{tool.name} was not run: {refusal}")
     try:
@@ -262,11 +280,24 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
     """Return the missing arguments and what is wrong with the others; a large schema is read in a thread."""
 
     def found() -> tuple[tuple[str, ...], str]:
-        return left_out(tool, arguments), invalid(tool.input_schema, arguments)
+        return left_out(tool, arguments), _unfitting(tool) or invalid(tool.call_schema, arguments)
 
-    if too_much(tool.input_schema, _LARGE):
+    if too_much(tool.call_schema, _LARGE):
         return await in_daemon_thread(found, name="jazz-select-schemas")
     return found()
+
+
+def _unfitting(tool: Tool) -> str:
+    """Return why a value of the context does not fit its input, or ""; the caller can mend that, and no model."""
+    inputs = tool.context_inputs
+    parts = mapping(inputs.schema.get("properties")) if inputs is not None else {}
+    for name, value in inputs.values.items() if inputs is not None else ():
+        if name in parts:
+            part = {key: each for key, each in inputs.schema.items() if key in _SHARED}
+            part |= {"type": "object", "properties": {name: parts[name]}}
+            if problem := invalid(part, {name: value}):
+                return f"{inputs.keys[name]!r} of the context does not fit its input {name!r}: {problem}"
+    return ""
 
 
 # --- approve -------------------------------------------------------------------
@@ -402,7 +433,7 @@ async def _made(
         if traced is not None:
             traced.note({CALL_ID: call.id, "door": call.door, "status": "unknown"})
             traced.hold({"arguments": dict(call.arguments)})
-        outcome = await _within(call, partial(function, **given), timeout_s)
+        outcome = _of_context(tool, await _within(call, partial(function, **given), timeout_s))
         await _settled(claims, outcome)
         if traced is not None:
             traced.note({"status": outcome.status})
@@ -414,9 +445,22 @@ async def _made(
         return outcome
 
 
+def _of_context(tool: Tool, outcome: CallOutcome) -> CallOutcome:
+    """Name the keys of the context whose values a tool's own types refused."""
+    cause = outcome.error.cause if outcome.error is not None else None
+    if not isinstance(cause, ToolArgumentsError) or tool.context_inputs is None or outcome.error is None:
+        return outcome
+    keys = tool.context_inputs.keys
+    refused = [keys[name] for name in cause.names if name in keys]
+    if not refused:
+        return outcome
+    named = " and ".join(map(repr, refused))
+    message = f"{outcome.error.message}; {named} of the context must be what the tool takes"
+    return replace(outcome, error=replace(outcome.error, message=message))
+
+
 def _wants_id(tool: Tool, function: Callable[..., object]) -> bool:
-    properties: object = tool.input_schema.get("properties")
-    return not (isinstance(properties, Mapping) and CALL_ID in properties) and takes(function, CALL_ID)
+    return CALL_ID not in mapping(tool.call_schema.get("properties")) and takes(function, CALL_ID)
 
 
 async def _within(call: ToolCall, function: Callable[[], object], timeout_s: float | None) -> CallOutcome:

@@ -47,6 +47,7 @@ from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
 from jazz_select.routing.plans.replies import ToolReply, folded_key, read_tool_reply, step_of
 from jazz_select.routing.records import ToolCall
+from jazz_select.routing.tools.context_inputs import bind_tools, check_context, describe_dropped
 from jazz_select.routing.tools.showing import shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
@@ -142,6 +143,7 @@ async def run_chain(  # noqa: PLR0913 - options with a name
     until_asked: bool = False,
     after: Chain | None = None,
     answer: Answer | None = None,
+    context: Mapping[str, Any] | None = None,
 ) -> Chain:
     """Ask a model, run the tools it calls, return their results to it, and repeat until it answers in prose.
 
@@ -172,7 +174,15 @@ async def run_chain(  # noqa: PLR0913 - options with a name
         options = replace(options, approve=answered_approver(calls, answer, approve))
     begin_with = [PlanStep(id=call.id, tool=call.tool, arguments=call.arguments) for call in waiting]
     return await run_loop(
-        model, messages, tools, schema, options, begin_with=begin_with, until_asked=until_asked, after=after
+        model,
+        messages,
+        tools,
+        schema,
+        options,
+        begin_with=begin_with,
+        until_asked=until_asked,
+        after=after,
+        context=context,
     )
 
 
@@ -191,6 +201,7 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
     in_pieces: bool = False,
     ends_with: Mapping[str, bool] | None = None,
     tools_described: bool = False,
+    context: Mapping[str, Any] | None = None,
 ) -> Chain:
     """Run `run_chain` with its options as one value, and with options for callers inside the package.
 
@@ -202,8 +213,12 @@ async def run_loop(  # noqa: PLR0913 - what `run_chain` takes, and how it begins
       a call follows after all, `FormatRestarted` withdraws the text.
     - `ends_with` names tools whose successful call ends the chain; True if only together with an answer's text.
     - `tools_described` says that the messages already describe the tools and how to call them.
+    - `context` is what fills inputs of the tools and no model sees; None if the tools are bound already.
     """
+    check_context(context)
     toolbox, asker = toolbox_of(tools), Asker(model, options)
+    if context is not None:
+        toolbox = Toolbox(bind_tools(toolbox.values(), context))
     options = replace(options, approve=engine_approver(options.approval, options.approve, by_model=True))
     loop = _Loop(
         asker,
@@ -437,6 +452,9 @@ class _Loop:
         for call, result in made:
             self.entries += [call, result]
             results.append(result)
+            if result.dropped:
+                note = describe_dropped(result.tool, result.dropped)
+                self.notes += [note] if note not in self.notes else []
         return results
 
     def _needs_approval(self, number: int) -> bool:

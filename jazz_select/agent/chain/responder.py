@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio import Runner
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
@@ -33,6 +33,7 @@ from jazz_select.chat.client import ChatClient
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ChainError, ConfigError
 from jazz_select.routing.approval import ApprovalPolicy, Approve
+from jazz_select.routing.tools.context_inputs import check_context
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.values import Message, Usage
@@ -102,6 +103,7 @@ async def respond(  # noqa: PLR0913 - options with a name
     max_reasks: int = 1,
     model_timeout_s: float | None = None,
     max_retries: int = 2,
+    context: Mapping[str, Any] | None = None,
 ) -> Answer:
     """Answer a request by a chain of tool calls, and put the answer into a schema if one is given.
 
@@ -133,6 +135,8 @@ async def respond(  # noqa: PLR0913 - options with a name
         max_reasks: How often a reply that does not fit the schema is returned to the model.
         model_timeout_s: Timeout of one model call, in seconds, retries included; None for no limit.
         max_retries: Retries of a model call after a transient failure.
+        context: What only the caller knows, such as who the user is. It fills inputs of tools by name, and those marked
+            with `FromContext`. The model is shown neither; a value that it gives all the same is dropped, with a note.
 
     Raises:
         ConfigError: An argument cannot work; nothing was asked.
@@ -141,11 +145,12 @@ async def respond(  # noqa: PLR0913 - options with a name
         FormatError: The chain ended, and its answer could not be put into the schema.
     """
     options = ChainOptions.of(locals())
+    check_context(context)
     connected = tools_of(tools)
     if schema is not None and not connected:
         answer = await _directly(model, messages, schema, options)
     else:
-        answer = await _by_chain(model, messages, connected, schema, options)
+        answer = await _by_chain(model, messages, connected, schema, options, context)
     await tell(on_event, Finished(answer=answer))
     return answer
 
@@ -156,13 +161,14 @@ async def _by_chain(
     tools: Sequence[Tool],
     schema: SchemaLike | None,
     options: ChainOptions,
+    context: Mapping[str, Any] | None,
 ) -> Answer:
     if schema is not None:
-        chain = await run_loop(model, messages, tools, schema, options)
+        chain = await run_loop(model, messages, tools, schema, options, context=context)
         formatted = await put_in_schema(model, chain, schema, options)
         return Answer(text=formatted.text, chain=chain, value=formatted.value, formatted=formatted)
     in_prose = replace(options, on_event=_as_output(options.on_event))
-    chain = await run_loop(model, messages, tools, None, in_prose, in_pieces=True)
+    chain = await run_loop(model, messages, tools, None, in_prose, in_pieces=True, context=context)
     if chain.incomplete and options.on_limit == "raise":
         raise ChainError(chain, chain.notes[-1])
     return Answer(text=chain.text, chain=chain)

@@ -20,6 +20,7 @@ from jazz_select.routing.plans.plan_runner import execution_order
 from jazz_select.routing.records import Fault, ToolCall
 from jazz_select.routing.schemas.nulls import without_nulls
 from jazz_select.routing.tool_call import CallOutcome, call_tool, fingerprint, fingerprint_once
+from jazz_select.routing.tools.context_inputs import filled_arguments, given_arguments
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import as_text, beginning, describe_error
 from jazz_select.threads import run_with_timeout, self_bounded
@@ -138,7 +139,12 @@ class ToolRunner:
             return call, _failure(call, "reference", f"{tool.name}: {'; '.join(lost)}")
         # Counted, approved and shown as it is made: `call_tool` leaves the same nulls out.
         shown, arguments = (without_nulls(tool.input_schema, each) for each in (shown, arguments))
-        call = replace(call, arguments=shown)
+        call = replace(call, arguments=given_arguments(tool, shown))
+        arguments, dropped = filled_arguments(tool, arguments)
+        made_of, result = await self._made(call, tool, arguments)
+        return made_of, replace(result, dropped=dropped)
+
+    async def _made(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any]) -> Made:
         once = fingerprint_once(tool, arguments)
         if once in self.made:
             return call, _failure(call, "repeated", _not_again(self.made[once]))
@@ -204,11 +210,12 @@ class ToolRunner:
                 details=storable(as_json(said.details)),
                 error=_short(said.error),
                 called=result.called,
+                dropped=result.dropped,
             )
         except Exception as error:  # noqa: BLE001 - what it should have redacted must not get out
             problem = f"the result is withheld, since after_call failed: {describe_error(error)}"
             withheld = _failure(call, result.fault, problem)
-            return replace(withheld, unknown=result.unknown, called=result.called)
+            return replace(withheld, unknown=result.unknown, called=result.called, dropped=result.dropped)
 
     async def _emit(self, result: ToolResult) -> ToolResult:
         await self._tell(ToolReturned(result=result))

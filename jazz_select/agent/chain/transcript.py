@@ -9,6 +9,7 @@ from typing import Any, Literal, cast
 from jazz_select.arguments import adapter_of
 from jazz_select.chat.client import total_usage
 from jazz_select.routing.records import Fault
+from jazz_select.routing.tools.context_inputs import describe_dropped
 from jazz_select.threads import run_with_timeout
 from jazz_select.travel import value_of
 from jazz_select.values import Message, Usage
@@ -66,6 +67,8 @@ class ToolResult:
         fault: What was at fault, as of `StepError`; empty if a whole reply was refused.
         unknown: Whether the call began and its outcome is unknown: it may have had its effect.
         called: Whether the tool was called, now or before; False if the call was refused.
+        dropped: The arguments that the model gave and that were not used, since only the caller's context may give
+            them.
     """
 
     id: str
@@ -78,6 +81,7 @@ class ToolResult:
     fault: Fault | Literal[""] = ""
     unknown: bool = False
     called: bool = False
+    dropped: tuple[str, ...] = ()
     kind: Literal["result"] = "result"
 
 
@@ -117,7 +121,7 @@ class Chain:
         status: How it ended.
         final: The answer's JSON text, if the loop itself filled the schema (`native`, `tool`).
         records: The model calls, in order.
-        notes: Degradations, one sentence each.
+        notes: Degradations, one sentence each; what was `dropped` of the model's arguments is among them.
     """
 
     conversation_id: str = ""
@@ -139,6 +143,12 @@ class Chain:
         return tuple(
             each for each in self.entries if isinstance(each, ToolRequest) and (each.round, each.id) in waiting
         )
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """What the model gave and was not used, since only the caller's context may give it: a sentence each."""
+        results = (each for each in self.entries if isinstance(each, ToolResult) and each.dropped)
+        return tuple(dict.fromkeys(describe_dropped(each.tool, each.dropped) for each in results))
 
     @property
     def incomplete(self) -> bool:

@@ -6,7 +6,7 @@ The outcome of a flow is a `FlowRun`.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from dataclasses import fields as fields_of
 from itertools import takewhile
@@ -26,6 +26,7 @@ from jazz_select.routing.records import StepRecord
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import fingerprint_once
+from jazz_select.routing.tools.context_inputs import bind_context, declared_inputs
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error, in_one_line
@@ -41,8 +42,6 @@ LONGEST_RAN: Final = 1_200
 _LONGEST_GIVEN: Final = 300
 _MANUAL: Final = "it is a person's to do"
 _OPEN: Final = "which tool comes next is open"
-HIDDEN: Final = "(hidden)"
-"""Replaces a value from the caller's context in stored and rendered arguments."""
 
 
 class CallToCome(NamedTuple):
@@ -143,10 +142,14 @@ def _step_name(step: Step) -> str:
     return f"{ONE_OF}{', '.join(step.candidate_tools)}" if isinstance(step, GuidedDecisionPoint) else "whatever fits"
 
 
-def ran_of(tool: Tool, arguments: Mapping[str, Any], output: str, *, failed: bool) -> Ran:
-    """Return the stored form of a call, with a fingerprint if it must not be repeated without an approval."""
+def ran_of(tool: Tool, arguments: Mapping[str, Any], output: str, *, failed: bool, filled: Collection[str] = ()) -> Ran:
+    """Return the stored form of a call, with a fingerprint if it must not be repeated without an approval.
+
+    The arguments that the caller's context `filled` are left out: that is for one turn, and no model sees it.
+    """
     call = fingerprint_once(tool, arguments)
-    given = {name: _short_value(value) for name, value in storable_fields(arguments)[0].items()}
+    kept = {name: value for name, value in storable_fields(arguments)[0].items() if name not in filled}
+    given = {name: _short_value(value) for name, value in kept.items()}
     return Ran(tool=tool.name, output=output, final=tool.destructive, failed=failed, call=call, arguments=given)
 
 
@@ -276,6 +279,8 @@ class FlowRunner:
         if begun.tool and has_stayed and self._may_be(begun.tool, chain[0]):
             chain = [begun.tool, *chain[1:]]  # the tool was chosen in an earlier turn and has waited since
         begun = replace(begun, left=tuple(names))
+        if problem := self._lacks_context(chain):
+            return replace(begun, status="failed", problem=problem)
         begun = self._asking(flow, begun, chain)
         if begun.status != "done":
             return begun
@@ -283,8 +288,9 @@ class FlowRunner:
         ran = await self.executor.run(
             chain[:size],
             begun.facts,
+            context=self.fixed,
             after=begun.last,
-            fixed=self.fixed,
+            fixed=(),
             lost=begun.lost,
             approve=self.approve(begun.path, later),
             call_id=self.call_id(begun.path),
@@ -316,6 +322,15 @@ class FlowRunner:
         good = [*begun.records, *good]
         return self._stopped(run, ran.records[-1], tuple(good), went_on="open" if refused else ran.status)
 
+    def _lacks_context(self, chain: Sequence[Step]) -> str:
+        """Return why a tool of a chain cannot be called with the caller's context, before anything runs; or ""."""
+        for name in chain:
+            tool = self.executor.tools.get(name) if isinstance(name, str) else None
+            inputs = bind_context(tool, self.fixed).context_inputs if tool is not None else None
+            if inputs is not None and inputs.problem:
+                return f"{name} was not run: {inputs.problem}"
+        return ""
+
     def _until_effect(self, chain: Sequence[Step], facts: Mapping[str, Any]) -> tuple[int, list[CallToCome]]:
         """Return how many steps to run next, and the effectful calls that follow.
 
@@ -330,15 +345,16 @@ class FlowRunner:
         later: list[CallToCome] = []
         for tool in takewhile(lambda each: each is not None, tools[1:]):
             if tool is not None and not tool.reads:
-                arguments, missing = arguments_of(tool, facts, self.fixed)
-                later.append(CallToCome(tool, None if missing else arguments))
+                bound = bind_context(tool, self.fixed)
+                arguments, missing = arguments_of(bound, facts, self.fixed)
+                later.append(CallToCome(bound, None if missing else arguments))
         return 1, later
 
     def _stopped(
         self, run: FlowRun, last: StepRecord, good: tuple[StepRecord, ...], *, went_on: Literal["ok", "open", "failed"]
     ) -> FlowRun:
         """Return the run of a chain that stopped early, with the status that its last step implies."""
-        if isinstance(last.cause, WrongValue) and self._may_give(last.cause.name, run):
+        if isinstance(last.cause, WrongValue) and self._may_give(last.cause.name, run, last.tool):
             return self._asked_again(run, last.cause, last.error, good)
         if unfound := self._unfound(run, last.missing):
             return replace(run, status="failed", unfound=unfound, problem=last.error)
@@ -349,9 +365,10 @@ class FlowRunner:
             return replace(run, status="waiting", records=good, tool=last.tool, problem=last.error)
         return replace(run, status="failed" if went_on == "failed" else "open", problem=last.error or _OPEN)
 
-    def _may_give(self, name: str, run: FlowRun) -> bool:
-        """Whether the user may give a value: it comes neither from the caller nor from a tool."""
+    def _may_give(self, name: str, run: FlowRun, tool: str) -> bool:
+        """Whether the user may give a value that this tool refused: neither the caller nor another tool gives it."""
         alike = {folded_name(each) for each in (*self.fixed, *run.own)}
+        alike |= declared_inputs([self.executor.tools[tool]])
         return folded_name(name) not in alike
 
     def _asked_again(self, run: FlowRun, wrong: WrongValue, problem: str, good: tuple[StepRecord, ...]) -> FlowRun:
@@ -395,10 +412,8 @@ class FlowRunner:
     def _stored_call(self, record: StepRecord) -> Ran:
         unread = "it ran: " if record.fault == "output" else ""
         output = shorter_text(record.output, LONGEST_RAN) if record.status == "ok" else f"{unread}{record.error}"
-        ran = ran_of(self.executor.tools[record.tool], record.arguments, output, failed=record.status != "ok")
-        fixed = set(map(folded_name, self.fixed))  # the caller's context is for one turn and is not stored
-        arguments = {name: HIDDEN if folded_name(name) in fixed else value for name, value in ran.arguments.items()}
-        return ran.model_copy(update={"arguments": arguments})
+        tool, failed = self.executor.tools[record.tool], record.status != "ok"
+        return ran_of(tool, record.arguments, output, failed=failed, filled=record.filled)
 
     def _asking(self, flow: BaseFlow, begun: FlowRun, chain: Sequence[Step]) -> FlowRun:
         """Wait if a required input is missing that no tool of the chain returns.
@@ -406,7 +421,8 @@ class FlowRunner:
         Inputs are asked for before anything runs, because half a chain may be worse than none.
         """
         given = set(begun.facts)
-        alike = set(map(folded_name, given))
+        named = (self.executor.tools.get(step) for step in chain if isinstance(step, str))
+        alike = set(map(folded_name, given)) | declared_inputs(tool for tool in named if tool is not None)
         required = [each.name for each in flow.inputs if each.required and folded_name(each.name) not in alike]
         asks: dict[str, str] = dict.fromkeys(required, flow.name)
         for step in chain:

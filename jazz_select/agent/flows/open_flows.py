@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from jazz_select.agent.chain.loop import run_loop
 from jazz_select.agent.chain.prompts import INSTRUCTIONS, NATIVE_INSTRUCTIONS, SYSTEM, ChainOptions, tool_lines
@@ -28,6 +28,7 @@ from jazz_select.routing.executor import inputs_lost
 from jazz_select.routing.plans.plan import PlanStep
 from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.records import ToolCall
+from jazz_select.routing.tools.context_inputs import bind_tools, filled_arguments
 from jazz_select.routing.tools.showing import OpenTools, shown_names
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.selector.prompt import FirstShown, Ledger, shown_with
@@ -354,6 +355,10 @@ class OpenFlows:
     find: Callable[[str], BaseFlow | None]
     offers: Callable[[], Sequence[str]]
 
+    def bound_to(self, context: Mapping[str, Any]) -> Self:
+        """Return the same with tools whose inputs this context fills: no model is shown these inputs."""
+        return replace(self, tools=Toolbox(bind_tools(self.tools.values(), context)))
+
     async def talk(  # noqa: PLR0913 - options with a name
         self,
         view: ConversationView,
@@ -393,7 +398,7 @@ class OpenFlows:
         )
         place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
         granted = approval.granted_to(place, run.path)
-        begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.arguments)]
+        begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.given)]
         approve = approval.at(place, run.path, run.ran)
 
         @self_bounded
@@ -522,7 +527,10 @@ class OpenFlows:
 
     def _stored_call(self, result: ToolResult, arguments: Mapping[str, Any]) -> Ran:
         output = shorter_text(result.output, LONGEST_RAN) if result.ok else f"failed: {result.error}"
-        return ran_of(self.tools[result.tool], arguments, output, failed=not result.ok)
+        tool = self.tools[result.tool]
+        filled = () if tool.context_inputs is None else tool.context_inputs.values
+        known = filled_arguments(tool, arguments).arguments
+        return ran_of(tool, known, output, failed=not result.ok, filled=filled)
 
     def _usable(self, flow: BaseFlow | None, near: Sequence[str], before: Sequence[str]) -> list[Tool]:
         """Return the connected tools of a flow and its parts; if it names none, those available without a flow.

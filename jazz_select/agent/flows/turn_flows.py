@@ -1,13 +1,13 @@
 """Run the flows of a turn in order, until one waits or all are done."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from jazz_select.agent.answer import Titles, left_open
-from jazz_select.agent.chain.transcript import ChainText, FlowChosen, ToolRequest
+from jazz_select.agent.chain.transcript import Chain, ChainText, FlowChosen, ToolRequest
 from jazz_select.agent.conversation import OpenFlow, Ran
 from jazz_select.agent.flows.flow_runner import FlowRun, FlowRunner, progress_of, tools_named, whole
 from jazz_select.agent.flows.open_flows import OpenFlowReply, OpenFlows
@@ -26,6 +26,7 @@ from jazz_select.routing.decisions.model_decision import ModelDecision
 from jazz_select.routing.executor import FlowExecutor
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tools.context_inputs import declared_inputs
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.candidates_stage import Availability
 from jazz_select.selector.prompt import WITHIN, candidate_of
@@ -202,6 +203,7 @@ class TurnFlows:
             taken = _unset(self._chained(flow), context)
             found = {each: refined(taken.get(each), declared.get(each)) for each in dict.fromkeys((*declared, *taken))}
         fixed = set(map(folded_name, context))
+        fixed |= declared_inputs(self._chained(flow)) if flow is not None else frozenset()
         for each in flow.calls if flow is not None else ():
             if called and each in called:
                 fixed |= set(map(folded_name, called[each]))
@@ -214,7 +216,7 @@ class TurnFlows:
         """Whether its chains have inputs that nothing provides; `optional` says whether optional inputs count."""
         if flow.manual:
             return False
-        alike = set(map(folded_name, context))
+        alike = set(map(folded_name, context)) | declared_inputs(self._chained(flow))
         declared = any(folded_name(name) not in alike for name in flow.all_inputs())
         return declared or bool(_unset(self._chained(flow), context, optional=optional))
 
@@ -241,8 +243,12 @@ class TurnFlows:
             return replace(work, text=await _said(answer))
         alone = replace(work, request=replace(work.request, message=besides))
         view = ConversationView.of(alone, self.titles.flow, agreed=True)
-        talked = await self.loops.talk(view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),))
-        return replace(work, text=talked.chain.text, calls=(*work.calls, *talked.ran), error=work.error or talked.error)
+        talked = await self.loops.bound_to(view.request.context).talk(
+            view, "", None, FlowRun(flow="", path=""), approval, near=(*self._near(work),)
+        )
+        notes = _with_dropped(work.notes, [talked.chain])
+        calls = (*work.calls, *talked.ran)
+        return replace(work, text=talked.chain.text, calls=calls, notes=notes, error=work.error or talked.error)
 
     async def handed_over(self, work: TurnWork) -> TurnWork:
         """Hand the turn over to a person if it is stuck or failed, by the author's handover flow if there is one.
@@ -368,8 +374,11 @@ class TurnFlows:
         only_about = flow is not None
         run = FlowRun(flow=within, path="")
         near = () if flow is not None else tuple(self._near(work))
-        talked = await self.loops.talk(view, within, flow, run, approval, only_about=only_about, near=near)
-        work = replace(work, notes=(*work.notes, *_unclaimed(approval)), calls=(*work.calls, *talked.ran))
+        talked = await self.loops.bound_to(view.request.context).talk(
+            view, within, flow, run, approval, only_about=only_about, near=near
+        )
+        notes = (*_with_dropped(work.notes, [talked.chain]), *_unclaimed(approval))
+        work = replace(work, notes=notes, calls=(*work.calls, *talked.ran))
         work = replace(work, look_ups=talked.look_ups)
         if talked.asked:
             return replace(work, status="confirming", pending=approval.pending, chain=talked.chain, text=talked.text)
@@ -431,6 +440,7 @@ class TurnFlows:
             chain=replies[-1].chain if replies else work.chain,
             incomplete=work.incomplete or any(each.chain.incomplete for each in replies),
             calls=(*work.calls, *attempt.made),
+            notes=_with_dropped(work.notes, [each.chain for each in replies]),
             error=next((each.error for each in reversed(replies) if each.error), work.error),
         )
 
@@ -506,8 +516,9 @@ class TurnFlows:
         """Let a model continue an open flow. If the model fails, the flow keeps its state and repeats nothing."""
         if self.loops is None:
             return run
-        talked = await self.loops.talk(
-            self._view(attempt),
+        view = self._view(attempt)
+        talked = await self.loops.bound_to(view.request.context).talk(
+            view,
             attempt.open_flow.name,
             flow,
             run,
@@ -530,6 +541,11 @@ class TurnFlows:
     def _tools_of(self, flow: BaseFlow) -> Iterator[Tool]:
         tools = self.executor.tools
         yield from (tools[name] for name in tools_named(flow) if name in tools)
+
+
+def _with_dropped(notes: tuple[str, ...], chains: Iterable[Chain]) -> tuple[str, ...]:
+    """Append what was dropped of the arguments of a model."""
+    return tuple(dict.fromkeys((*notes, *(note for chain in chains for note in chain.dropped))))
 
 
 async def _said(answer: str) -> str:

@@ -267,7 +267,7 @@ async def approval_heard(
     said = read_consent(message, pending.asked)
     if said.answer != "neither" or decider is None:
         return said, ()
-    (found,) = await _decided(decider, pending.question(), message, [_APPROVAL], name="consent")
+    (found,) = await _decided(decider, pending.question_for_models(), message, [_APPROVAL], name="consent")
     if found.label == _NO:
         return Consent("no"), (_as_read(decider, "the message", found),)
     if found.label == _YES:

@@ -27,6 +27,12 @@ from jazz_select.routing.records import Fault, PlanResult, StepError, StepOutcom
 from jazz_select.routing.schemas.compatibility import FOLDED, Slot, field_score, schema_of
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import call_tool, copied, left_out
+from jazz_select.routing.tools.context_inputs import (
+    bind_context,
+    check_context,
+    describe_dropped,
+    filled_arguments,
+)
 from jazz_select.routing.tools.sources import ToolsLike
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.selector_options import TimeLimit
@@ -75,6 +81,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     approve: Approve | None = None,
     after: PlanResult | None = None,
     answer: Answer | None = None,
+    context: Mapping[str, Any] | None = None,
 ) -> PlanResult:
     """Run every step that can run, and return the outcome of each.
 
@@ -97,6 +104,8 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         after: The earlier outcome of this plan. Outputs and failures stay; steps that needed approval or were skipped
             run.
         answer: `Allow()` or `Deny(reason)` to all calls that needed approval, each once and unchanged.
+        context: What only the caller knows, such as who the user is. It fills inputs of tools by name, and those marked
+            with `FromContext`. A value that the plan gives for one is dropped, with a note in the step's outcome.
 
     Raises:
         ConfigError: The plan or an option is invalid, or `after` belongs to another plan.
@@ -110,6 +119,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
     sound = plan if plan.problems else Plan.of(plan.steps)  # one that was not built by `of` has not been checked
     if sound.problems:
         return PlanResult(problems=sound.problems)
+    check_context(context)
     index = tools if isinstance(tools, NameIndex) else NameIndex(tools)
     if problems := dangling_references(sound, index):
         return PlanResult(problems=problems)
@@ -122,6 +132,7 @@ async def run_plan(  # noqa: PLR0913 - options with a name
         before=_kept(sound, after),
         turn=asyncio.Semaphore(at_once),
         parallel=parallel,
+        context=context,
     )
     with span("run_plan", "node") as traced:
         async with asyncio.TaskGroup() as group:
@@ -153,6 +164,7 @@ class _Running:
     before: Mapping[str, StepOutcome]
     turn: asyncio.Semaphore
     parallel: bool
+    context: Mapping[str, Any] | None
     outcomes: dict[str, StepOutcome] = field(default_factory=dict[str, StepOutcome])
     tasks: "dict[str, asyncio.Task[None]]" = field(default_factory=dict[str, "asyncio.Task[None]"])
     barrier: str | None = None
@@ -162,6 +174,8 @@ class _Running:
     def begin(self, step: PlanStep, group: asyncio.TaskGroup) -> None:
         """Let the step run when what comes before it has ended. Called in the order of running."""
         found = self.index.resolve(step.tool)
+        if found.tool is not None:
+            found = replace(found, tool=bind_context(found.tool, self.context))
         tool, fills = found.tool, self.fill is not None and not step.problem and not self.needs.get(step.id)
         missing = left_out(tool, step.arguments) if tool is not None and fills else ()
         may_change = tool is not None and not tool.looks
@@ -239,11 +253,13 @@ class _Running:
             except Exception as error:  # noqa: BLE001 - a hook of the caller's must not take the other steps with it
                 message = f"{tool.name}: the missing inputs could not be filled: {describe_error(error)}"
                 return _failed(began, "arguments", message, cause=error)
-        began = replace(began, arguments=arguments)
+        filled = filled_arguments(tool, arguments)
+        note = describe_dropped(tool.name, filled.dropped)
+        began = replace(began, arguments=filled.arguments, notes=(note,) if note else ())
         known = self.before.get(began.id)
         made = await call_tool(
             tool,
-            arguments,
+            filled.arguments,
             door="plan",
             timeout_s=self.timeout_s,
             approve=self._asked if self.approve is not None else None,

@@ -1,6 +1,6 @@
 """Which tools a request needs: the connected tools are shown to a model, its answer read, and all of it recorded."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
@@ -14,6 +14,7 @@ from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import Plan
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 from jazz_select.routing.schemas.assignability import is_possible
+from jazz_select.routing.tools.context_inputs import bind_tools, check_context
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, Toolbox
 from jazz_select.routing.tools.tool_memory import RecalledTools, ToolRecall
@@ -136,8 +137,8 @@ class ToolAsker:
         self._offered: tuple[Toolbox, tuple[str, ...]] | None = None
         self._recall = None if memory is None else ToolRecall(memory, agent_id, top_k=top_k)
 
-    async def ask(self, user_input: str) -> ToolRecord:
-        """One question, one answer.
+    async def ask(self, user_input: str, *, context: Mapping[str, Any] | None = None) -> ToolRecord:
+        """One question, one answer. The inputs that the context holds are not shown; give it to `run_plan` as well.
 
         What a model raises passes as it is, once retries are used up or make no sense; what it says is read as far as
         it is clear, and nothing is run here.
@@ -147,7 +148,11 @@ class ToolAsker:
             ModelUnavailableError: The model failed lately, and is left alone for a while.
         """
         with span("ask_tools", "decision") as traced:
+            check_context(context)
             shown = await self._shown(user_input)
+            if context:
+                bound = await self._made(lambda: bind_tools(shown, context), len(shown))
+                shown = RecalledTools(bound, notes=shown.notes)
             messages = await self._made(lambda: tool_messages(user_input, shown), len(shown))
             question = Inquiry(messages)
             reply = await self._client.ask(lambda: question, Deadline.after(self._timeout_s))

@@ -15,7 +15,17 @@ from pydantic_core import PydanticUndefined, SchemaValidator, to_json, to_jsonab
 
 from jazz_select.errors import ToolArgumentsError, ToolError
 from jazz_select.json_values import as_json, is_json
-from jazz_select.routing.tools.tool import CALL_ID, Tool, docstring_of, documented, inner_function, name_of
+from jazz_select.routing.tools.context_inputs import FromContext
+from jazz_select.routing.tools.tool import (
+    CALL_ID,
+    ContextKeys,
+    Tool,
+    context_keys,
+    docstring_of,
+    documented,
+    inner_function,
+    name_of,
+)
 from jazz_select.text import beginning, describe_error
 from jazz_select.threads import is_async
 
@@ -51,6 +61,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     title: str = "",
     confirm: Callable[..., object] | None = None,
     undoes: str = "",
+    from_context: ContextKeys = (),
 ) -> Tool:
     """Return a tool for a function: its signature gives the arguments, its docstring the descriptions.
 
@@ -59,7 +70,8 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     without an annotation are passed unchanged.
 
     A parameter `call_id` gets the id of the call and is no argument. Nor are the keywords of a `functools.partial`,
-    which can pass what no model can send, such as a client.
+    which can pass what no model can send, such as a client. A parameter marked with `FromContext`, as in
+    `member: Annotated[str, FromContext]`, is filled from the caller's context, and no model is asked for it.
 
     Args:
         function: Plain or async; also a method, a partial or a callable object.
@@ -74,6 +86,8 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         confirm: Returns, in words for the user, what a call with these arguments would do. It gets the same converted
             arguments as the function.
         undoes: The name of the tool whose effect it reverses.
+        from_context: Parameters that the context fills, beside those marked with `FromContext`: their names, or by name
+            the key in the context.
 
     Raises:
         ToolError: The signature has no JSON Schema (the message says which parameter and what to do), or `confirm` does
@@ -84,6 +98,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
     hints, signature = _hints(own, function)
     about, of_parameters = documented(docstring_of(function))
     parameters = [_parameter(own, each, hints) for each in _wanted(own, function, signature)]
+    from_context = {**{each.name: each.key for each in parameters if each.key}, **context_keys(own, from_context)}
     returned = hints.get("return", signature.return_annotation)
     schema, give = _output(own, returned)
     adapters = {each.name: each.adapter for each in parameters if each.annotation not in _AS_THEY_ARE}
@@ -108,6 +123,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         title=title,
         confirm=confirm,
         undoes=undoes,
+        from_context=from_context,
     )
 
 
@@ -164,9 +180,10 @@ def _converted(tool: str, name: str, adapter: "TypeAdapter[Any]", value: object)
         found = error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_PROBLEMS]
         said = ((".".join(map(str, (*([name] if name else []), *each["loc"]))), each["msg"]) for each in found)
         problem = "; ".join(f"{beginning(place, 80)}: {beginning(text, _LONGEST_CAUSE)}" for place, text in said)
-        raise ToolArgumentsError(tool, problem) from error
+        raise ToolArgumentsError(tool, problem, (name,)) from error
     except Exception as error:  # what a validator of somebody else's raises
-        raise ToolArgumentsError(tool, f"{name}: {describe_error(error)}" if name else describe_error(error)) from error
+        problem = f"{name}: {describe_error(error)}" if name else describe_error(error)
+        raise ToolArgumentsError(tool, problem, (name,)) from error
 
 
 def _given(adapter: "TypeAdapter[Any]", result: object) -> object:
@@ -255,6 +272,7 @@ class _Parameter:
 
     Attributes:
         filled: Gives its value where it is left out and the function's own default is none, but pydantic's `Field(…)`.
+        key: The key in the context that fills it; empty if a model gives it.
     """
 
     name: str
@@ -263,6 +281,7 @@ class _Parameter:
     required: bool
     said: Mapping[str, Any]
     filled: Any = _MISSING
+    key: str = ""
 
 
 def _wanted(tool: str, function: Callable[..., object], signature: inspect.Signature) -> Iterator[inspect.Parameter]:
@@ -283,6 +302,10 @@ def _wanted(tool: str, function: Callable[..., object], signature: inspect.Signa
 
 def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) -> _Parameter:
     annotation, default = hints.get(given.name, given.annotation), given.default
+    annotation, marks = _without_marks(annotation)
+    if default is FromContext or isinstance(default, FromContext):  # as other libraries mark a parameter
+        marks, default = [*marks, default], _MISSING
+    keys = [each.key or given.name if isinstance(each, FromContext) else given.name for each in marks]
     said: dict[str, Any] = {}
     filled: Any = _MISSING
     if isinstance(default, FieldInfo):
@@ -310,8 +333,28 @@ def _parameter(tool: str, given: inspect.Parameter, hints: Mapping[str, Any]) ->
             raise _refused(tool, given.name, f"its default is no JSON, and it is not annotated; {_BIND}")
     required = default is _MISSING and filled is _MISSING
     return _Parameter(
-        name=given.name, annotation=annotation, adapter=adapter, required=required, said=said, filled=filled
+        name=given.name,
+        annotation=annotation,
+        adapter=adapter,
+        required=required,
+        said=said,
+        filled=filled,
+        key=keys[0] if keys else "",
     )
+
+
+def _without_marks(annotation: Any) -> tuple[Any, list[object]]:
+    """Return an annotation without `FromContext`, and those marks."""
+    while hasattr(annotation, "__value__"):  # an alias made by `type`
+        annotation = annotation.__value__
+    if get_origin(annotation) is not Annotated:
+        return annotation, []
+    inner, *about = get_args(annotation)
+    marks = [each for each in about if each is FromContext or isinstance(each, FromContext)]
+    if not marks:
+        return annotation, []
+    rest = tuple(each for each in about if each not in marks)
+    return (Annotated[(inner, *rest)] if rest else inner), marks
 
 
 def _refused(tool: str, parameter: str, problem: str) -> ToolError:

@@ -17,8 +17,9 @@ from jazz_select.arguments import Methods, Seconds, checked
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, json_object, too_much
 from jazz_select.routing.schemas.fields import alternatives
+from jazz_select.routing.schemas.reduction import input_names
 from jazz_select.routing.tools.functions import tool_from_function
-from jazz_select.routing.tools.tool import Tool, Toolbox, checked_tool
+from jazz_select.routing.tools.tool import ContextKeys, Tool, Toolbox, checked_tool, context_keys
 from jazz_select.text import as_text, cut, describe_error, in_one_line, one_line
 from jazz_select.threads import in_thread, run_with_timeout
 
@@ -96,7 +97,7 @@ def _called_as(name: object, given: object) -> Tool:
     return tool
 
 
-def tools_from_mcp(
+def tools_from_mcp(  # noqa: PLR0913 - options with a name
     listing: object,
     *,
     provider: str = "",
@@ -104,6 +105,7 @@ def tools_from_mcp(
     call: Calling | None = None,
     destructive: Destroys = True,
     trusted: bool = False,
+    from_context: ContextKeys = (),
 ) -> list[Tool]:
     """Return tools from an MCP server's answer to `tools/list`, or from its list: objects of the SDK, or mappings.
 
@@ -118,13 +120,18 @@ def tools_from_mcp(
             (`readOnlyHint`, `destructiveHint`, `idempotentHint`) that decides for each tool.
         trusted: Whether to believe the server's hints that a tool is harmless or may be called twice, and its titles.
             Otherwise each tool counts as destructive unless `destructive` says otherwise.
+        from_context: Inputs that only the caller's context fills, in every tool that has them: their names, or by name
+            the key in the context. No model is shown them.
 
     Raises:
-        ToolError: An entry has no name or an invalid schema, or there are more than 10,000 entries.
+        ToolError: An entry has no name or an invalid schema, there are more than 10,000 entries, or `from_context`
+            names an input that no tool has.
     """
     found: list[Tool] = []
+    keys = context_keys(provider or "?", from_context)
     for number, entry in enumerate(_bounded(listing)):
         name = _name(entry, number)
+        schema = _schema(name, _said(entry, "inputSchema") or {}, "inputSchema")
         hints = _hints(_said(entry, "annotations"))
         output = _said(entry, "outputSchema")
         given = None if output is None else _schema(name, output, "outputSchema")
@@ -133,7 +140,7 @@ def tools_from_mcp(
             Tool(
                 name=f"{prefix}{name}",
                 description=cut(_text(_said(entry, "description")) or title, _LONGEST_DESCRIPTION),
-                input_schema=_schema(name, _said(entry, "inputSchema") or {}, "inputSchema"),
+                input_schema=schema,
                 output_schema=given,
                 function=None if call is None else _bound(call, name, given),
                 provider=provider,
@@ -143,13 +150,27 @@ def tools_from_mcp(
                 read_only=hints.get("readOnlyHint") if trusted else None,
                 # Users agree to calls by their titles: a server that is not trusted may not word what they agree to.
                 title=in_one_line(one_line(title)) if trusted else "",
+                from_context=_taken_keys(schema, keys),
             )
         )
+    _check_keys(found, keys)
     return found
 
 
+def _taken_keys(schema: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, str]:
+    known = input_names(schema) if keys else ()
+    return {name: key for name, key in keys.items() if name in known}
+
+
+def _check_keys(tools: Iterable[Tool], keys: Mapping[str, str]) -> None:
+    used = {name for tool in tools for name in context_keys(tool.name, tool.from_context)}
+    unused = [name for name in keys if name not in used]
+    if unused:
+        raise ToolError("?", f"from_context names {', '.join(unused)}, which is an input of no tool in the listing")
+
+
 @checked
-async def tools_from_session(
+async def tools_from_session(  # noqa: PLR0913 - options with a name
     session: Annotated[
         object, Methods("one with list_tools() and call_tool(name, arguments)", "list_tools", "call_tool")
     ],
@@ -159,6 +180,7 @@ async def tools_from_session(
     timeout_s: Seconds = 60.0,
     destructive: Destroys = True,
     trusted: bool = False,
+    from_context: ContextKeys = (),
 ) -> list[Tool]:
     """Return the tools of a live MCP session, whatever its transport; each calls the server.
 
@@ -174,6 +196,7 @@ async def tools_from_session(
         timeout_s: Time limit of each page of the listing and of each call, beside the limit of a step.
         destructive: As for `tools_from_mcp`.
         trusted: As for `tools_from_mcp`.
+        from_context: As for `tools_from_mcp`.
 
     Raises:
         ConfigError: It is no session, or the limit is invalid.
@@ -182,31 +205,47 @@ async def tools_from_session(
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
     listed = await live.listed(provider or "?")
     read = partial(tools_from_mcp, listed, provider=provider, prefix=prefix, call=live.call)
-    return await in_thread(read, destructive=destructive, trusted=trusted)  # thousands take longer than a loop may wait
+    read = partial(read, destructive=destructive, trusted=trusted, from_context=from_context)
+    return await in_thread(read)  # thousands take longer than a loop may wait
 
 
 def tools_from_openai(
-    listing: object, *, provider: str = "", functions: Mapping[str, Callable[..., object]] | None = None
+    listing: object,
+    *,
+    provider: str = "",
+    functions: Mapping[str, Callable[..., object]] | None = None,
+    from_context: ContextKeys = (),
 ) -> list[Tool]:
     """Return tools from function declarations: `{"type": "function", "function": {…}}`, or the inner part alone.
 
+    Args:
+        listing: The declarations.
+        provider: The owner of the tools.
+        functions: What runs them, by name.
+        from_context: As for `tools_from_mcp`.
+
     Raises:
-        ToolError: An entry has no name or invalid parameters, or there are more than 10,000 entries.
+        ToolError: An entry has no name or invalid parameters, there are more than 10,000 entries, or `from_context`
+            names an input that no tool has.
     """
     found: list[Tool] = []
+    keys = context_keys(provider or "?", from_context)
     for number, entry in enumerate(_bounded(listing)):
         own = _said(entry, "function") or entry
         name = _name(own, number)
+        schema = _schema(name, _said(own, "parameters") or {}, "parameters")
         found.append(
             Tool(
                 name=name,
                 description=_text(_said(own, "description")),
-                input_schema=_schema(name, _said(own, "parameters") or {}, "parameters"),
+                input_schema=schema,
                 function=(functions or {}).get(name),
                 provider=provider,
                 operation=name,
+                from_context=_taken_keys(schema, keys),
             )
         )
+    _check_keys(found, keys)
     return found
 
 

@@ -11,9 +11,11 @@ from typing import Any, Final, cast
 
 from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
 from jazz_select.json_values import plain_bytes
+from jazz_select.routing.schemas.fields import mapping
+from jazz_select.routing.schemas.reduction import input_names, without_inputs
 from jazz_select.text import titled
 from jazz_select.threads import unbound
-from jazz_select.words import ACTING, LOOKING, READING, stems, words
+from jazz_select.words import ACTING, LOOKING, READING, folded_name, stems, words
 
 CALL_ID: Final = "call_id"
 """The parameter of a function that gets the id of the call, and of which no model is told."""
@@ -33,6 +35,33 @@ _TYPE_FIELD = re.compile(r"^:type[ \t].*(?:\n|\Z)", re.MULTILINE)
 _EMAIL = re.compile(r"\be-mail\b", re.IGNORECASE)
 
 
+ContextKeys = Mapping[str, str] | Iterable[str]
+"""Inputs that the caller's context fills: by name the key in the context, or names that are their own keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextInputs:
+    """The inputs of a tool that the caller's context fills, and that no model is shown.
+
+    Attributes:
+        schema: JSON Schema of all arguments, these inputs included.
+        shown: The same without these inputs.
+        declared: The key in the context, by input that the tool's author declared to come from there.
+        keys: The key in the context, by input.
+        values: The value from the context, by input; an input without one is left out.
+        withheld: The folded names of which a model may give no value.
+        problem: Why no call can be made with this context; empty if nothing is wrong.
+    """
+
+    schema: Mapping[str, Any]
+    shown: Mapping[str, Any]
+    declared: Mapping[str, str] = field(default_factory=dict[str, str])
+    keys: Mapping[str, str] = field(default_factory=dict[str, str])
+    values: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    withheld: frozenset[str] = frozenset()
+    problem: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
     """A connected tool. Two tools are equal only if they are one object.
@@ -40,7 +69,7 @@ class Tool:
     Attributes:
         name: The name for models.
         description: What it does, for people and models.
-        input_schema: JSON Schema of its arguments, an object.
+        input_schema: JSON Schema of its arguments, an object; without the inputs that the context fills.
         output_schema: JSON Schema of its result; None if unknown.
         function: Takes the arguments by name, sync or async; None for a tool that is only described. A parameter
             `call_id` that is no input gets the id of the call, the same for each attempt.
@@ -56,6 +85,9 @@ class Tool:
         confirm: Returns, in words for the user, what a call with these arguments would do, such as "129.00 EUR for the
             headphones go back to Visa". Takes the arguments of `function`.
         title: Its name for users, such as "Refund of the payment"; by default its name in words (`display_name`).
+        from_context: Inputs that only the caller's `context=` fills, such as who the user is: their names, or by name
+            the key in the context. No model and no user is asked for them, and a call without them fails.
+        context_inputs: All inputs that the context fills; None if there are none. Set by itself, see `bind_context`.
     """
 
     name: str
@@ -73,9 +105,11 @@ class Tool:
     title: str = ""
     confirm: Callable[..., object] | None = None
     undoes: str = ""
+    from_context: ContextKeys = ()
+    context_inputs: ContextInputs | None = None
 
     def __post_init__(self) -> None:
-        """Check what cannot be guessed, and bring capabilities to one form."""
+        """Check what cannot be guessed, bring capabilities to one form, and hide what the context fills."""
         given: dict[str, object] = {"name": self.name, "input_schema": self.input_schema}
         if not isinstance(given["name"], str) or not self.name.strip():
             raise ToolError(str(self.name), "its name is blank; give it one")
@@ -86,6 +120,32 @@ class Tool:
         object.__setattr__(self, "title", " ".join(self.title.split()))
         object.__setattr__(self, "id", self.id or ".".join(part for part in (self.provider, self.name) if part))
         object.__setattr__(self, "capabilities", tuple(dict.fromkeys(map(capability, self.capabilities))))
+        self._hide_context_inputs()
+
+    def _hide_context_inputs(self) -> None:
+        keys = context_keys(self.name, self.from_context)
+        object.__setattr__(self, "from_context", keys)
+        before = self.context_inputs
+        is_same = before is not None and self.input_schema is before.shown
+        if (is_same and before is not None and keys == before.declared) or (before is None and not keys):
+            return
+        whole = before.schema if is_same and before is not None else self.input_schema
+        _check_declared(self.name, keys, whole)
+        inputs = ContextInputs(
+            schema=whole,
+            shown=without_inputs(whole, keys),
+            declared=keys,
+            keys=keys,
+            withheld=frozenset(map(folded_name, keys)),
+            problem=lacking_context(whole, keys),
+        )
+        object.__setattr__(self, "input_schema", inputs.shown)
+        object.__setattr__(self, "context_inputs", inputs)
+
+    @property
+    def call_schema(self) -> Mapping[str, Any]:
+        """JSON Schema of all arguments of a call, those that the context fills included."""
+        return self.input_schema if self.context_inputs is None else self.context_inputs.schema
 
     @property
     def display_name(self) -> str:
@@ -120,7 +180,9 @@ class Tool:
     def digest(self) -> str:
         """A digest of what it is: its name, title, schema, description and effects. Another tool has another one."""
         effects = [self.destructive, self.idempotent, self.read_only]
-        what = [self.name, self.title, self.id, self.description, self.input_schema, effects]
+        what = [self.name, self.title, self.id, self.description, self.call_schema, effects]
+        if self.from_context:
+            what.append(self.from_context)
         return sha256(plain_bytes(what)).hexdigest()
 
     @property
@@ -129,6 +191,37 @@ class Tool:
         if self.destructive:
             return "cannot be undone"
         return "changes nothing" if self.reads else "changes something"
+
+
+def context_keys(tool: str, given: object) -> dict[str, str]:
+    """Return the key in the context of each input that is declared to come from there."""
+    listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else [None]
+    if isinstance(given, Mapping):
+        keys = dict(cast("Mapping[object, object]", given))
+    else:
+        keys = {name: name for name in listed}
+    if isinstance(given, str) or not all(isinstance(each, str) and each for each in (*keys, *keys.values())):
+        problem = "from_context must be a list of inputs, or a mapping of inputs to keys of the context"
+        raise ToolError(tool, f"{problem}, got {given!r:.80}")
+    return cast("dict[str, str]", keys)
+
+
+def _check_declared(tool: str, keys: Mapping[str, str], schema: Mapping[str, Any]) -> None:
+    known = input_names(schema)
+    unknown = [name for name in keys if name not in known]
+    if unknown and (known or mapping(schema).get("additionalProperties") is False):
+        there = f"its inputs are {', '.join(known)}" if known else "it has none"
+        raise ToolError(tool, f"from_context names {', '.join(unknown)}, which is no input of it; {there}")
+
+
+def lacking_context(schema: Mapping[str, Any], keys: Mapping[str, str]) -> str:
+    """Return why no call can be made without these inputs, whose keys the context lacks; empty if all have defaults."""
+    parts = mapping(schema.get("properties"))
+    lacking = [key for name, key in keys.items() if "default" not in mapping(parts.get(name))]
+    if not lacking:
+        return ""
+    named = " and ".join(map(repr, lacking))
+    return f"it needs {named} from the context, which has none; give it with context="
 
 
 def checked_tool(tool: object) -> Tool:

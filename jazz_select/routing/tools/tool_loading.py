@@ -24,7 +24,7 @@ from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai, tools_of
-from jazz_select.routing.tools.tool import Tool, Toolbox
+from jazz_select.routing.tools.tool import Tool, Toolbox, context_keys
 from jazz_select.text import describe_error
 
 NAME: Final = "TOOLS"
@@ -216,6 +216,7 @@ class ToolData(BaseModel):
     read_only: bool | None = None
     title: str = ""
     undoes: str = ""
+    from_context: list[str] | dict[str, str] = []
 
 
 def _in_file(file: Path) -> Iterator[Tool]:
@@ -280,7 +281,22 @@ def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
         raise ToolError(run, "it is told as `module:name`, such as shop.orders:lookup_order")
     function = attrgetter(qualified)(import_module(module))
     if isinstance(function, Tool):
+        fields = _with_marked(function, fields)
         return replace(function, name=data.name or function.name, **fields)
     if data.input_schema is not None:
         return replace(Tool(name=data.name or qualified.rpartition(".")[2], function=function), **fields)
-    return replace(tool_from_function(function, name=data.name, description=data.description), **fields)
+    tool = tool_from_function(function, name=data.name, description=data.description)
+    return replace(tool, **_with_marked(tool, fields))
+
+
+def _with_marked(tool: Tool, fields: dict[str, Any]) -> dict[str, Any]:
+    """Add what the function itself marks with `FromContext` to what the file declares."""
+    if "from_context" not in fields:
+        return fields
+    return {
+        **fields,
+        "from_context": {
+            **context_keys(tool.name, tool.from_context),
+            **context_keys(tool.name, fields["from_context"]),
+        },
+    }

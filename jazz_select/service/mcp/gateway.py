@@ -260,6 +260,7 @@ class Upstream:
                 timeout_s=spec.timeout_s,
                 destructive=spec.destructive,
                 trusted=spec.trusted,
+                from_context=spec.from_context,
             )
         finally:
             self._listing = None
@@ -450,7 +451,7 @@ def gateway_names(spec: ServerSpec, tools: Iterable[Tool], names: GivenNames) ->
         if name and name not in found:
             about, schema = spec.without_secrets(tool.description), tool.input_schema
             if spec.secrets:  # none of them stands in a schema, whoever wrote it there
-                schema = cast("dict[str, Any]", _hidden(spec, schema, 0))
+                schema = cast("dict[str, Any]", _hidden(spec, tool.call_schema, 0))
             found[name] = replace(tool, name=name, id="", description=about, title="", input_schema=schema)
     return found
 

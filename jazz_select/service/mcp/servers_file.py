@@ -46,6 +46,7 @@ class ServerSpec(BaseModel):
         trusted: Whether its hints are believed that a tool is harmless.
         destructive: Whether its tools without hints destroy something.
         prefix: What stands before the names of its tools: by default its own name and a dot.
+        from_context: Inputs of its tools that only the caller's context fills: their names, or by name the key there.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, hide_input_in_errors=True)
@@ -64,6 +65,7 @@ class ServerSpec(BaseModel):
     trusted: bool = False
     destructive: bool = True
     prefix: str = Field(default_factory=lambda said: f"{said['name']}.", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+    from_context: list[str] | dict[str, str] = []
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:

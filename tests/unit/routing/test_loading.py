@@ -242,6 +242,8 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "title": "Look for an order",
         "undoes": "hide_order",
         "confirm": None,
+        "from_context": {},
+        "context_inputs": None,
     }
     assert (tools["add"].id, tools["add"].description) == ("shop.add", "Add two numbers.")
     assert tools["add"].input_schema["required"] == ["left", "right"]
