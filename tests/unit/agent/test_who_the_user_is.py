@@ -1,13 +1,14 @@
 """Signed in as ben: whatever a model writes, no tool works on anybody else, and no model is shown the name."""
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import pytest
 
-from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, FromContext, Tool, respond, tool_from_function
-from jazz_select.agent import TurnResult, run_chain
+from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, FromContext, Input, Tool, respond, tool_from_function
+from jazz_select.agent import run_chain
 from jazz_select.agent.agent_options import PromptOptions
 from jazz_select.errors import ConfigError, WrongValue
 from jazz_select.flow.base import GuidedDecisionPoint
@@ -64,10 +65,10 @@ def desk_agent(
     registry = FlowRegistry(min_examples=0)
     known: list[dict[str, Any]] = []
     if flow is not None:
-        found = Flow(desired_effects=["the member knows"], examples=[QUESTION], registry=registry, **flow)
+        found = Flow(desired_effects=["it is known"], examples=[QUESTION], registry=registry, **flow)
         known.append({"flow_id": found.id, "flow_name": found.name})
     selector = FlowSelector(None, registry, ListMemory(known), "library")
-    return Agent(selector, tools, model, min_confidence=0, **options)
+    return Agent(selector, tools, model, **{"min_confidence": 0, **options})
 
 
 def shown_by_us(model: ScriptedModel, first: int = 0) -> str:
@@ -106,7 +107,8 @@ async def test_where_no_flow_fits_it_is_who_is_signed_in(is_native: bool) -> Non
     asks = native("find_loan", **ADA) if is_native else call("find_loan", **ADA)
     model = ScriptedModel("[]", asks, "It is.", takes_tools=is_native)
     flow = {"name": "opening", "description": "Hours.", "tools": ["tell_hours"], "steps": ["Say them."]}
-    result = await desk_agent(model, desk_tools(log), flow).turn("so, does ada have Dune?", context=BEN)
+    agent = desk_agent(model, desk_tools(log), flow, min_confidence=math.inf)
+    result = await agent.turn("so, does ada have Dune?", context=BEN)
     assert (result.flows, log) == ([], [("find_loan", "Dune", "ben")])
     assert "member" not in shown_by_us(model)
     assert NOTE in result.notes
@@ -160,7 +162,7 @@ async def test_a_declared_name_that_the_context_lacks_fails_the_call_and_names_i
     assert result.chain is not None
     assert (
         "it needs 'member' from the context"
-        in [each.error for each in result.chain.entries if each.kind == "result"][0]
+        in next(each.error for each in result.chain.entries if each.kind == "result")
     )
 
 
@@ -178,7 +180,7 @@ async def test_a_chain_without_a_declared_name_runs_nothing_and_asks_nobody() ->
 @pytest.mark.spec("017.1")
 async def test_a_declared_name_is_never_asked_of_the_user() -> None:
     log: Log = []
-    inputs = [{"name": "member", "question": "Who are you?"}, {"name": "title", "question": "Which book?"}]
+    inputs = [Input(name="member", question="Who are you?"), Input(name="title", question="Which book?")]
     flow = {"name": "look_up", "description": "Say.", "tools": ["find_loan"], "chain": ("find_loan",), "inputs": inputs}
     agent = desk_agent(ScriptedModel(repeat=False), desk_tools(log, declared=True), flow)
     model_free = Agent(agent.selector, desk_tools(log, declared=True), min_confidence=0)
@@ -205,8 +207,9 @@ async def test_a_declared_value_that_a_tool_refuses_is_not_asked_for() -> None:
 @pytest.mark.spec("017.1")
 async def test_a_guided_point_shows_neither_name_nor_value() -> None:
     log: Log = []
-    point = GuidedDecisionPoint(after_step="", candidate_tools=["find_loan", "drop_hold"])
-    flow = {"name": "look_up", "description": "Say.", "tools": ["find_loan", "drop_hold"], "chain": (point,)}
+    point = GuidedDecisionPoint(after_step="tell_hours", candidate_tools=["find_loan", "drop_hold"])
+    tools = ["tell_hours", "find_loan", "drop_hold"]
+    flow = {"name": "look_up", "description": "Say.", "tools": tools, "chain": ("tell_hours", point)}
     model = ScriptedModel("find_loan", repeat=True)
     agent = desk_agent(model, desk_tools(log), flow)
     result = await agent.turn(QUESTION, context={**BEN, "title": "Dune"})
@@ -321,7 +324,3 @@ async def test_a_value_of_the_context_that_does_not_fit_is_named_by_its_key() ->
     assert log == []
     errors = [each.error for each in result.entries if each.kind == "result"]
     assert "'Member' of the context does not fit its input 'member'" in errors[0]
-
-
-def answered(result: TurnResult) -> str:
-    return result.text
