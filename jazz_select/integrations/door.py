@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from itertools import takewhile
@@ -36,9 +36,10 @@ from jazz_select.routing.claims import RecentClaims
 from jazz_select.routing.question import question
 from jazz_select.routing.records import StepError, ToolCall
 from jazz_select.routing.tool_call import CallOutcome, call_of, call_tool, made_once
+from jazz_select.routing.tools.context_inputs import bind_context, bind_tools
 from jazz_select.routing.tools.showing import OpenTools, selected_tools, shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
-from jazz_select.routing.tools.tool import Tool
+from jazz_select.routing.tools.tool import Tool, context_keys
 from jazz_select.selector.asking import adds_nothing, question_in
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
@@ -77,7 +78,8 @@ class Shown:
 
     Attributes:
         result: The selection.
-        tools: The tools to offer, by their names for models.
+        tools: The tools to offer, by their names for models, bound to the context: the inputs that it holds are not in
+            their schemas, and are filled when they are called.
         kept: What to store until the next request and pass to `select` then, as plain JSON values: the open question,
             or the flow that its answer picked, which helps to find the next one. None if there is neither.
     """
@@ -172,7 +174,8 @@ class FlowDoor:
 
         Args:
             said: The request, or all messages of the user with the request last; the three before it count.
-            context: What guards look at.
+            context: What only the caller knows, such as who the user is. Guards look at it, and it fills inputs of the
+                tools, which no model is shown then.
             asked: `Shown.kept` of the request before, whether or not this one answers it; or the decision with the
                 question, which this request then answers. After an answer, the title of the picked flow helps to find
                 the next, and a message that is only a value or thanks stays with that flow.
@@ -195,17 +198,23 @@ class FlowDoor:
         if known is not None and adds_nothing(request) and result.decision.reason not in _SURE:
             result = await self._selector.select(known[1], context=context, asked=known[2])
         tools = selected_tools(result.chosen_flows, self._connected, open_tools=self._open_tools)
-        shown = {self._names[tool.name]: tool for tool in tools}
+        shown = {self._names[tool.name]: tool for tool in bind_tools(tools, context)}
         before_it = None if known is None else known[0]
         keeps = _to_keep(result, kept, request, answer=question is not None, before=before_it)
         return Shown(result=result, tools=shown, kept=keeps)
 
-    async def waiting(self, calls: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Tool]:
+    def bound(self, name: str, context: Mapping[str, Any] | None) -> Tool:
+        """Return a tool by its name for models, with the inputs that the context holds filled and hidden."""
+        return bind_context(self.tools[name], context)
+
+    async def waiting(
+        self, calls: Iterable[tuple[str, Mapping[str, Any]]], context: Mapping[str, Any] | None = None
+    ) -> dict[str, Tool]:
         """Return the tools of those calls that need approval, so that the model is still shown them.
 
         Other calls that a history claims are ignored.
         """
-        known = [(name, self.tools[name], arguments) for name, arguments in calls if name in self.tools]
+        known = [(name, self.bound(name, context), arguments) for name, arguments in calls if name in self.tools]
         return {name: tool for name, tool, given in known if isinstance((await self.asked(tool, given)).verdict, Ask)}
 
     def may_ask(self, tool: Tool) -> bool:
@@ -263,8 +272,9 @@ class FlowDoor:
         """Call a tool if it is allowed. The status `asked` means that it was not called and needs approval.
 
         Args:
-            tool: The tool.
-            arguments: By name, or the JSON text a model wrote; text that is not an object fails the call.
+            tool: The tool, such as one of `Shown.tools`, which are bound to the context.
+            arguments: By name, or the JSON text a model wrote; text that is not an object fails the call. A value for
+                what the context fills is dropped (`CallOutcome.notes`).
             call_id: The id of the call, the same if it is repeated: a destructive call runs once per id.
             agreed: Whether this very call was approved.
             keeps: The mapping in which `asked` stored the approved identity; another call needs a new approval.
@@ -382,6 +392,29 @@ def _object_in(arguments: object) -> dict[str, Any] | None:
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
+def context_in(given: object, tools: Iterable[Tool] = ()) -> dict[str, Any]:
+    """Return a framework's own context as a mapping: deps, a runtime's context, or the context of a run.
+
+    It is a mapping, a dataclass, a pydantic model, or an object with public attributes. What these tools declare to
+    come from the context may be a property, too. Functions and what is None are left out, and so is what the adapters
+    store there.
+    """
+    if isinstance(given, Mapping):
+        found = {name: each for name, each in cast("Mapping[object, Any]", given).items() if isinstance(name, str)}
+    elif given is None or isinstance(given, str | bytes | int | float | Sequence | type):
+        return {}
+    else:
+        wanted = {key for tool in tools for key in context_keys(tool.name, tool.from_context).values()}
+        named = [*(each.name for each in fields(given))] if is_dataclass(given) else [*getattr(given, "__dict__", ())]
+        names = dict.fromkeys((*named, *sorted(wanted)))
+        found = {name: getattr(given, name, None) for name in names if not name.startswith("_")}
+    return {
+        name: each
+        for name, each in found.items()
+        if each is not None and not callable(each) and name not in {OPEN, RUN, ASKED}
+    }
+
+
 def check_door(given: object) -> None:
     """Raise unless the argument is a door."""
     if not isinstance(given, FlowDoor):
@@ -454,11 +487,20 @@ def _said_by(part: object) -> object:
     return part if isinstance(part, str) else getattr(part, "content", None)
 
 
+NOT_USED: Final = "Arguments that are not among this tool's inputs were not used: the program sets what it works on, such as for whom."
+"""What a model is told if values that it gave were dropped."""
+
+
 def outcome_text(outcome: CallOutcome, *, own: bool = True) -> str:
     """Return the outcome of a call as text for a model: its output as JSON, or why there is none.
 
     With `own` false, the call may have been another caller's, and its output is left out.
     """
+    text = _outcome_text(outcome, own=own)
+    return f"{text}\n{NOT_USED}" if outcome.dropped else text
+
+
+def _outcome_text(outcome: CallOutcome, *, own: bool) -> str:
     if outcome.replayed and not own:
         return as_text(beginning(_BEGUN.format(outcome.call.tool), _LONGEST))
     if outcome.error is None:

@@ -6,7 +6,16 @@ Calls that need approval interrupt the graph: compile it with a checkpointer, an
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from jazz_select.integrations.door import ASKED, OPEN, FlowDoor, check_door, framework, kept_in, outcome_text
+from jazz_select.integrations.door import (
+    ASKED,
+    OPEN,
+    FlowDoor,
+    check_door,
+    context_in,
+    framework,
+    kept_in,
+    outcome_text,
+)
 from jazz_select.routing.approval import Ask
 from jazz_select.routing.tools.showing import tool_schemas
 from jazz_select.routing.tools.tool import Tool
@@ -16,6 +25,7 @@ with framework("langgraph"):
     from langchain_core.runnables import RunnableConfig
     from langgraph.func import task
     from langgraph.graph import MessagesState
+    from langgraph.runtime import get_runtime
     from langgraph.types import interrupt
 
 _NO_TOOL: Final = "not run: there is no such tool here, or the call has no id of its own"
@@ -44,7 +54,11 @@ class FlowNodes:
     """The nodes, and the tools to bind to a chat model between them."""
 
     def __init__(self, door: FlowDoor, *, context: Callable[[FlowState], Mapping[str, Any]] | None = None) -> None:
-        """Create the nodes; `context` returns what guards look at in a state.
+        """Create the nodes.
+
+        The context of a run is LangGraph's own (`ainvoke(…, context={"member": "ben"})`): guards look at it, and it
+        fills inputs of the tools, which no model is shown then. `context` returns more of it from a state; a value of
+        None takes a name out.
 
         Raises:
             ConfigError: `door` is not a door.
@@ -55,13 +69,12 @@ class FlowNodes:
     async def select(self, state: FlowState) -> dict[str, Any]:
         """Find the flows for the user's last message (a node)."""
         said = [str(message.text) for message in state["messages"] if isinstance(message, HumanMessage)]
-        context = self._context(state) if self._context else None
-        shown = await self._door.select(said, context, asked=kept_in(state))
+        shown = await self._door.select(said, self._context_of(state), asked=kept_in(state))
         names = shown.result.names
         return {"flows": names, "prompt": shown.prompt, "tools": list(shown.tools), OPEN: shown.kept}
 
     def schemas(self, state: FlowState) -> list[dict[str, Any]]:
-        """Return the tools of a state, as `bind_tools` takes them for any provider."""
+        """Return the tools of a state, as `bind_tools` takes them for any provider. Call it in a node of the graph."""
         return tool_schemas(self._shown(state))
 
     async def call(self, state: FlowState, config: RunnableConfig) -> dict[str, Any]:  # noqa: PLR0914 - one turn of a graph
@@ -96,8 +109,17 @@ class FlowNodes:
             made.append(ToolMessage(said, tool_call_id=own, name=call["name"], status=status))
         return {"messages": [*made, *map(_unread, unread)]}
 
+    def _context_of(self, state: FlowState) -> dict[str, Any]:
+        try:
+            given = get_runtime().context
+        except RuntimeError:  # outside of a run
+            given = None
+        known = context_in(given, self._door.tools.values())
+        return {**known, **(self._context(state) if self._context else {})}
+
     def _shown(self, state: FlowState) -> dict[str, Tool]:
-        return {name: self._door.tools[name] for name in state.get("tools", ()) if name in self._door.tools}
+        context = self._context_of(state)
+        return {name: self._door.bound(name, context) for name in state.get("tools", ()) if name in self._door.tools}
 
     async def _asks(self, call: ToolCall, tool: Tool, place: str) -> dict[str, Any] | None:
         asked = await self._door.asked(tool, call["args"], f"{place}:{call['id']}")

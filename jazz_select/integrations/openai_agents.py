@@ -12,6 +12,7 @@ from jazz_select.integrations.door import (
     FlowDoor,
     Shown,
     check_door,
+    context_in,
     framework,
     keep_in,
     kept_in,
@@ -29,7 +30,7 @@ with framework("openai-agents"):
     from agents.tool_context import ToolContext
 
 Context = Callable[[RunContextWrapper[Any]], Mapping[str, Any]]
-"""Returns what guards look at in a run."""
+"""Returns more of the context of a run, beside the run's own."""
 
 
 class FlowAgentParts:
@@ -40,7 +41,14 @@ class FlowAgentParts:
     """
 
     def __init__(self, door: FlowDoor, *, context: Context | None = None) -> None:
-        """Create the parts; `context` returns what guards look at in a run.
+        """Create the parts.
+
+        The context of a run is the SDK's own (`Runner.run(…, context={"member": "ben"})`): guards look at it, and it
+        fills inputs of the tools, which the model is not shown then. `context` returns more of it; a value of None
+        takes a name out.
+
+        The SDK has one schema a tool for all runs. It is set before each reply of a model, so runs at the same time
+        should hold the same names; what a run's context holds is filled and dropped at the call in any case.
 
         Raises:
             ConfigError: `door` is not a door.
@@ -84,13 +92,20 @@ class FlowAgentParts:
                 del self._runs[ctx]
 
     async def _select(self, ctx: RunContextWrapper[Any]) -> Shown:
-        context = self._context(ctx) if self._context else None
-        shown = await self._door.select(_said(ctx), context, asked=kept_in(ctx.context))
+        shown = await self._door.select(_said(ctx), self._context_of(ctx), asked=kept_in(ctx.context))
         keep_in(ctx.context, shown.kept)
         return shown
 
+    def _context_of(self, ctx: RunContextWrapper[Any]) -> dict[str, Any]:
+        known = context_in(ctx.context, self._door.tools.values())
+        return {**known, **(self._context(ctx) if self._context else {})}
+
     def _function(self, name: str, tool: Tool) -> FunctionTool:
+        def bound(ctx: RunContextWrapper[Any]) -> Tool:
+            return self._door.bound(name, self._context_of(ctx))
+
         async def enabled(ctx: RunContextWrapper[Any], _agent: AgentBase) -> bool:
+            function.params_json_schema = input_schema(bound(ctx))
             shown = await self._shown(ctx)
             # A run resumed elsewhere begins with the pending approvals, which must be stored by then.
             waits = ctx in self._taken_up and self._door.may_ask(tool)
@@ -101,14 +116,14 @@ class FlowAgentParts:
             if ctx in self._taken_up and not ((shown := await self._shown(ctx)) and name in shown.tools):
                 return True  # shown only for a pending approval, not by this run's flows
             place = _place(ctx, call_id)
-            return isinstance((await self._door.asked(tool, arguments, place, keeps=ctx.context)).verdict, Ask)
+            return isinstance((await self._door.asked(bound(ctx), arguments, place, keeps=ctx.context)).verdict, Ask)
 
         async def call(ctx: ToolContext[Any], arguments: str) -> str:
             agreed, place = ctx.is_tool_approved(name, ctx.tool_call_id) is True, _place(ctx, ctx.tool_call_id)
-            made = await self._door.call(tool, arguments, call_id=place, agreed=agreed, keeps=ctx.context)
+            made = await self._door.call(bound(ctx), arguments, call_id=place, agreed=agreed, keeps=ctx.context)
             return outcome_text(made, own=bool(run_in(ctx.context)))
 
-        return FunctionTool(
+        function = FunctionTool(
             name=name,
             description=tool.description,
             params_json_schema=input_schema(tool),
@@ -117,6 +132,7 @@ class FlowAgentParts:
             is_enabled=enabled,
             needs_approval=asks,
         )
+        return function
 
 
 def _place(ctx: RunContextWrapper[Any], call_id: str) -> str:

@@ -10,11 +10,13 @@ from typing import Any, TypeAlias
 from pydantic_core import SchemaValidator, core_schema
 
 from jazz_select.integrations.door import (
+    NOT_USED,
     OPEN,
     FlowDoor,
     Shown,
     approval_request,
     check_door,
+    context_in,
     framework,
     kept_in,
     mark_of,
@@ -25,26 +27,34 @@ from jazz_select.routing.tool_call import CallOutcome
 from jazz_select.routing.tools.showing import input_schema
 
 with framework("pydantic-ai"):
-    from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolDefinition, ToolFailed
+    from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolDefinition, ToolFailed, ToolReturn
     from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
     from pydantic_ai.tools import AgentDepsT
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool
 
-_ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+ARGUMENTS = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+"""Takes any arguments: they are validated when the call is made."""
 Context: TypeAlias = Callable[[RunContext[AgentDepsT]], Mapping[str, Any]]
-"""Returns what guards look at in a run."""
+"""Returns more of the context of a run, beside its deps."""
 
 
-async def shown_in(ctx: RunContext[AgentDepsT], door: FlowDoor, context: Context[AgentDepsT] | None = None) -> Shown:
+def context_of(
+    ctx: RunContext[AgentDepsT], door: FlowDoor, context: Context[AgentDepsT] | None = None
+) -> dict[str, Any]:
+    """Return the context of a run: its deps, and what `context` returns, which replaces what the deps hold."""
+    return {**context_in(ctx.deps, door.tools.values()), **(context(ctx) if context else {})}
+
+
+async def shown_in(ctx: RunContext[AgentDepsT], door: FlowDoor, context: Mapping[str, Any]) -> Shown:
     """Return what a run shows; a run resumed after an approval also shows the tools it was about."""
     before = [each for each in ctx.messages if any(isinstance(part, UserPromptPart) for part in each.parts)]
     said = _said(before) + ([] if ctx.prompt is None else [text_in(ctx.prompt)])
     last = ctx.messages[-1] if ctx.messages and ctx.prompt is None else None
     calls = last.tool_calls if isinstance(last, ModelResponse) else []
-    waiting = await door.waiting((call.tool_name, call.args_as_dict()) for call in calls)
+    waiting = await door.waiting(((call.tool_name, call.args_as_dict()) for call in calls), context)
     # A resumed run selects with what its own request stored. A new request may answer the one before it.
     asked = kept_in(*(each.metadata for each in before[-2 if ctx.prompt is None else -1 :]))
-    shown = await door.select(said, context(ctx) if context else None, asked=asked)
+    shown = await door.select(said, context, asked=asked)
     return replace(shown, tools={**shown.tools, **waiting})
 
 
@@ -59,6 +69,9 @@ def returned(made: CallOutcome) -> Any:
     """Return a call's output, or raise so that pydantic-ai sees the outcome."""
     if made.status == "asked":
         raise ApprovalRequired(approval_request(made.call, made.reason))
+    if made.error is None and made.dropped:
+        told = {"result": made.output, "note": NOT_USED}
+        return ToolReturn(return_value=told, metadata={"notes": list(made.notes)})
     if made.error is None:
         return made.output
     raise ModelRetry(outcome_text(made)) if made.error.fault == "arguments" else ToolFailed(outcome_text(made))
@@ -82,7 +95,8 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
 
     Attributes:
         door: Flows and their tools.
-        context: Returns what guards look at in a run.
+        context: Returns more of the context of a run than its deps, which are the context by default. Guards look at
+            it, and it fills inputs of the tools, which the model is not shown then. A value of None takes a name out.
         name: Unique among an agent's toolsets.
         now: In a run, what is shown.
     """
@@ -102,7 +116,7 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
         """Select, once in a run."""
-        return replace(self, now=await shown_in(ctx, self.door, self.context))
+        return replace(self, now=await shown_in(ctx, self.door, context_of(ctx, self.door, self.context)))
 
     async def for_run_step(self, ctx: RunContext[AgentDepsT]) -> "FlowToolset[AgentDepsT]":
         """Store the open question."""
@@ -116,13 +130,15 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         """Return the selected flows' tools; destructive ones run alone."""
         found: dict[str, ToolsetTool[AgentDepsT]] = {}
-        for name, own in (self.now.tools if self.now else self.door.tools).items():
+        context = context_of(ctx, self.door, self.context)
+        for name in self.now.tools if self.now else self.door.tools:
+            own = self.door.bound(name, context)
             schema = input_schema(own)
             described = ToolDefinition(
                 name=name, description=own.description, parameters_json_schema=schema, sequential=own.destructive
             )
             found[name] = ToolsetTool(
-                toolset=self, tool_def=described, max_retries=ctx.max_retries, args_validator=_ARGUMENTS
+                toolset=self, tool_def=described, max_retries=ctx.max_retries, args_validator=ARGUMENTS
             )
         return found
 
@@ -131,5 +147,5 @@ class FlowToolset(AbstractToolset[AgentDepsT]):
     ) -> Any:
         """Call a tool through the door."""
         del tool  # pydantic-ai's signature
-        own = self.door.tools[name]
+        own = self.door.bound(name, context_of(ctx, self.door, self.context))
         return returned(await self.door.call(own, tool_args, call_id=call_id(ctx), agreed=ctx.tool_call_approved))

@@ -3,20 +3,30 @@
 pydantic-ai calls the tools; those that need approval are deferred: have `DeferredToolRequests` among the output types.
 """
 
-from dataclasses import dataclass, replace
+import logging
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from pydantic_core import ValidationError
+
 from jazz_select.integrations.door import FlowDoor, Shown, check_door, framework
-from jazz_select.integrations.pydantic_ai import Context, call_id, keep, returned, shown_in
+from jazz_select.integrations.pydantic_ai import ARGUMENTS, Context, call_id, context_of, keep, returned, shown_in
 from jazz_select.routing.approval import Ask, Deny
+from jazz_select.routing.schemas.reduction import input_names
+from jazz_select.routing.tools.context_inputs import bind_context, describe_dropped, filled_arguments
+from jazz_select.routing.tools.showing import input_schema
+from jazz_select.routing.tools.tool import Tool, context_keys
+from jazz_select.text import describe_error
 
 with framework("pydantic-ai"):
-    from pydantic_ai import ApprovalRequired, RunContext, ToolFailed
+    from pydantic_ai import ApprovalRequired, ModelRetry, RunContext, ToolFailed
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.tools import AgentDepsT
     from pydantic_ai.toolsets import AbstractToolset, ToolsetTool, WrapperToolset
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -24,11 +34,11 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
     """The selected flows as instructions, and the agent's own tools narrowed to them: `Agent(capabilities=[…])`.
 
     The door's tools describe the agent's, by name. A described tool is shown if a selected flow names it; others of the
-    agent always are.
+    agent always are. The inputs of described tools that the run's context holds are hidden and filled.
 
     Attributes:
         door: Flows and their tools.
-        context: Returns what guards look at in a run.
+        context: Returns more of the context of a run than its deps, as for `FlowToolset`.
         now: In a run, what is shown.
     """
 
@@ -41,7 +51,7 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
 
     async def for_run(self, ctx: RunContext[AgentDepsT]) -> "FlowCapability[AgentDepsT]":
         """Select, once in a run."""
-        return replace(self, now=await shown_in(ctx, self.door, self.context))
+        return replace(self, now=await shown_in(ctx, self.door, context_of(ctx, self.door, self.context)))
 
     async def before_model_request(
         self, ctx: RunContext[AgentDepsT], request_context: ModelRequestContext
@@ -56,30 +66,86 @@ class FlowCapability(AbstractCapability[AgentDepsT]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[AgentDepsT]) -> AbstractToolset[AgentDepsT] | None:
         """Return the agent's tools, narrowed."""
-        return _Narrowed(toolset, self.door, self.now) if self.now else None
+        return _Narrowed(toolset, self.door, self.now, self.context) if self.now else None
 
 
 @dataclass
 class _Narrowed(WrapperToolset[AgentDepsT]):
     door: FlowDoor
     now: Shown
+    context: Context[AgentDepsT] | None
+    whole: dict[str, ToolsetTool[AgentDepsT]] = field(default_factory=dict[str, Any])
+    """The agent's tools as they are, by name, of those that are shown without what the context fills."""
 
     async def get_tools(self, ctx: RunContext[AgentDepsT]) -> dict[str, ToolsetTool[AgentDepsT]]:
         found = await super().get_tools(ctx)
-        return {name: tool for name, tool in found.items() if name in self.now.tools or name not in self.door.tools}
+        shown = {name: tool for name, tool in found.items() if name in self.now.tools or name not in self.door.tools}
+        for name in shown.keys() & self.door.tools.keys():
+            shown[name] = self._without_context_inputs(name, shown[name], ctx)
+        return shown
+
+    def _without_context_inputs(
+        self, name: str, tool: ToolsetTool[AgentDepsT], ctx: RunContext[AgentDepsT]
+    ) -> ToolsetTool[AgentDepsT]:
+        own = self._described(name, tool, ctx)
+        if own.context_inputs is None or not own.context_inputs.keys:
+            return tool
+        self.whole[name] = tool
+        described = replace(tool.tool_def, parameters_json_schema=input_schema(own))
+        return replace(tool, tool_def=described, args_validator=ARGUMENTS)  # validated when all of them are there
+
+    def _described(self, name: str, tool: ToolsetTool[AgentDepsT], ctx: RunContext[AgentDepsT]) -> Tool:
+        """Return the door's tool with the inputs of the agent's, bound to the run's context."""
+        known, schema = self.door.tools[name], tool.tool_def.parameters_json_schema
+        declared = context_keys(known.name, known.from_context)
+        taken = {each: key for each, key in declared.items() if each in input_names(schema)}
+        own = replace(known, input_schema=schema, from_context=taken, context_inputs=None)
+        return bind_context(own, context_of(ctx, self.door, self.context))
 
     async def call_tool(
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
+        tool = self.whole.get(name, tool)
+        if name not in self.door.tools:
+            return await super().call_tool(name, tool_args, ctx, tool)
+        own = self._described(name, tool, ctx)
+        if name in self.whole:
+            tool_args = _with_context(own, tool, tool_args)
         make = partial(super().call_tool, name, tool_args, ctx, tool)
-        if own := self.door.tools.get(name):
-            asked = await self.door.asked(own, tool_args)
-            if isinstance(asked.verdict, Deny):
-                raise ToolFailed(f"not run: {asked.verdict.reason}")
-            if isinstance(asked.verdict, Ask) and not self.door.is_agreed(
-                call_id(ctx), asked.call, agreed=ctx.tool_call_approved
-            ):
-                raise ApprovalRequired(asked.about)
-            if ctx.tool_call_approved:  # an approval may arrive twice
-                return returned(await self.door.once(own, tool_args, call_id(ctx), make))
+        asked = await self.door.asked(own, tool_args)
+        if isinstance(asked.verdict, Deny):
+            raise ToolFailed(f"not run: {asked.verdict.reason}")
+        if isinstance(asked.verdict, Ask) and not self.door.is_agreed(
+            call_id(ctx), asked.call, agreed=ctx.tool_call_approved
+        ):
+            raise ApprovalRequired(asked.about)
+        if ctx.tool_call_approved:  # an approval may arrive twice
+            return returned(await self.door.once(own, tool_args, call_id(ctx), make))
         return await make()
+
+
+def _with_context(own: Tool, tool: ToolsetTool[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return a model's arguments with what the context fills, validated by the agent's own tool.
+
+    Raises:
+        ToolFailed: The context lacks a value, or one does not fit.
+        ModelRetry: What the model gave does not fit.
+    """
+    inputs = own.context_inputs
+    keys = {} if inputs is None else inputs.keys
+    if inputs is not None and inputs.problem:
+        raise ToolFailed(f"{own.name} was not run: {inputs.problem}")
+    filled = filled_arguments(own, given)
+    if filled.dropped:
+        _log.warning(
+            "note=<%s> | a model gave what only the context may give", describe_dropped(own.name, filled.dropped)
+        )
+    try:
+        return tool.args_validator.validate_python(filled.arguments)
+    except ValidationError as error:
+        refused = [str(each["loc"][0]) for each in error.errors(include_input=False) if each["loc"]]
+        of_context = [keys[name] for name in refused if name in keys]
+        if of_context:
+            named = " and ".join(map(repr, of_context))
+            raise ToolFailed(f"{own.name} was not run: {named} of the context does not fit its input") from error
+        raise ModelRetry(f"the arguments are not valid: {describe_error(error)}") from error
