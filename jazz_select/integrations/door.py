@@ -487,7 +487,10 @@ def _said_by(part: object) -> object:
     return part if isinstance(part, str) else getattr(part, "content", None)
 
 
-NOT_USED: Final = "Arguments that are not among this tool's inputs were not used: the program sets what it works on, such as for whom."
+NOT_USED: Final = (
+    "Arguments that are not among this tool's inputs were not used: "
+    "the program sets what it works on, such as for whom."
+)
 """What a model is told if values that it gave were dropped."""
 
 

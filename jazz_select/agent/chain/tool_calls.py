@@ -173,6 +173,8 @@ class ToolRunner:
     @self_bounded
     async def _approve(self, call: ToolRequest, made: ToolCall) -> Verdict:
         async with self._asking:
+            if made.filled:  # hooks and listeners are the caller's: they see the call as it is made
+                call = replace(call, arguments=_shown_and_given(made.arguments)[0])
             refusal = await self._refusal(call)
             verdict = Deny(refusal) if refusal else await verdict_of(self.options.approve, made)
             if isinstance(verdict, Allow):

@@ -23,12 +23,14 @@ from starlette.types import Receive, Scope, Send
 from jazz_select import __version__
 from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import JazzSelectError
+from jazz_select.json_values import too_much
 from jazz_select.outcomes.callers import LOCAL, calling_as
 from jazz_select.routing.approval import ApprovalPolicy, Approve, Verdict
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.schemas.nulls import without_nulls
 from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tool_call import call_tool
+from jazz_select.routing.tools.context_inputs import bind_context, bind_tools
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.agents import ServedAgents
@@ -40,7 +42,15 @@ from jazz_select.service.mcp.connected_tools import ConnectedTools
 from jazz_select.service.mcp.elicitation import Asking, input_required
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.mcp.meta_tools import Listed, OwnList
-from jazz_select.service.mcp.results import Relay, failure, outcome_of, relayed, structured_answer, unknown_name
+from jazz_select.service.mcp.results import (
+    Relay,
+    failure,
+    outcome_of,
+    relayed,
+    structured_answer,
+    unknown_name,
+    with_notes,
+)
 from jazz_select.service.mcp.untrusted_text import description_of
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
@@ -151,6 +161,7 @@ class AgentServer:
         if self._listed == "all":
             await self.connected.ready()
             tools = [tool for name, tool in self.connected.tools.items() if name not in meta_tools.NAMES]
+            tools = bind_tools(tools, request_context(context))
             own.add(tools, {tool.name for tool in tools if self.connected.is_foreign(tool)})
         return types.ListToolsResult(tools=[*meta_tools.META_TOOLS, *own.values()])
 
@@ -180,7 +191,8 @@ class AgentServer:
         if params.name == meta_tools.SELECT_FLOW:
             selector, given = self._running.live.selector, arguments.get("episode_summaries")
             asked = value_of(UserQuestion, arguments["asked"]) if arguments.get("asked") is not None else None
-            result = await selector.select(arguments["request"], episode_summaries=given, asked=asked)
+            known = request_context(context)
+            result = await selector.select(arguments["request"], episode_summaries=given, context=known, asked=asked)
             if context.request is not None:  # else over a pipe, where nobody reads them
                 metrics_of(context.request).selected((result,))
             return structured_answer(meta_tools.selected(result))
@@ -197,7 +209,8 @@ class AgentServer:
         return await self._made(context, params, found.tool, arguments.get("arguments") or {})
 
     async def _searched(self, context: Context, request: str, limit: int) -> types.CallToolResult:
-        tools, notes = await self.connected.search(request, limit)
+        found, notes = await self.connected.search(request, limit)
+        tools = bind_tools(found, request_context(context))
         foreign = {tool.name for tool in tools if self.connected.is_foreign(tool)}
         session = _session(context)  # one without a session keeps nothing
         if self._listed == "found" and session and self._list_of(session).add(tools, foreign, meta_tools.MOST_APPENDED):
@@ -210,6 +223,7 @@ class AgentServer:
     async def _made(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
+        tool = bind_context(tool, request_context(context))
         relay = Relay(context.session.report_progress)  # which tells nobody who has not asked for it
         server = tool.provider if self.connected.is_foreign(tool) else ""
         with set_in(relayed, relay):
@@ -222,7 +236,8 @@ class AgentServer:
             )
         if outcome.status == "asked":
             return input_required(outcome.call, server, "" if outcome.reason == _TO_BE_APPROVED else outcome.reason)
-        return outcome_of(outcome, relay, only_reads=tool.read_only is True and not tool.destructive)
+        result = outcome_of(outcome, relay, only_reads=tool.read_only is True and not tool.destructive)
+        return with_notes(result, outcome)
 
     # --- prompts ---------------------------------------------------------------------
 
@@ -267,6 +282,27 @@ class AgentServer:
             self._sessions.move_to_end(session)
             while len(self._sessions) > _MOST_SESSIONS:
                 self._sessions.popitem(last=False)
+
+
+CONTEXT: Final = "jazz-select/context"
+"""The field of a request's `_meta` in which the application at the client says who the user is, and the like."""
+
+
+def request_context(context: Context) -> dict[str, Any]:
+    """Return what the application at the client knows: it fills inputs of tools, and no model is shown these.
+
+    Raises:
+        MCPError: It is no object, or too large.
+    """
+    given: object = cast("Mapping[str, object]", context.meta or {}).get(CONTEXT)
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise MCPError(INVALID_PARAMS, f"_meta {CONTEXT} must be an object of names and values, got {given!r:.80}")
+    known = dict(cast("Mapping[str, Any]", given))
+    if excess := too_much(known):
+        raise MCPError(INVALID_PARAMS, f"_meta {CONTEXT} holds {excess}; give what identifies it instead")
+    return known
 
 
 _TO_BE_APPROVED: Final = "it has to be approved first"

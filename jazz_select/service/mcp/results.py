@@ -69,6 +69,10 @@ def bounded_answer(answer: types.CallToolResult) -> types.CallToolResult:
     return types.CallToolResult(content=blocks, structured_content=structured)
 
 
+_NOT_USED: Final = (
+    "Arguments that are not among this tool's inputs were not used: "
+    "the program sets what it works on, such as for whom."
+)
 _LONGEST_PROBLEM: Final = 2_000
 _MOST_NAMES: Final = 20
 
@@ -110,6 +114,13 @@ def outcome_of(outcome: CallOutcome, relay: Relay, *, only_reads: bool = False) 
     if structure is not None and (too_much(structure, MOST_LETTERS) or len(storable_text(structure)) > MOST_LETTERS):
         structure = None
     return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structure)
+
+
+def with_notes(result: types.CallToolResult, outcome: CallOutcome) -> types.CallToolResult:
+    """Return a result that says, in a part of its own, that values which a model gave were dropped."""
+    if not outcome.dropped:
+        return result
+    return result.model_copy(update={"content": [*result.content, types.TextContent(text=_NOT_USED)]})
 
 
 def _advice(outcome: CallOutcome, *, only_reads: bool) -> dict[str, object]:

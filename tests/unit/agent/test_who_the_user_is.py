@@ -160,9 +160,8 @@ async def test_a_declared_name_that_the_context_lacks_fails_the_call_and_names_i
     result = await desk_agent(model, desk_tools(log, declared=True), LED).turn(QUESTION, context={"name": "ben"})
     assert log == []
     assert result.chain is not None
-    assert (
-        "it needs 'member' from the context"
-        in next(each.error for each in result.chain.entries if each.kind == "result")
+    assert "it needs 'member' from the context" in next(
+        each.error for each in result.chain.entries if each.kind == "result"
     )
 
 
