@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import cache
 from itertools import islice
 from string import Formatter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 from unicodedata import combining, normalize
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ _MARKED = re.compile(rf"[^\w\s\x00-\x7f]{{{_MOST_MARKS + 1},}}")
 """Possibly more marks on one letter than Unicode allows in a stream. Sorting n of them takes n² steps."""
 _PARAMETERS, _BETWEEN = "Parameters: ", "; "
 _PARAMETER = re.compile(r"(?:^|(?<=; ))([\w.$-]{1,200})(?=: |; |$)")
+_MOST_CAUSES = 3
 _LEAST_SAID = 12
 """The least characters of a parameter's description that carry information."""
 _JOINING = re.compile("[-_]")
@@ -54,7 +55,14 @@ _TOKEN = re.compile(
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an exception as one line of visible characters, for logs and readers; its type if it has no text."""
+    """Return an exception as one line of visible characters, for logs and readers; its type if it has no text.
+
+    Of a group it is what is in it, since a group says only how many it holds.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        causes = _causes(cast("BaseExceptionGroup[BaseException]", error))
+        told = "; ".join(dict.fromkeys(map(describe_error, causes[:_MOST_CAUSES])))
+        return told + (f"; and {len(causes) - _MOST_CAUSES} more" if len(causes) > _MOST_CAUSES else "")
     try:
         said = _visible_line(str(error), _LONGEST_ERROR)
     except Exception:  # noqa: BLE001 - an error whose text fails is still an error
@@ -67,6 +75,19 @@ def _visible_line(text: str, limit: int) -> str:
     read = text[: _READ_TIMES * limit]
     line = " ".join(_BREAKING.sub("", " ".join(read.split())).split())
     return beginning(line, limit) if len(read) == len(text) or len(line) > limit else f"{line}…"
+
+
+def _causes(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """Return what is in a group that is no group itself, in order."""
+    found: list[BaseException] = []
+    waiting: list[BaseException] = [group]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, BaseExceptionGroup):
+            waiting += reversed(cast("BaseExceptionGroup[BaseException]", each).exceptions)
+        else:
+            found.append(each)
+    return found
 
 
 def problem_of(error: BaseException) -> str:

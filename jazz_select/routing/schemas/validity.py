@@ -528,6 +528,15 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
     return f"the arguments are not valid: {problems}" if problems else ""
 
 
+def unusable(schema: Mapping[str, Any]) -> str:
+    """Return why no arguments can be held against an input schema, or ""."""
+    try:
+        problem = Checker(schema).problems({})
+    except (ConfigError, RecursionError) as error:
+        return problem_of(error)
+    return problem if problem.endswith(_CIRCLE) else ""
+
+
 def _checker(schema: bytes) -> Checker | str:
     try:
         return Checker(json.loads(schema), unread=frozenset(_PATTERNS))

@@ -2,25 +2,27 @@
 
 import asyncio
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib import import_module
+from functools import cache, cached_property, partial
 from itertools import islice
-from operator import methodcaller
+from types import MappingProxyType
 from typing import Annotated, Any, Final, cast
 
 import orjson
 
 from jazz_select.arguments import Methods, Seconds, checked
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
-from jazz_select.json_values import as_json, json_object, too_much
+from jazz_select.json_values import as_json, storable_text, too_much
 from jazz_select.routing.schemas.fields import alternatives
 from jazz_select.routing.schemas.reduction import input_names
+from jazz_select.routing.schemas.validity import Checker, unusable
 from jazz_select.routing.tools.functions import tool_from_function
+from jazz_select.routing.tools.mcp_session import tool_answer, tools_page
 from jazz_select.routing.tools.tool import ContextKeys, Tool, Toolbox, checked_tool, context_keys
-from jazz_select.text import as_text, cut, describe_error, in_one_line, one_line
+from jazz_select.text import as_text, cut, describe_error, in_log, in_one_line, one_line
 from jazz_select.threads import in_thread, run_with_timeout
 
 Calling = Callable[[str, dict[str, Any]], object]
@@ -33,7 +35,7 @@ ToolsLike = Mapping[str, ToolLike] | Iterable[ToolLike]
 """Tools as every door takes them: a list of tools and functions, mixed, or a mapping of names to them, such as what
 `load_tools` returns."""
 
-
+_log = logging.getLogger(__name__)
 _HUMP: Final = re.compile("([A-Z])")
 _HINTS: Final = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False}
 """What each hint is where its two spellings differ."""
@@ -43,6 +45,7 @@ _UNHEARD: Final = frozenset({-32000, -32001, -32700, 408})
 """What clients answer themselves: that the connection broke, time ran out, or the answer could not be read."""
 _CLOSED: Final = "its session is closed; keep it open as long as its tools are in use"
 _MOST_PAGES, _MOST_TOOLS = 1_000, 10_000
+_MOST_LOGGED: Final = 20
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LARGEST_SCHEMA = 500, 20_000, 500_000
 _MOST_PARTS, _LONGEST_WORD, _LONGEST_ERROR = 100, 500, 500
 _LONGEST_TEXT, _LARGEST_STRUCTURE, _READ_OF_ERROR = 100_000, 1_000_000, 5_000
@@ -97,6 +100,18 @@ def _called_as(name: object, given: object) -> Tool:
     return tool
 
 
+class ListedTools(list[Tool]):
+    """The tools of a listing, in its order.
+
+    Attributes:
+        left_out: The entries that are no usable tools, each with what is wrong; the others are not lost with them.
+    """
+
+    def __init__(self, tools: Iterable[Tool] = (), *, left_out: Iterable[ToolError] = ()) -> None:
+        super().__init__(tools)
+        self.left_out: tuple[ToolError, ...] = tuple(left_out)
+
+
 def tools_from_mcp(  # noqa: PLR0913 - options with a name
     listing: object,
     *,
@@ -106,10 +121,11 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
     destructive: Destroys = True,
     trusted: bool = False,
     from_context: ContextKeys = (),
-) -> list[Tool]:
+) -> ListedTools:
     """Return tools from an MCP server's answer to `tools/list`, or from its list: objects of the SDK, or mappings.
 
     As in the protocol, a tool without hints counts as destructive. A hint that it is destructive is always believed.
+    An entry that is no usable tool is left out, and named in `left_out` and in a warning.
 
     Args:
         listing: The answer, or its list, in either spelling (`inputSchema`, `input_schema`).
@@ -124,37 +140,75 @@ def tools_from_mcp(  # noqa: PLR0913 - options with a name
             the key in the context. No model is shown them.
 
     Raises:
-        ToolError: An entry has no name or an invalid schema, there are more than 10,000 entries, or `from_context`
-            names an input that no tool has.
+        ToolError: No entry is a usable tool, there are more than 10,000 entries, or `from_context` names an input that
+            no tool has.
     """
-    found: list[Tool] = []
     keys = context_keys(provider or "?", from_context)
-    for number, entry in enumerate(_bounded(listing)):
-        name = _name(entry, number)
-        schema = _schema(name, _said(entry, "inputSchema") or {}, "inputSchema")
+    reader = _McpReader(
+        provider=provider, prefix=prefix, call=call, destructive=destructive, trusted=trusted, keys=keys
+    )
+    return _some(_listed(_bounded(listing), reader.tool), keys)
+
+
+def _listed(entries: Iterable[object], read: Callable[[object, int], Tool]) -> ListedTools:
+    """Return what can be read of a listing; what cannot is left out, whatever is wrong with it."""
+    found: dict[str, Tool] = {}
+    left_out: list[ToolError] = []
+    for number, entry in enumerate(entries):
+        try:
+            tool = read(entry, number)
+        except ToolError as error:
+            left_out.append(error)
+        except Exception as error:  # noqa: BLE001 - others wrote it, and it may be anything
+            left_out.append(ToolError(f"#{number}", describe_error(error)))
+        else:
+            if found.setdefault(tool.name, tool) is not tool:
+                left_out.append(ToolError(tool.name, "it is listed twice, and the first one is taken"))
+    for each in left_out[:_MOST_LOGGED]:
+        _log.warning("tool=<%s>, problem=<%s> | a listed tool is left out", in_log(each.tool), in_log(each.problem))
+    return ListedTools(found.values(), left_out=left_out)
+
+
+def _some(listed: ListedTools, keys: Mapping[str, str] = MappingProxyType({})) -> ListedTools:
+    if listed.left_out and not listed:
+        raise listed.left_out[0]
+    _check_keys(listed, keys)
+    return listed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _McpReader:
+    """Reads the entries of an MCP server's listing; the attributes are what `tools_from_mcp` takes."""
+
+    provider: str
+    prefix: str
+    call: Calling | None
+    destructive: Destroys
+    trusted: bool
+    keys: Mapping[str, str]
+
+    def tool(self, entry: object, number: int) -> Tool:
+        name = _name(_checked_entry(entry, number), number)
+        schema = _input_schema(name, _said(entry, "inputSchema"), "inputSchema")
         hints = _hints(_said(entry, "annotations"))
         output = _said(entry, "outputSchema")
         given = None if output is None else _schema(name, output, "outputSchema")
         title = _text(_said(entry, "title")) or _text(_said(entry, "annotations.title"))
-        found.append(
-            Tool(
-                name=f"{prefix}{name}",
-                description=cut(_text(_said(entry, "description")) or title, _LONGEST_DESCRIPTION),
-                input_schema=schema,
-                output_schema=given,
-                function=None if call is None else _bound(call, name, given),
-                provider=provider,
-                operation=name,
-                destructive=_destroys(name, hints, destructive, trusted=trusted),
-                idempotent=trusted and True in (hints.get("idempotentHint"), hints.get("readOnlyHint")),
-                read_only=hints.get("readOnlyHint") if trusted else None,
-                # Users agree to calls by their titles: a server that is not trusted may not word what they agree to.
-                title=in_one_line(one_line(title)) if trusted else "",
-                from_context=_taken_keys(schema, keys),
-            )
+        return Tool(
+            name=f"{self.prefix}{name}",
+            description=cut(_text(_said(entry, "description")) or title, _LONGEST_DESCRIPTION),
+            input_schema=schema,
+            output_schema=given,
+            function=None if self.call is None else _bound(self.call, name, given),
+            provider=self.provider,
+            operation=name,
+            destructive=_destroys(name, hints, self.destructive, trusted=self.trusted),
+            idempotent=self.trusted and True in (hints.get("idempotentHint"), hints.get("readOnlyHint")),
+            read_only=hints.get("readOnlyHint") if self.trusted else None,
+            # Users agree to calls by their titles: a server that is not trusted may not word what they agree to.
+            title=in_one_line(one_line(title)) if self.trusted else "",
+            from_context=_taken_keys(schema, self.keys),
         )
-    _check_keys(found, keys)
-    return found
 
 
 def _taken_keys(schema: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, str]:
@@ -181,12 +235,14 @@ async def tools_from_session(  # noqa: PLR0913 - options with a name
     destructive: Destroys = True,
     trusted: bool = False,
     from_context: ContextKeys = (),
-) -> list[Tool]:
+) -> ListedTools:
     """Return the tools of a live MCP session, whatever its transport; each calls the server.
 
     They work while the session is open, also from other event loops while its own runs. Answers are bounded: text,
-    `structuredContent`, or a list in which images and files are named and not kept. An answer with `isError` is a
-    failed step; after a broken connection the outcome of a call is unknown.
+    `structuredContent`, or a list in which images and files are named and not kept. An answer that is not what the
+    tool's `outputSchema` says is returned all the same: the tool has run. An answer with `isError` is a failed step;
+    after a broken connection the outcome of a call is unknown. A tool that cannot be used is left out, as by
+    `tools_from_mcp`, also where the SDK refuses the listing for it.
 
     Args:
         session: An initialised `ClientSession` or `Client` of the package `mcp`, or an object with `list_tools()` and
@@ -200,13 +256,41 @@ async def tools_from_session(  # noqa: PLR0913 - options with a name
 
     Raises:
         ConfigError: It is no session, or the limit is invalid.
-        ToolError: The server cannot list its tools, or an entry is invalid.
+        ToolError: The server cannot list its tools, or none of those it lists can be used.
     """
+    return _some(
+        await session_tools(
+            session,
+            provider=provider,
+            prefix=prefix,
+            timeout_s=timeout_s,
+            destructive=destructive,
+            trusted=trusted,
+            from_context=from_context,
+        )
+    )
+
+
+async def session_tools(  # noqa: PLR0913 - options with a name
+    session: object,
+    *,
+    provider: str,
+    timeout_s: float,
+    destructive: Destroys,
+    trusted: bool,
+    prefix: str = "",
+    from_context: ContextKeys = (),
+) -> ListedTools:
+    """Return what `tools_from_session` does, and no tools from a server of which none can be used."""
+    keys = context_keys(provider or "?", from_context)
     live = _Live(session, asyncio.get_running_loop(), timeout_s)
-    listed = await live.listed(provider or "?")
-    read = partial(tools_from_mcp, listed, provider=provider, prefix=prefix, call=live.call)
-    read = partial(read, destructive=destructive, trusted=trusted, from_context=from_context)
-    return await in_thread(read)  # thousands take longer than a loop may wait
+    entries = await live.listed(provider or "?")
+    reader = _McpReader(
+        provider=provider, prefix=prefix, call=live.call, destructive=destructive, trusted=trusted, keys=keys
+    )
+    found = await in_thread(_listed, entries, reader.tool)  # thousands take longer than a loop may wait
+    _check_keys(found, keys if found else {})
+    return found
 
 
 def tools_from_openai(
@@ -215,8 +299,10 @@ def tools_from_openai(
     provider: str = "",
     functions: Mapping[str, Callable[..., object]] | None = None,
     from_context: ContextKeys = (),
-) -> list[Tool]:
+) -> ListedTools:
     """Return tools from function declarations: `{"type": "function", "function": {…}}`, or the inner part alone.
+
+    One that is no usable tool is left out, as by `tools_from_mcp`.
 
     Args:
         listing: The declarations.
@@ -225,39 +311,39 @@ def tools_from_openai(
         from_context: As for `tools_from_mcp`.
 
     Raises:
-        ToolError: An entry has no name or invalid parameters, there are more than 10,000 entries, or `from_context`
-            names an input that no tool has.
+        ToolError: None is a usable tool, there are more than 10,000 entries, or `from_context` names an input that no
+            tool has.
     """
-    found: list[Tool] = []
     keys = context_keys(provider or "?", from_context)
-    for number, entry in enumerate(_bounded(listing)):
-        own = _said(entry, "function") or entry
+
+    def read(entry: object, number: int) -> Tool:
+        own = _said(_checked_entry(entry, number), "function") or entry
         name = _name(own, number)
-        schema = _schema(name, _said(own, "parameters") or {}, "parameters")
-        found.append(
-            Tool(
-                name=name,
-                description=_text(_said(own, "description")),
-                input_schema=schema,
-                function=(functions or {}).get(name),
-                provider=provider,
-                operation=name,
-                from_context=_taken_keys(schema, keys),
-            )
+        schema = _input_schema(name, _said(own, "parameters"), "parameters")
+        return Tool(
+            name=name,
+            description=_text(_said(own, "description")),
+            input_schema=schema,
+            function=(functions or {}).get(name),
+            provider=provider,
+            operation=name,
+            from_context=_taken_keys(schema, keys),
         )
-    _check_keys(found, keys)
-    return found
+
+    return _some(_listed(_bounded(listing), read), keys)
 
 
-def _entries(listing: object, key: str) -> Iterable[object]:
+def _entries(listing: object, key: str) -> Sequence[object]:
     entries: object = cast("object", listing) if isinstance(listing, Sequence) else _said(listing, key, f"result.{key}")
     if not isinstance(entries, Sequence) or isinstance(entries, str | bytes):
         raise ToolError("?", f"a listing is a list of tools, or a mapping with one under {key!r}, not {listing!r:.60}")
-    for number, entry in enumerate(cast("Sequence[object]", entries)):
-        if not isinstance(entry, Mapping) and not isinstance(getattr(entry, "name", None), str):
-            place = f"#{number}"
-            raise ToolError(place, f"an entry of a listing is a mapping, not {entry!r:.60}")
-        yield entry
+    return cast("Sequence[object]", entries)
+
+
+def _checked_entry(entry: object, number: int) -> object:
+    if not isinstance(entry, Mapping) and not isinstance(getattr(entry, "name", None), str):
+        raise ToolError(f"#{number}", f"an entry of a listing is a mapping, not {entry!r:.60}")
+    return cast("object", entry)
 
 
 def _bounded(listing: object) -> list[object]:
@@ -295,7 +381,21 @@ def _name(entry: object, number: int) -> str:
     if not name.strip() or len(name) > _LONGEST_NAME:
         place = f"#{number}"
         raise ToolError(place, f"its name has {len(name)} characters" if name.strip() else "it has no name")
+    if as_text(name) != name:
+        raise ToolError(as_text(name), "its name is no text that can be written: it has half a character")
     return name
+
+
+def _input_schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
+    """Return the schema of a tool's arguments; nothing, true and an empty list say that it takes anything."""
+    if given is None or given is True or given == []:
+        return {}
+    schema = _schema(tool, given, field)
+    if all(each.type not in {"object", ""} for each in alternatives(schema, schema)):
+        raise ToolError(tool, f"{field} takes no object, and arguments are one")
+    if problem := unusable(schema):
+        raise ToolError(tool, f"{field}: {problem}")
+    return schema
 
 
 def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
@@ -338,17 +438,44 @@ def _destroys(name: str, hints: Mapping[str, bool], destructive: Destroys, *, tr
 
 
 def _bound(call: Calling, name: str, schema: Mapping[str, Any] | None) -> Callable[..., object]:
-    is_object = schema is not None and any(each.type == "object" for each in alternatives(schema, schema))
-    return partial(_called, call, name, is_object)
+    return partial(_called, call, name, None if schema is None else _Declared(schema))
 
 
-def _called(call: Calling, name: str, is_object: bool, /, **arguments: Any) -> object:  # noqa: FBT001 - of a partial
+def _called(call: Calling, name: str, declared: "_Declared | None", /, **arguments: Any) -> object:
     answer = call(name, arguments)
 
     async def later(pending: Awaitable[object]) -> object:
-        return _output(name, await pending, is_object=is_object)
+        return _output(name, await pending, declared)
 
-    return later(answer) if inspect.isawaitable(answer) else _output(name, answer, is_object=is_object)
+    return later(answer) if inspect.isawaitable(answer) else _output(name, answer, declared)
+
+
+class _Declared:
+    """What a tool is declared to return."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self._schema = schema
+        self._is_object = any(each.type == "object" for each in alternatives(schema, schema))
+
+    @cached_property
+    def _checker(self) -> Checker | None:
+        try:
+            return Checker(self._schema)
+        except ConfigError:  # nobody can say what fits
+            return None
+
+    def problem(self, value: object) -> str:
+        return "" if self._checker is None else self._checker.problems(value)
+
+    def value_of(self, text: str) -> object:
+        """Return the JSON in a text if that is what is declared, and not the text itself."""
+        try:
+            value: object = orjson.loads(text)
+        except orjson.JSONDecodeError:
+            return text
+        if value is None or self.problem(value):
+            return text
+        return value if (self._is_object and isinstance(value, dict)) or self.problem(text) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +494,7 @@ class _Live:
         except RuntimeError as error:
             raise ToolError(name, _CLOSED) from error
         try:
-            return await self._within(lambda: methodcaller("call_tool", name, sent)(self.session), name)
+            return await self._within(partial(tool_answer, self.session, name, sent), name)
         except ToolError:
             raise
         except TimeoutError as error:
@@ -381,7 +508,8 @@ class _Live:
         cursors: list[str] = []
         while len(cursors) < _MOST_PAGES:
             try:
-                page = await self._within(partial(self._page, cursors[-1] if cursors else None), server)
+                cursor = cursors[-1] if cursors else None
+                page = await self._within(partial(tools_page, self.session, cursor), server)
                 found += islice(_entries(page, "tools"), _MOST_TOOLS + 1 - len(found))
             except Exception as error:
                 raise ToolError(server, f"its server could not list its tools: {describe_error(error)}") from error
@@ -394,16 +522,6 @@ class _Live:
                 raise ToolError(server, "the pages of its server's listing go round in a circle")
             cursors.append(cursor)
         raise ToolError(server, f"its server lists more than {_MOST_TOOLS} tools, or {_MOST_PAGES} pages of them")
-
-    def _page(self, cursor: str | None) -> Awaitable[object]:
-        wanted = inspect.signature(self.session.list_tools).parameters
-        options: dict[str, Any] = {"cache_mode": "refresh"} if "cache_mode" in wanted else {}
-        if cursor is not None and "params" in wanted:
-            types: Any = import_module("mcp.types")
-            options["params"] = types.PaginatedRequestParams(cursor=cursor)
-        elif cursor is not None:
-            options["cursor"] = cursor
-        return self.session.list_tools(**options)
 
     async def _within(self, ask: Callable[[], Awaitable[object]], name: str) -> object:
         async def asked() -> object:
@@ -437,25 +555,49 @@ def _fault(name: str, error: Exception) -> ToolError:
 # --- what a server answers -------------------------------------------------------
 
 
-def _output(name: str, answer: object, *, is_object: bool) -> object:
-    """Return the output of a call: structured content, text, or a description of other content. Raise for a failure."""
+def _output(name: str, answer: object, declared: _Declared | None) -> object:
+    """Return the output of a call: structured content, text, or a description of other content. Raise for a failure.
+
+    An output that is not what was declared is one all the same: whoever reads it gets it, since the tool has run.
+    """
     if not _is_result(answer):
         return answer
-    content: object = _said(answer, "content")
-    parts = list(cast("Sequence[object]", content)[: _MOST_PARTS + 1]) if isinstance(content, list | tuple) else []
-    parts = [{"type": "text", "text": content}] if isinstance(content, str) else parts
+    parts = _parts(answer)
+    structured = _said(answer, "structuredContent")
     if any(_said(answer, each) not in _NO_ERROR for each in ("isError", "is_error")):
         texts = [text[:_READ_OF_ERROR] for part in parts if (text := _text(_said(part, "text")) or _text(part))]
-        said = as_text(" ".join(" ".join(texts).split()))
-        raise ToolAnswerError(name, cut(said, _LONGEST_ERROR) or "it said that it failed, and not why")
-    structured = _said(answer, "structuredContent")
+        said = (
+            as_text(" ".join(" ".join(texts).split())) or f"it said that it failed, and not why{_besides(structured)}"
+        )
+        raise ToolAnswerError(name, cut(said, _LONGEST_ERROR))
     if structured is not None:
         if excess := too_much(structured, _LARGEST_STRUCTURE):
             raise ToolUnheardError(name, f"its server returned {excess}")
+        _note_undeclared(name, structured, declared)
         return structured
-    text = _text(_said(parts[0], "text")) if is_object and len(parts) == 1 else ""
-    if 0 < len(text) <= _LARGEST_STRUCTURE and (found := json_object(text)) is not None:
-        return found
+    text = _text(_said(parts[0], "text")) if declared is not None and len(parts) == 1 else ""
+    if declared is not None and 0 < len(text) <= _LARGEST_STRUCTURE:
+        value = declared.value_of(text)
+        _note_undeclared(name, value, declared)
+        if not isinstance(value, str):
+            return value
+    return _content(parts)
+
+
+def _parts(answer: object) -> list[object]:
+    content: object = _said(answer, "content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return list(cast("Sequence[object]", content)[: _MOST_PARTS + 1]) if isinstance(content, list | tuple) else []
+
+
+def _note_undeclared(name: str, value: object, declared: _Declared | None) -> None:
+    if declared is not None and (problem := declared.problem(value)):
+        told = "tool=<%s>, problem=<%s> | a server answered otherwise than its tool declares; the answer is taken"
+        _log.warning(told, in_log(name), in_log(problem))
+
+
+def _content(parts: Sequence[object]) -> object:
     left = _LONGEST_TEXT
     shown: list[object] = []
     for part in parts[:_MOST_PARTS]:
@@ -466,6 +608,13 @@ def _output(name: str, answer: object, *, is_object: bool) -> object:
     if all(isinstance(each, str) for each in shown):
         return "\n".join(cast("list[str]", shown)) if shown else None
     return shown[0] if len(shown) == 1 else shown
+
+
+def _besides(structured: object) -> str:
+    """Return what else a failure holds."""
+    if structured is None or too_much(structured, _READ_OF_ERROR):
+        return ""
+    return f": {storable_text(structured)}"
 
 
 def _is_result(answer: object) -> bool:

@@ -26,27 +26,34 @@ from mcp.types import Implementation
 
 from jazz_select import __version__
 from jazz_select.errors import JazzSelectError, ToolError, ToolUnheardError
-from jazz_select.routing.tools.sources import tools_from_session
+from jazz_select.routing.tools.mcp_session import tool_answer, tools_page
+from jazz_select.routing.tools.sources import session_tools
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.service.mcp.measured import encoding_within, measure
-from jazz_select.service.mcp.results import relayed
+from jazz_select.service.mcp.results import answer_of, relayed
 from jazz_select.service.mcp.servers_file import ServerSpec, load_servers
 from jazz_select.service.mcp.untrusted_text import BY_NAME, has_unseen_names, plain_text, with_texts
-from jazz_select.text import beginning, describe_error
+from jazz_select.text import beginning, describe_error, json_line
 from jazz_select.threads import beside
 
 _HTTP_CONNECT_S: Final = 30.0
 _KEPT_LINES, _LONGEST_LINE, _CHUNK = 20, 300, 4_096
+_TOLD_LINES: Final = 3
+_WORDS_S, _ROUNDS = 0.5, 10
+"""How long is waited for the last words of a process that has ended, and how often is looked meanwhile."""
 _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def connection(spec: ServerSpec, ended: Callable[[], None]) -> AsyncGenerator[tuple[Any, Any]]:
+async def connection(
+    spec: ServerSpec, ended: Callable[[], None], words: "LastWords | None" = None
+) -> AsyncGenerator[tuple[Any, Any]]:
     """The two streams of a server that is started, or that requests are sent to; at the end it is stopped.
 
     Args:
         spec: Which server.
         ended: Called when nothing more can come from it, such as when its process has died.
+        words: Keeps what a process writes to its standard error.
     """
     opened: AbstractAsyncContextManager[tuple[Any, Any]]
     async with AsyncExitStack() as stack:
@@ -57,7 +64,7 @@ async def connection(spec: ServerSpec, ended: Callable[[], None]) -> AsyncGenera
             client = await stack.enter_async_context(made)
             opened = streamable_http_client(spec.url, http_client=client, max_sse_event_size=None)
         else:
-            errors = stack.enter_context(_heard(spec))
+            errors = stack.enter_context(_heard(spec, words or LastWords()))
             command = StdioServerParameters(
                 command=spec.command,
                 args=list(spec.args),
@@ -91,22 +98,49 @@ class _Watched(ObjectReceiveStream[Any]):
         await self._stream.aclose()
 
 
+class LastWords:
+    """The last lines that a process wrote to its standard error: mostly why it has ended."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._whole = threading.Event()
+
+    def add(self, line: str) -> None:
+        """Keep a line, and forget the oldest where there are many."""
+        if line.strip():
+            self._lines.append(line)
+
+    def end(self) -> tuple[str, ...]:
+        """Return them all, when nothing more can come."""
+        self._whole.set()
+        return tuple(self._lines)
+
+    async def told(self, spec: ServerSpec) -> str:
+        """Return them in one quoted text, within bounds and without the server's secrets; empty where it wrote none."""
+        for _ in range(_ROUNDS):
+            if self._whole.is_set() or not self._lines:
+                break
+            await anyio.sleep(_WORDS_S / _ROUNDS)
+        lines = [plain_text(spec.without_secrets(line)) for line in list(self._lines)[-_TOLD_LINES:]]
+        told = " / ".join(filter(None, lines))
+        return json_line(f"…{told[-_LONGEST_LINE:]}" if len(told) > _LONGEST_LINE else told) if told else ""
+
+
 @contextmanager
-def _heard(spec: ServerSpec) -> Generator[TextIO]:
+def _heard(spec: ServerSpec, words: LastWords) -> Generator[TextIO]:
     """Where a process writes its errors: the last lines of them are logged when it has ended, without its secrets.
 
     They are read by a thread, since a process that nobody reads stops in the middle of what it writes. What it has
     started may hold its end of the pipe for ever: so a mark that we write ourselves ends the reading.
     """
     reading, writing = os.pipe()
-    last: deque[str] = deque(maxlen=_KEPT_LINES)
     mark = token_hex()
 
     def read() -> None:
         with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
             while (line := lines.readline(_CHUNK)) and line.strip() != mark:
-                last.extend([line] if line.strip() else [])
-        for line in last:
+                words.add(line)
+        for line in words.end():
             told = beginning(spec.without_secrets(plain_text(line)), _LONGEST_LINE)
             _log.info("server=<%s>, line=<%s> | an MCP server wrote to its standard error", spec.name, told)
 
@@ -126,6 +160,8 @@ _PROBE_S: Final = 10.0
 _STEADY_S: Final = 30.0
 """A connection that held so long did not die of starting."""
 _LONGEST_PROBLEM: Final = 300
+_MOST_TOLD: Final = 5
+"""Tools that cannot be used, and are named one by one."""
 _ENDED: Final = "its connection has ended"
 _LISTED_ANEW: Final = 0.05
 """Seconds in which several notices of a changed list are taken for one."""
@@ -157,6 +193,7 @@ class Upstream:
         state: `starting` before the first attempt has ended; `up`; or `down`, while it is tried again and again.
         problem: Why it is down: what may be told of it to anybody.
         tools: What it listed last, by its own names; kept while it is down, so that nothing that was shown is gone.
+        left_out: The tools that it listed last and that cannot be used, each with what is wrong.
         withheld: The tools that the server describes otherwise than when they were first listed, and what is otherwise.
             They are not there; in the next process, for which nothing was listed before, they are.
         tried: Set when the first attempt has ended, well or not.
@@ -167,7 +204,9 @@ class Upstream:
     ) -> None:
         self.spec = spec
         self.tools: tuple[Tool, ...] = ()
+        self.left_out: tuple[ToolError, ...] = ()
         self.withheld: dict[str, str] = {}
+        self._words = LastWords()
         self._pinned: dict[str, Tool] = {}
         self.tried = anyio.Event()
         self._changed, self._backoff = changed, backoff or Backoff()
@@ -194,12 +233,14 @@ class Upstream:
             except FileNotFoundError:
                 problem = "its command or folder is not found: install it, or give its whole path"
             except Exception as error:  # noqa: BLE001 - of servers and transports anything may be expected
-                problem = describe_error(_first(error))
+                problem = describe_error(error)
             was_steady = self.state == "up" and monotonic() - began >= _STEADY_S
             failures = 1 if was_steady else failures + 1
             delay = self._backoff.after(failures)
             self._client, self.state, self._retry_at = None, "down", monotonic() + delay
             self.problem = self._told(problem)
+            if words := await self._words.told(self.spec):
+                self.problem += f"; it last wrote {words}"
             self.tried.set()
             _log.log(
                 logging.WARNING if failures == 1 else logging.INFO,
@@ -210,10 +251,11 @@ class Upstream:
 
     async def _connected(self) -> None:
         self._stir = anyio.Event()
+        self._words = LastWords()
         self._ended = self._doubted = self._outdated = False
         with anyio.fail_after(_CONNECT_S) as within:
             client = Client(
-                connection(self.spec, self._has_ended),
+                connection(self.spec, self._has_ended, self._words),
                 message_handler=self._heard,
                 client_info=Implementation(name="jazz-select", version=__version__),
                 cache=None,
@@ -254,7 +296,7 @@ class Upstream:
         self._listing = client
         spec = self.spec
         try:
-            found = await tools_from_session(
+            found = await session_tools(
                 self,
                 provider=spec.name,
                 timeout_s=spec.timeout_s,
@@ -264,7 +306,7 @@ class Upstream:
             )
         finally:
             self._listing = None
-        self.withheld = {}
+        self.withheld, self.left_out = {}, found.left_out
         self.tools, self._listed_at = tuple(filter(None, map(self._as_pinned, found))), monotonic()
         for name, why in self.withheld.items():
             _log.warning("server=<%s>, tool=<%s>, changed=<%s> | a tool is withheld", spec.name, name, why)
@@ -286,6 +328,17 @@ class Upstream:
             read_only=first.read_only if tool.read_only else tool.read_only,
         )
         return self._pinned[tool.operation]
+
+    def left_out_notes(self) -> list[str]:
+        """What there is to say of the tools that cannot be used."""
+        told = [
+            f"the tool {json_line(self._told(each.tool))} of the MCP server {self.spec.name} is left out: "
+            f"{self._told(each.problem)}"
+            for each in self.left_out[:_MOST_TOLD]
+        ]
+        if len(self.left_out) > _MOST_TOLD:
+            told.append(f"{len(self.left_out) - _MOST_TOLD} more tools of it are left out")
+        return told
 
     async def _listen(self, client: Client) -> None:
         """Receive notifications from servers that send them only on request."""
@@ -316,12 +369,12 @@ class Upstream:
 
     # --- as a session --------------------------------------------------------------
 
-    async def list_tools(self, *, cursor: str | None = None) -> types.ListToolsResult:
+    async def list_tools(self, *, cursor: str | None = None) -> object:
         """A page of its tools, as it is connected now."""
         client = self._listing or self._client
         if client is None:
             raise ToolError("?", self._why_down())
-        return await client.list_tools(cursor=cursor)
+        return await tools_page(client, cursor)
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         """Call one of its tools, by its own name for it; progress goes to whoever asked for it.
@@ -336,7 +389,7 @@ class Upstream:
             raise ToolError(name, self._why_down())
         progress = None if relay is None else relay.progress
         try:
-            answer = await client.call_tool(name, dict(arguments), progress_callback=progress)
+            answer = answer_of(await tool_answer(client, name, arguments, progress))
         except MCPError as error:
             if error.error.code not in _ITS_OWN_ERRORS:
                 self._doubt()
@@ -377,12 +430,6 @@ class Upstream:
 
 _LISTENING_SINCE: Final = "2026-07-28"
 """The first version of the protocol in which a client asks to be told of changes."""
-
-
-def _first(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
-    return error
 
 
 # --- many of them ------------------------------------------------------------------
@@ -524,6 +571,7 @@ class Gateway:
             try:
                 usable = [tool for tool in upstream.tools if not has_unseen_names(tool.input_schema)]
                 self._usable[server] = gateway_names(upstream.spec, usable, self.names)
+                notes += upstream.left_out_notes()
                 if left_out := len(upstream.tools) - len(usable):
                     notes.append(
                         f"{left_out} tools of the MCP server {server} are left out: "

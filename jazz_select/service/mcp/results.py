@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import orjson
 from mcp import types
+from pydantic import TypeAdapter, ValidationError
 
 from jazz_select.errors import ToolUnheardError
 from jazz_select.json_values import shorter_text, storable, storable_text, too_much
@@ -21,6 +22,8 @@ _MOST_BLOCKS: Final = 100
 _MOST_BYTES: Final = 8_000_000
 """Characters of pictures, sounds and files in one answer, as they are sent: base64."""
 _LONGEST_MESSAGE: Final = 500
+_LONGEST_PART: Final = 2_000
+_BLOCK: Final[TypeAdapter[types.ContentBlock]] = TypeAdapter(types.ContentBlock)
 
 
 @dataclass(slots=True)
@@ -43,6 +46,31 @@ class Relay:
 
 relayed: ContextVar[Relay | None] = ContextVar("jazz_select_relay", default=None)
 """The relay of the call that is being made."""
+
+
+def answer_of(given: object) -> types.CallToolResult:
+    """What a server of others answered, as the SDK has it; a part that the SDK cannot read is named in its place."""
+    if isinstance(given, types.CallToolResult):
+        return given
+    try:
+        return types.CallToolResult.model_validate(given, by_name=False)
+    except ValidationError:
+        fields = cast("dict[str, object]", given)
+    content, structured = fields.get("content"), fields.get("structuredContent")
+    parts = cast("list[object]", content) if isinstance(content, list) else [] if content is None else [content]
+    return types.CallToolResult(
+        content=[_block_of(part) for part in parts],
+        structured_content=cast("dict[str, Any]", structured) if isinstance(structured, dict) else None,
+        is_error=fields.get("isError") not in (None, False, "false"),  # as `tools_from_session` reads it
+    )
+
+
+def _block_of(part: object) -> types.ContentBlock:
+    try:
+        return _BLOCK.validate_python(part, by_name=False)
+    except ValidationError:
+        text = part if isinstance(part, str) else shorter_text(part, _LONGEST_PART)
+        return types.TextContent(text=text)
 
 
 def bounded_answer(answer: types.CallToolResult) -> types.CallToolResult:

@@ -326,7 +326,7 @@ async def test_what_is_denied_supposed_or_asked_about_destroys_nothing_by_defaul
 def test_whoever_destroys_does_not_read_and_a_server_may_say_who_does() -> None:
     assert not Tool(name="get_rid", destructive=True, read_only=True).reads
     hints: list[dict[str, Any]] = [{"readOnlyHint": True}, {"readOnlyHint": False}, {}]
-    listed = [{"name": "list_it", "annotations": each} for each in hints]
+    listed = [{"name": f"list_{number}", "annotations": each} for number, each in enumerate(hints)]
     assert [each.read_only for each in tools_from_mcp(listed, trusted=True)] == [True, False, None]
     assert [each.reads for each in tools_from_mcp(listed, trusted=True)] == [True, False, False], "else it destroys"
     assert [each.reads for each in tools_from_mcp(listed)] == [False, False, False], "whom nobody trusts says nothing"
