@@ -201,9 +201,15 @@ def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]"
         own_key = key_digest(settings.serve_key.get_secret_value(), _KEY_VARIABLE)
         keys, names = (*keys, own_key), {**names, own_key: _KEY_VARIABLE}
     if given.agents is None:
-        look_for_flows(settings)
+        is_tools_alone = given.mcp_servers is not None or given.tools is not None
+        has_flows = not is_tools_alone or "flows" in settings.model_fields_set or Path(settings.flows).is_dir()
+        if has_flows:
+            look_for_flows(settings)
+        else:
+            look_here()
         only = AgentSource(
             settings=settings,
+            has_flows=has_flows,
             tools=given.tools,
             factory=given.factory,
             log=given.log,

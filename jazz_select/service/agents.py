@@ -7,15 +7,26 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from jazz_select.build import load_registry
 from jazz_select.data_files import read_text
 from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.evaluation.cases import read_entries
+from jazz_select.flow.base import FlowRegistry
 from jazz_select.outcomes.callers import LOCAL, Caller
+from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.routing.tools.tool_loading import load_policy, load_tools
 from jazz_select.service.running import RunningCatalogue, Sources
 from jazz_select.settings import Settings, setting_problem
@@ -119,6 +130,7 @@ class AgentSource:
         cases: Files of labelled requests that its panel judges by.
         factory: What makes the agent, as `package.module:factory`; one of the tools where None.
         agents_file: The file of agents that it is an entry of, if any.
+        has_flows: Whether it has flows; one without serves tools alone.
     """
 
     settings: Settings
@@ -131,15 +143,19 @@ class AgentSource:
     cases: tuple[Path, ...] = ()
     factory: str | None = None
     agents_file: Path | None = None
+    has_flows: bool = True
 
     @property
     def places(self) -> tuple[str | Path, ...]:
         """Where it is read from."""
-        found = (self.settings.flows, self.tools, self.settings.learned)
+        found = (self.settings.flows if self.has_flows else None, self.tools, self.settings.learned)
         return tuple(each for each in found if each is not None)
 
     def read(self) -> Sources:
         """Flows and tools, as they are written now."""
+        if not self.has_flows:
+            tools = Toolbox() if self.tools is None else load_tools(self.tools)
+            return Sources(registry=FlowRegistry(min_examples=0), tools=tools)
         registry = load_registry(self.settings.flows)
         source = self.settings.flows if self.tools is None else self.tools
         tools = load_tools(source, may_be_none=self.tools is None)
@@ -176,7 +192,7 @@ class _Agent(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    flows: _Place
+    flows: _Place | None = None
     tools: _Place | None = None
     factory: str | None = None
     learned: _Path | None = None
@@ -193,6 +209,12 @@ class _Agent(BaseModel):
     decider: str | None = None
     max_error: float | None = Field(default=None, ge=0, le=1)
     ask_user: bool | None = None
+
+    @model_validator(mode="after")
+    def _serves_something(self) -> Self:
+        if self.flows is None and self.tools is None and self.mcp_servers is None:
+            raise ValueError("needs flows, or tools or mcp_servers without them")
+        return self
 
 
 class _File(BaseModel):
@@ -250,7 +272,7 @@ def _read(file: Path) -> _File:
 def _source(agent_id: str, told: _Agent, base: Settings, file: Path) -> AgentSource:
     given: dict[str, Any] = {
         "agent_id": agent_id,
-        "flows": told.flows,
+        **({} if told.flows is None else {"flows": told.flows}),
         "learned": told.learned,
         **told.model_dump(include=_AS_SET, exclude_none=True),
     }
@@ -268,5 +290,6 @@ def _source(agent_id: str, told: _Agent, base: Settings, file: Path) -> AgentSou
         key_names={**names, **teacher_names},
         teachers=frozenset((*told.teach_key_sha256, *teachers)),
         agents_file=file,
+        has_flows=told.flows is not None,
         **own,
     )

@@ -88,15 +88,18 @@ async def open_service(
                     raise
                 said(f"agent {catalogue.agent_id} is not served until this is mended: {error}")
                 continue
-            for note in _notes(catalogue.settings, live, each.agents_file):
+            for note in _notes(each, live):
                 said(f"agent {catalogue.agent_id}: {note}")
         if not any(each.is_ready for each in served.values()):
             raise ConfigError("none of the agents can be served: mend what is said of each")
         yield served
 
 
-def _notes(settings: Settings, live: Generation, agents_file: Path | None) -> Iterator[str]:
-    if not live.tools:
+def _notes(source: AgentSource, live: Generation) -> Iterator[str]:
+    settings, agents_file = source.settings, source.agents_file
+    if not source.has_flows:
+        yield "there are no flows, so it serves tools alone"
+    elif not live.tools:
         where = "--tools" if agents_file is None else f"`tools:` of its entry in {agents_file.name}"
         yield no_tools(settings.flows, named_by=where)
     if settings.learned is not None and settings.learned_by_now is None:

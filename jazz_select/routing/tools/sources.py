@@ -475,7 +475,8 @@ class _Declared:
             return text
         if value is None or self.problem(value):
             return text
-        return value if (self._is_object and isinstance(value, dict)) or self.problem(text) else text
+        is_wanted = (self._is_object and isinstance(value, dict)) or self.problem(text)
+        return cast("object", value) if is_wanted else text
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,6 +144,7 @@ class ConnectedTools:
             *(
                 f"the MCP server {each.spec.name} is not connected: "
                 + ("its tools fail until it is back" if each.tools else "its tools are not known yet")
+                + (f" ({each.problem})" if each.problem else "")
                 for each in self._gateway.upstreams
                 if each.state != "up"
             ),

@@ -25,6 +25,22 @@ def test_every_key_of_an_entry_counts(tmp_path: Path) -> None:
     assert source.keys == (*digests, hash_key(f"{KEY}0"), hash_key(f"{KEY}1"))
 
 
+@pytest.mark.parametrize("entry", [{"tools": "tools.yaml"}, {"mcp_servers": "servers.json"}], ids=str)
+def test_an_entry_may_have_tools_alone(tmp_path: Path, entry: dict[str, str]) -> None:
+    (tmp_path / "tools.yaml").write_text("tools: [{name: look_up}]", "utf-8")
+    (tmp_path / "agents.yaml").write_text(yaml.safe_dump({"agents": {"shop": entry}}), "utf-8")
+    (source,) = load_agents(tmp_path / "agents.yaml", Settings())
+    found = source.read()
+    assert (len(found.registry), list(found.tools)) == (0, ["look_up"] if "tools" in entry else [])
+    assert not [place for place in source.places if place == source.settings.flows]
+
+
+def test_an_entry_with_nothing_to_serve_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "agents.yaml").write_text(yaml.safe_dump({"agents": {"shop": {"log": "log.db"}}}), "utf-8")
+    with pytest.raises(ConfigError, match="needs flows, or tools or mcp_servers without them"):
+        load_agents(tmp_path / "agents.yaml", Settings())
+
+
 @pytest.mark.parametrize(
     "key",
     [KEY[:15], f"{KEY} {KEY}", f"{KEY}é", f"{KEY}\x7f", f"{KEY}\x00", f"{KEY}\t{KEY}", f"{KEY}\nx", ""],

@@ -103,6 +103,26 @@ async def test_over_http_beside_the_rest(folder: Path) -> None:
                 assert "shop.lookup" in said(refused)
 
 
+@pytest.mark.spec("008.3")
+async def test_without_flows_it_serves_tools_alone(folder: Path) -> None:
+    where = ["--index", str(folder / "index"), "--embedder", "static", "--mcp-servers", str(folder / "servers.json")]
+    program = ["-c", "from jazz_select.cli import app; app()", "serve", *where, "--mcp", "stdio"]
+    parameters = StdioServerParameters(command=sys.executable, args=program, env=environment(), cwd=str(folder))
+    with (folder / "errors.txt").open("w", encoding="utf-8") as errors:
+        async with Client(stdio_client(parameters, errlog=errors)) as client:
+            names: list[str] = []
+            async with asyncio.timeout(60):
+                while not names:  # the server behind it is still starting
+                    found = data(await client.call_tool("search_tools", {"request": "a customer's order"}))
+                    names = [tool["name"] for tool in found["tools"]]
+            assert names == ["shop.lookup"]
+            made = await client.call_tool("call_tool", {"name": "shop.lookup", "arguments": {"email": "a"}})
+            assert data(made) == {"order": "A-a"}
+            assert data(await client.call_tool("list_flows", {}))["flows"] == []
+            assert data(await client.call_tool("select_flow", {"request": "where is my parcel?"}))["flows"] == []
+    assert "there are no flows, so it serves tools alone" in (folder / "errors.txt").read_text("utf-8")
+
+
 WRONG: dict[str, tuple[list[str], str]] = {
     "no such file": (["--mcp-servers", "none.json"], "cannot be read"),
     "with agents": (
