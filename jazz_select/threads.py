@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeVar, cast
 
 from jazz_select.errors import HungError
 from jazz_select.text import describe_error
@@ -146,12 +146,70 @@ def _now() -> float:
         return monotonic()
 
 
+class ThreadShare(Protocol):
+    """Who is counted for the threads that work is done in, where several tenants share a process."""
+
+    @property
+    def whose(self) -> str:
+        """The tenant."""
+        ...
+
+    async def acquire(self) -> None:
+        """Wait until this tenant may use one more thread."""
+        ...
+
+    def release(self) -> None:
+        """Give back a thread. It is called in the event loop."""
+        ...
+
+    async def resume(self) -> None:
+        """Wait until this tenant may go on in the event loop, after work in a thread."""
+        ...
+
+    def detached(self) -> "ThreadShare":
+        """Return the tenant's share without the request: for work that may outlive it."""
+        ...
+
+
+_share: contextvars.ContextVar[ThreadShare | None] = contextvars.ContextVar("jazz_select_threads", default=None)
+
+
+def current_share() -> ThreadShare | None:
+    """Return whose threads are used now; None where a process has one tenant."""
+    return _share.get()
+
+
+@contextmanager
+def sharing_threads(share: ThreadShare | None) -> Generator[None]:
+    """Count the threads of the block for a tenant."""
+    with set_in(_share, share):
+        yield
+
+
+async def give_way() -> None:
+    """Let others have the event loop between two pieces of work; wait for a turn, where the tenant's is over."""
+    await asyncio.sleep(0)
+    if (share := current_share()) is not None:
+        await share.resume()
+
+
+async def _begin(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "asyncio.Task[T]":
+    """Start a function in a thread once its tenant may use one; the thread counts until it has ended."""
+    share = current_share()
+    if share is not None:
+        await share.acquire()
+    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    if share is not None:
+        running.add_done_callback(lambda _: share.release())
+    return running
+
+
 async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Like `asyncio.to_thread`, but a cancellation takes effect only when the thread is done.
 
     Otherwise the caller would release its lock while the thread still writes, and the next writer would be overwritten.
     """
-    running = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    running = await _begin(function, *args, **kwargs)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
@@ -161,6 +219,22 @@ async def in_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs)
         if not running.cancelled():
             running.exception()  # retrieved, so that asyncio does not warn of it
         raise
+
+
+async def compute(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Like `asyncio.to_thread`, for work that keeps a processor busy: it counts as work of its tenant.
+
+    A cancelled caller leaves at once; the thread counts until it has ended. Hold no lock that other tenants wait for.
+    """
+    running = await _begin(function, *args, **kwargs)
+    try:
+        result = await asyncio.shield(running)
+    except asyncio.CancelledError:
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())
+        raise
+    if (share := current_share()) is not None:
+        await share.resume()
+    return result
 
 
 MOST_HUNG: Final = 8

@@ -1,6 +1,5 @@
 """Corrections of users in a log: which can be learned, and which say something new."""
 
-import asyncio
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,6 +22,7 @@ from jazz_select.memory.text_vectors import embedded
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder, Vectors
 from jazz_select.text import nfkc
+from jazz_select.threads import compute
 from jazz_select.values import Source
 
 LONGEST: Final = 500
@@ -222,7 +222,7 @@ async def examined(
     known = corrections
     for _ in range(_ROUNDS):
         open_ones = [corrections[place] for place in doubted]
-        found = await asyncio.to_thread(_chances, registry, known, open_ones, embedder, language)
+        found = await compute(_chances, registry, known, open_ones, embedder, language)
         doubted = [
             place
             for place, each, chance in zip(doubted, open_ones, found, strict=True)

@@ -3,7 +3,6 @@
 Requests without a fitting flow are clustered by meaning; they show what a catalogue lacks.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
+from jazz_select.threads import compute
 from jazz_select.travel import JsonData
 from jazz_select.values import Reason
 
@@ -252,7 +252,7 @@ async def drift(
     windows = (_window(now, end - length, end), _window(before, end - 2 * length, end - length))
     flows = _flows(now, before, registry)
     silent = tuple(each.flow for each in flows if not each.now.requests)
-    clusters = await asyncio.to_thread(_clusters, now, before, registry, embedder)
+    clusters = await compute(_clusters, now, before, registry, embedder)
     return Drift(
         days=days,
         now=windows[0],

@@ -4,7 +4,6 @@ A share of the corrections is held out, chosen by the words of the request. The 
 over the catalogue that a sync would index, and one example of each flow over a catalogue without these examples.
 """
 
-import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +37,7 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
 from jazz_select.text import beginning, counted
+from jazz_select.threads import compute
 from jazz_select.values import Source
 
 MOST_LEARNED, MOST_CONFIRMED = 20, 10
@@ -161,7 +161,7 @@ async def learn(  # noqa: PLR0913 - options with a name
     """
     began = time.perf_counter()
     overlay = overlay or Overlay()
-    loaded = await asyncio.to_thread(open_embedder, embedder)
+    loaded = await compute(open_embedder, embedder)
     lesson = _Lesson(registry, overlay.version("live"), loaded, language, policy, most, refits)
     learned = await lesson.learned(list(entries)[-_MOST_CORRECTIONS:], gate_cases)
     return replace(learned, took_s=time.perf_counter() - began)
@@ -209,7 +209,7 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
     Raises:
         EmbeddingError: The embedder failed.
     """
-    loaded = await asyncio.to_thread(open_embedder, embedder)
+    loaded = await compute(open_embedder, embedder)
     version = (overlay or Overlay()).version("live")
     lesson = _Lesson(registry, version, loaded, language, policy, MOST_LEARNED, 2)
     return await lesson.rehearsed(
@@ -233,9 +233,9 @@ class _Lesson:
 
     async def learned(self, entries: Sequence[Logged], cases: Sequence[Case]) -> Learned:
         names = {flow.name for flow in self._authored.values()}
-        found = await asyncio.to_thread(gathered, entries, names)
+        found = await compute(gathered, entries, names)
         base = taught(self._authored, self._version)
-        fresh, held, usable = await asyncio.to_thread(self._sorted, found.corrections, base.registry, cases)
+        fresh, held, usable = await compute(self._sorted, found.corrections, base.registry, cases)
         outcome = Learned(
             refused=found.refused,
             suggested=found.suggested,
@@ -254,10 +254,10 @@ class _Lesson:
             return Rehearsal(why=f"there is no flow {one.flow!r} that takes examples")
         base = taught(self._authored, self._version).registry
         names = {flow.name for flow in self._authored.values()}
-        said = {spelled(each.request): each for each in (await asyncio.to_thread(gathered, entries, names)).corrections}
+        said = {spelled(each.request): each for each in (await compute(gathered, entries, names)).corrections}
         same = said.pop(spelled(one.request), one)
         one = same if same.right == one.right else one
-        _, held, others = await asyncio.to_thread(self._sorted, [*said.values()], base, cases)
+        _, held, others = await compute(self._sorted, [*said.values()], base, cases)
         found = await self._examined(base, [one, *others])
         gate = self._gate(base, self._cases(held), cases)
         doubt = DOUBT if 0 in found.doubted else ""
@@ -286,7 +286,7 @@ class _Lesson:
             return replace(outcome, nothing=few)
         found = await self._examined(registry, usable)
         choose = partial(chosen, taken=self._learned_counts, most=self._most, most_confirmed=MOST_CONFIRMED)
-        examples, refused = await asyncio.to_thread(choose, registry, usable, found, self._embedder)
+        examples, refused = await compute(choose, registry, usable, found, self._embedder)
         outcome = replace(outcome, refused=(*outcome.refused, *refused))
         if not examples:
             return replace(outcome, refits=self._refits, nothing="no correction says anything that can be learned")
@@ -384,7 +384,7 @@ class _Lesson:
             failed = trial
             new = [(gate.judged[place], first) for place, first in trial.lost.items() if place not in landed.lost]
             why = f"{_HURTS}: {_lost_text(new)}" if new else trial.verdict.why or _NO_GAIN
-            guilty = await asyncio.to_thread(self._guilty, gate, trial, group)
+            guilty = await compute(self._guilty, gate, trial, group)
             if len(group) == 1 or guilty:
                 whys |= {each.request: why for each in guilty or group}
             if guilty and len(guilty) < len(group):

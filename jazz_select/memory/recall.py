@@ -1,6 +1,5 @@
 """Recall: encode a request, search both arms, and fuse the hits into candidates with confidence."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,6 +28,7 @@ from jazz_select.memory.requests import (
 )
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
+from jazz_select.threads import give_way
 from jazz_select.values import AUTO, UNSIZED, Candidate, RecallResult
 
 ARM_DEPTH = 30
@@ -254,11 +254,13 @@ class Retriever:
                 requests[number] = await shortened(
                     each, scope, self._store, lexical=self._encoder.lexical, pace=self._pace, terms=model.terms
                 )
+                if len(requests) > 1:
+                    await give_way()
         read = self._by_cascade if len(self._encoder.stages) > 1 else self._by_embedder
         found: list[RecallResult] = []
         for start in range(0, len(requests), _BATCH):
             found += await read(requests[start : start + _BATCH], scope, model)
-            await asyncio.sleep(0)  # an engine in this process answers at once, and others wait too
+            await give_way()  # an engine in this process answers at once, and others wait too
         return found
 
     async def _by_cascade(

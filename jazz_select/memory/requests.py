@@ -1,6 +1,5 @@
 """Requests to recall: the texts that are searched for a request, and its scope."""
 
-import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, indexable
 from jazz_select.memory.fit.model import MOST_SIZED
 from jazz_select.ports import FlowStore, HybridQuery, Vectors
+from jazz_select.threads import compute
 from jazz_select.values import AUTO, Coverage, TopK
 
 T = TypeVar("T")
@@ -202,7 +202,7 @@ class Pace:
                 continue
             size += len(start.encode(errors="surrogatepass"))
             scripts.update(script for script, letter in self._unread.items() if letter.search(start))
-        result = await asyncio.to_thread(read) if slow or scripts or size > _AT_ONCE else read()
+        result = await compute(read) if slow or scripts or size > _AT_ONCE else read()
         for script in scripts:  # their dictionaries are loaded now
             self._unread.pop(script, None)
         return result

@@ -8,16 +8,17 @@ from typing import Any, Final, Literal
 
 from jazz_select.errors import StoreError
 from jazz_select.memory.procedural import ProceduralMemory
+from jazz_select.threads import ThreadShare, current_share, sharing_threads
 from jazz_select.values import COVERAGE, RecallResult
 
 MOST: Final = 32
 """Recalls that are looked up at once: the loop does nothing else meanwhile."""
 
 
-_Scope = tuple[tuple[str, Any], ...]
-"""What has to be the same for requests to be looked up together: agent_id and options, by name."""
-_Waiting = tuple[str, str, "asyncio.Future[RecallResult]"]
-"""Who waits: a query, its focus, and where the answer goes."""
+_Scope = tuple[str, tuple[tuple[str, Any], ...]]
+"""What has to be the same for requests to be looked up together: whose they are; agent_id and options, by name."""
+_Waiting = tuple[str, str, ThreadShare | None, "asyncio.Future[RecallResult]"]
+"""Who waits: a query, its focus, whose threads it takes, and where the answer goes."""
 
 
 class BatchedRecall:
@@ -49,7 +50,9 @@ class BatchedRecall:
         """As `ProceduralMemory.recall`, with its arguments and its errors."""
         loop = asyncio.get_running_loop()
         options = {"top_k": top_k, "rrf_k": rrf_k, "exclude": frozenset(exclude), "coverage": coverage}
-        scope: _Scope = (("agent_id", agent_id), *options.items())
+        share = current_share()
+        # Apart by key: who asks little does not wait for the long requests of another.
+        scope: _Scope = ("" if share is None else share.whose, (("agent_id", agent_id), *options.items()))
         if self._loop is None or self._loop.is_closed():
             self._loop, self._waiting = loop, {}
         if loop is not self._loop:
@@ -57,7 +60,7 @@ class BatchedRecall:
         waiting = self._waiting.get(scope)
         if waiting is not None:
             answer: asyncio.Future[RecallResult] = loop.create_future()
-            waiting.append((query, focus, answer))
+            waiting.append((query, focus, share and share.detached(), answer))
             return await answer
         self._waiting[scope] = []
         try:
@@ -71,7 +74,7 @@ class BatchedRecall:
 
     def _go_on(self, scope: _Scope) -> None:
         """Recall for all waiting requests at once, and repeat while there are new ones."""
-        waiting = [each for each in self._waiting[scope] if not each[2].done()]
+        waiting = [each for each in self._waiting[scope] if not each[-1].done()]
         if not waiting:
             del self._waiting[scope]
             return
@@ -83,7 +86,8 @@ class BatchedRecall:
 
     async def _look_up(self, scope: _Scope, waiting: list[_Waiting]) -> None:
         try:
-            found = await self._found(scope, waiting)
+            with sharing_threads(waiting[0][2]):
+                found = await self._found(scope, waiting)
         except asyncio.CancelledError:
             for *_, answer in waiting:  # nobody cancelled these
                 if not answer.done():
@@ -103,11 +107,11 @@ class BatchedRecall:
     async def _found(self, scope: _Scope, waiting: list[_Waiting]) -> "list[RecallResult | BaseException]":
         """Recall for a batch; if that fails, for each request alone, so that one cannot fail the others."""
         if len(waiting) > 1:
-            queries, focuses, _ = zip(*waiting, strict=True)
+            queries, focuses = [each[0] for each in waiting], [each[1] for each in waiting]
             with suppress(Exception):  # whatever it is, each is told its own
-                return [*await self._memory.recall_many(queries, focuses=focuses, **dict(scope))]
+                return [*await self._memory.recall_many(queries, focuses=focuses, **dict(scope[1]))]
         found: list[RecallResult | BaseException] = []
-        for query, focus, _ in waiting:
+        for query, focus, *_ in waiting:
             try:
                 found.append(await self._recall(scope, query, focus))
             except Exception as error:  # noqa: BLE001 - whatever it is, each is told its own
@@ -115,4 +119,4 @@ class BatchedRecall:
         return found
 
     async def _recall(self, scope: _Scope, query: str, focus: str) -> RecallResult:
-        return await self._memory.recall(query, focus=focus, **dict(scope))
+        return await self._memory.recall(query, focus=focus, **dict(scope[1]))

@@ -5,7 +5,9 @@ import os
 import signal
 import socket
 import stat
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -158,6 +160,9 @@ _BACKLOG: Final = 2048
 _KEEP_ALIVE_S: Final = 75
 """Longer than clients and proxies keep a connection that nobody uses: so it is they who close it."""
 _AFTERWARDS_S: Final = 2.0
+_MOST_THREADS: Final = 64
+_SWITCH_S: Final = 0.001
+"""How long a thread keeps Python's lock from the event loop, which asks for it several times in each request."""
 _OWN_FILES: Final = 256
 """Files that a service may have open beside its connections."""
 _OWN_AND_GROUP: Final = 0o660
@@ -261,9 +266,18 @@ def _most_connections(wanted: int) -> int:
 
 
 def run(main: Callable[[], Any]) -> None:
-    """Run it in an event loop, the quick one where it is there."""
+    """Run it in an event loop, the quick one where it is there.
+
+    Threads are as many as keys may use; which key's is next is decided before (`Threads`), not by the executor.
+    """
+    before = sys.getswitchinterval()
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
-        runner.run(main())
+        runner.get_loop().set_default_executor(ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="jazz-select"))
+        sys.setswitchinterval(_SWITCH_S)
+        try:
+            runner.run(main())
+        finally:
+            sys.setswitchinterval(before)
 
 
 class _Server(uvicorn.Server):

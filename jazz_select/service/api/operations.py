@@ -28,6 +28,7 @@ from jazz_select.service.problems import problem_response, refused
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.text import near
+from jazz_select.threads import give_way
 from jazz_select.values import Message, Source, flow_id
 
 _AT_ONCE: Final = 32
@@ -68,7 +69,7 @@ async def select_many(request: Request) -> Response:
         some = body.requests[at : at + _AT_ONCE]
         asked = [each if isinstance(each, str) else each.as_request() for each in some]
         results += await selector.select_many(asked, context=body.context, ask=body.ask)
-        await asyncio.sleep(0)  # others are answered in between
+        await give_way()
     metrics_of(request).selected(results)
     return json_answer({"results": [each.to_dict() for each in results]})
 

@@ -3,8 +3,8 @@
 import asyncio
 import ipaddress
 from collections import Counter
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from time import monotonic
 from typing import Any, Final
@@ -20,7 +20,7 @@ from jazz_select.service.http.shares import Connection, Shares
 from jazz_select.service.problems import Rest, problem_response, refused
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
-from jazz_select.threads import is_cancelled
+from jazz_select.threads import is_cancelled, sharing_threads
 from jazz_select.travel import MAY_NOT_TEACH, NO_ROOM
 
 
@@ -136,7 +136,7 @@ class Door:
     def __init__(self, app: ASGIApp, *, served: ServedAgents, options: ServeOptions, life: Lifecycle) -> None:
         self._app, self._served, self._life = app, served, life
         self._options, self._shares = options, Shares(options, served.keys_known)
-        life.by_key = self._shares.by_key
+        life.by_key = self._shares.places.by_key
         rate = options.rate or 0.0
         burst = options.burst or max(1.0, 2 * rate)
 
@@ -208,12 +208,14 @@ class Door:
         if scope["method"] == "GET" and (path == "/mcp" or path.startswith("/mcp/")):  # one that listens, by MCP
             await self._held_open(scope, receive, send)
             return
-        async with self._shares.place(whose):
+        with self._shares.places.place(whose):
             reading = self._shares.at_work(whose) if _is_large(scope) else nullcontext()
             async with reading:
                 body = await self._read(scope, receive) if has_body(scope) else b""
             if body is not None:  # else whoever asked is gone
-                async with self._shares.at_work(whose):
+                lane = _BACKGROUND if path.startswith(_PANEL_DATA) else ""
+                async with self._shares.at_work(whose, lane) as share:
+                    scope["state"][_SHARE] = share
                     with calling_as(scope["state"][_CALLER]):
                         await self._app(scope, _after(body, receive), send)
 
@@ -286,7 +288,9 @@ def _too_large(most: int, rest: Rest = "skip") -> HTTPException:
 _PUBLIC: Final = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs", "/favicon.ico"})
 _PUBLIC_BELOW: Final = ("/panel/", "/docs/")
 """Pages, the same for everybody: what they show is asked for below `/v1`, with a key."""
-_CATALOGUE, _WHOSE, CONNECTION, _CALLER = "catalogue", "whose", "connection", "caller"
+_PANEL_DATA, _BACKGROUND = "/v1/panel/", "panel"
+"""What the panel computes takes no threads from the other requests of its key."""
+_CATALOGUE, _WHOSE, CONNECTION, _CALLER, _SHARE = "catalogue", "whose", "connection", "caller", "share"
 """Where the state of a request has its agent; who was let in, the same for one key, however it was written; how; and
 what that key is called, with what it may do."""
 
@@ -301,6 +305,13 @@ def caller_of(connection: HTTPConnection) -> Caller:
     """Who asks: the name of the key, and whether it may teach."""
     found: Caller = connection.scope["state"][_CALLER]
     return found
+
+
+@contextmanager
+def as_caller(connection: HTTPConnection) -> Generator[None]:
+    """Do what a request asked for as its caller, in whatever task."""
+    with calling_as(caller_of(connection)), sharing_threads(connection.scope["state"].get(_SHARE)):
+        yield
 
 
 def check_may_teach(connection: HTTPConnection) -> None:

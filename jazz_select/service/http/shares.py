@@ -2,15 +2,17 @@
 
 import asyncio
 import ipaddress
+import os
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, cast
 
 from jazz_select.service.problems import refused
 from jazz_select.service.service_options import ServeOptions
+from jazz_select.threads import ThreadShare, sharing_threads
 from jazz_select.travel import NO_ROOM
 
 _SHARE: Final = 0.75
@@ -19,6 +21,8 @@ _AT_WORK: Final = 2
 """Keys whose requests are worked on at once where several ask, one of each."""
 _REMEMBERED_S: Final = 0.5
 """Seconds for which a key that asked counts as one that asks."""
+_MOST_THREADS: Final = 4
+"""Threads at work at once, beside one of each key: with Python's lock more get no more done."""
 _TICK_S: Final = 0.01
 _LATE_S: Final = 0.003
 """A tick that comes no later than this finds a loop that has time."""
@@ -29,19 +33,18 @@ _LONGEST_TURN_S: Final = 0.25
 
 
 class Shares:
-    """Places for requests, and turns at work on them, shared by keys.
+    """Places for requests, turns at work on them, and threads, shared by keys.
 
     Where one key asks alone, its requests are begun as they come. Where several do, one of each of two keys is at work
     at most: next is the key on whose requests the least time was spent, and none beside one on whose less was. A
-    request that waits for somebody else is not at work. So who asks much waits for what it asked itself, and who asks
-    little waits for one request of another.
+    request that waits for somebody else is not at work; one that computes in a thread is, and takes a new turn when it
+    goes on after its turn was over. So who asks much waits for what it asked itself, and who asks little waits for one
+    request of another.
     """
 
     def __init__(self, options: ServeOptions, keys: int) -> None:
-        self._most = options.max_in_flight
-        self._most_of_one = self._most if keys <= 1 else max(1, int(self._most * _SHARE))
-        self._own = max(1, self._most // max(1, keys))
-        self.by_key: Counter[str] = Counter()
+        self.places = Places(options.max_in_flight, keys, "requests", "being answered")
+        self.threads = None if keys <= 1 else Threads()
         self._at_work: defaultdict[str, set[_Work]] = defaultdict(set)
         self._waiting: defaultdict[str, deque[asyncio.Future[_Work]]] = defaultdict(deque)
         self._asked_at: dict[str, float] = {}
@@ -49,24 +52,23 @@ class Shares:
         self._tick: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
-    async def place(self, whose: str) -> AsyncGenerator[None]:
-        """A place for one request of a key, as long as it is answered."""
-        mine, again = self.by_key[whose], {"Retry-After": "1"}
-        if self.by_key.total() >= self._most and mine >= self._own:
-            detail = f"{self._most} requests are being answered already: come again in a moment"
-            raise refused(503, detail, code=NO_ROOM, headers=again)
-        if mine >= self._most_of_one:
-            detail = f"{self._most_of_one} requests with this key are being answered already: come again in a moment"
-            raise refused(429, detail, headers=again)
-        self.by_key[whose] += 1
-        try:
-            yield
-        finally:
-            self.by_key[whose] -= 1
+    async def at_work(self, whose: str, lane: str = "") -> AsyncGenerator["RequestShare"]:
+        """Wait for a turn of this key, and work on its request meanwhile.
 
-    @asynccontextmanager
-    async def at_work(self, whose: str) -> AsyncGenerator[None]:
-        """Wait for a turn of this key, and work on its request meanwhile."""
+        Args:
+            whose: The key.
+            lane: What kind of work it is, where that must not take threads from other requests of the key.
+        """
+        share = RequestShare(self, whose, lane)
+        try:
+            await share.take_turn()
+            with sharing_threads(share if self.threads is not None else None):
+                yield share
+        finally:
+            share.close()
+
+    async def turn(self, whose: str) -> "_Work":
+        """Wait for a turn of this key; whoever gets it ends it."""
         loop = asyncio.get_running_loop()
         if loop.time() - self._asked_at.pop(whose, -_REMEMBERED_S) >= _REMEMBERED_S:
             # Who comes anew has spent what the others have: nothing is saved up.
@@ -77,12 +79,24 @@ class Shares:
         self._waiting[whose].append(turn)
         self._go_on(loop)
         try:
-            await turn
-            yield
-        finally:
+            return await turn
+        except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._ended(turn.result(), loop)
+                self.ended(turn.result())
             turn.cancel()  # where it never came
+            raise
+
+    def ended(self, work: "_Work") -> None:
+        """Count the time of a turn that is over; nothing happens where it was over already."""
+        self._ended(work, asyncio.get_running_loop())
+
+    def gives_way(self, work: "_Work") -> bool:
+        """Whether a request has to wait for a new turn: its own is over, or another key has spent less and asks."""
+        if work not in self._at_work.get(work.whose, ()):
+            return True
+        spent = self._spent[work.whose] + asyncio.get_running_loop().time() - work.began
+        others = {*self._at_work, *self._waiting} - {work.whose}
+        return any(self._spent[other] < spent for other in others)
 
     def _others(self, whose: str, now: float) -> list[str]:
         """Return the other keys with requests, the most recent last."""
@@ -113,9 +127,10 @@ class Shares:
         """Stop counting requests that ran long enough with the loop free, and start others."""
         self._tick = None
         now = loop.time()
-        least = _AWAY_S if now - planned <= _LATE_S else _LONGEST_TURN_S
-        for work in [each for works in self._at_work.values() for each in works if now - each.began > least]:
-            self._ended(work, loop)
+        away = _AWAY_S if now - planned <= _LATE_S else _LONGEST_TURN_S
+        for work in [each for works in self._at_work.values() for each in works]:
+            if now - work.began > (_LONGEST_TURN_S if work.computing else away):
+                self._ended(work, loop)
         self._go_on(loop)
 
     def _ended(self, work: "_Work", loop: asyncio.AbstractEventLoop) -> None:
@@ -128,10 +143,181 @@ class Shares:
             self._go_on(loop)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Work:
+    """A turn; `computing` counts the threads in which it is worked on, or waits to be."""
+
     whose: str
     began: float
+    computing: int = 0
+
+
+class RequestShare:
+    """What one request takes of its key's share: a turn at work, and threads."""
+
+    def __init__(self, shares: Shares, whose: str, lane: str = "") -> None:
+        self._shares, self._key = shares, whose
+        self.whose = f"{whose} {lane}"
+        self._work: _Work | None = None
+        self._resuming = asyncio.Lock()
+        self._is_over = False
+
+    async def take_turn(self) -> None:
+        """Wait for a turn."""
+        self._work = await self._shares.turn(self._key)
+
+    async def acquire(self) -> None:
+        """Wait for a thread; meanwhile the request is at work."""
+        threads, work = self._shares.threads, self._work
+        if threads is None:
+            return
+        if work is not None:
+            work.computing += 1
+        try:
+            await threads.acquire(self.whose)
+        finally:
+            if work is not None:
+                work.computing -= 1
+        if self._work is not None:
+            self._work.computing += 1
+
+    def release(self) -> None:
+        """Give back a thread."""
+        threads = self._shares.threads
+        if threads is None:
+            return
+        if self._work is not None and self._work.computing:
+            self._work.computing -= 1
+        threads.release(self.whose)
+
+    async def resume(self) -> None:
+        """Go on between two pieces of work: at once, or with a new turn where another key's request is next."""
+        async with self._resuming:
+            work = self._work
+            if not self._is_over and work is not None and self._shares.gives_way(work):
+                self._shares.ended(work)
+                turn = await self._shares.turn(self._key)
+                turn.computing = work.computing
+                self._work = turn
+                if self._is_over:  # the request ended meanwhile
+                    self._shares.ended(turn)
+
+    def detached(self) -> "ThreadShare":
+        """Return the share of the key's threads alone."""
+        return _KeyThreads(self._shares, self.whose)
+
+    def close(self) -> None:
+        """End the turn: the request was answered."""
+        self._is_over = True
+        if self._work is not None:
+            self._shares.ended(self._work)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyThreads:
+    shares: Shares
+    whose: str
+
+    async def acquire(self) -> None:
+        if self.shares.threads is not None:
+            await self.shares.threads.acquire(self.whose)
+
+    def release(self) -> None:
+        if self.shares.threads is not None:
+            self.shares.threads.release(self.whose)
+
+    async def resume(self) -> None:
+        """There is no turn to wait for."""
+
+    def detached(self) -> "ThreadShare":
+        return self
+
+
+class Threads:
+    """Threads in which work is done, shared by keys: each key always has one, and no key takes the last.
+
+    Python runs one thread at a time, so a key with one thread at work takes at most half of another's time.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = max(2, min(os.cpu_count() or 2, _MOST_THREADS)) if most is None else most
+        self._running: Counter[str] = Counter()
+        self._waiting: defaultdict[str, deque[asyncio.Future[None]]] = defaultdict(deque)
+
+    async def acquire(self, whose: str) -> None:
+        """Wait until this key may use one more thread."""
+        if whose not in self._waiting and self._may(whose):
+            self._running[whose] += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[whose].append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release(whose)
+            raise
+
+    def release(self, whose: str) -> None:
+        """Give one back; the waiting key with the fewest threads is next."""
+        self._running[whose] -= 1
+        if not self._running[whose]:
+            del self._running[whose]
+        for key in sorted(self._waiting, key=self._running.__getitem__):
+            turns = self._waiting[key]
+            while turns and (turns[0].done() or self._may(key)):
+                turn = turns.popleft()
+                if not turn.done():
+                    self._running[key] += 1
+                    turn.set_result(None)
+            if not turns:
+                del self._waiting[key]
+
+    def _may(self, key: str) -> bool:
+        return key not in self._running or self._running.total() < self._most - 1
+
+
+class Places:
+    """Places that keys share: each always has its part, and none of several takes more than three quarters."""
+
+    def __init__(self, most: int, keys: int, what: str, doing: str, *, most_of_one: int | None = None) -> None:
+        """Take how many places there are, for how many keys, and words for what takes one and what it is doing."""
+        share = most if keys <= 1 else max(1, int(most * _SHARE))
+        self._most = most
+        self._most_of_one = share if most_of_one is None else min(most, most_of_one)
+        self._own = min(max(1, most // max(1, keys)), self._most_of_one)
+        self._what, self._doing = what, doing
+        self.by_key: Counter[str] = Counter()
+
+    def take(self, whose: str) -> None:
+        """Take a place for a key, until it is given back.
+
+        Raises:
+            HTTPException: There is none for it: 429 where it has its share, 503 where all have theirs.
+        """
+        mine, again = self.by_key[whose], {"Retry-After": "1"}
+        if mine >= self._most_of_one:
+            detail = f"{self._most_of_one} {self._what} with this key are {self._doing} already: come again in a moment"
+            raise refused(429, detail, headers=again)
+        if self.by_key.total() >= self._most and mine >= self._own:
+            detail = f"{self._most} {self._what} are {self._doing} already: come again in a moment"
+            raise refused(503, detail, code=NO_ROOM, headers=again)
+        self.by_key[whose] += 1
+
+    def give_back(self, whose: str) -> None:
+        """Give back a place."""
+        self.by_key[whose] -= 1
+        if self.by_key[whose] <= 0:
+            del self.by_key[whose]
+
+    @contextmanager
+    def place(self, whose: str) -> Generator[None]:
+        """A place as long as the block lasts."""
+        self.take(whose)
+        try:
+            yield
+        finally:
+            self.give_back(whose)
 
 
 # --- connections -------------------------------------------------------------------

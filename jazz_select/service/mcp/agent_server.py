@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from functools import lru_cache, partial
 from typing import Any, Final, cast
 
@@ -24,7 +24,6 @@ from jazz_select import __version__
 from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import JazzSelectError
 from jazz_select.json_values import too_much
-from jazz_select.outcomes.callers import LOCAL, calling_as
 from jazz_select.routing.approval import ApprovalPolicy, Approve, Verdict
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.schemas.nulls import without_nulls
@@ -35,7 +34,7 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.selector.result import prompt_of
 from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import AppPart
-from jazz_select.service.http.limits import caller_of, catalogue_of
+from jazz_select.service.http.limits import as_caller, catalogue_of
 from jazz_select.service.http.observation import metrics_of
 from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.connected_tools import ConnectedTools
@@ -178,9 +177,8 @@ class AgentServer:
         arguments = without_nulls(meta_tools.SCHEMAS[params.name], arguments)
         if problem := invalid(meta_tools.SCHEMAS[params.name], arguments):
             return failure(f"{params.name}: {problem}")
-        caller = LOCAL if context.request is None else caller_of(context.request)
-        try:
-            with calling_as(caller):  # a session's tasks do not run in the context of the request
+        try:  # a session's tasks do not run in the context of the request
+            with nullcontext() if context.request is None else as_caller(context.request):
                 return await self._answered(context, params, arguments)
         except JazzSelectError as error:
             return failure(str(error))

@@ -26,7 +26,7 @@ from jazz_select.service.panel.runs import PanelFiles
 from jazz_select.service.reload import SeenFiles, look
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.text import describe_error
-from jazz_select.threads import run_unbounded
+from jazz_select.threads import compute, run_unbounded
 
 Floats = npt.NDArray[np.float64]
 _NEAREST: Final = 6
@@ -182,9 +182,9 @@ class Overview:
             live, known = self._catalogue.live, self._known
             cases = tuple(self._files.known.values())
             learned = self._catalogue.settings.learned
-            seen = await asyncio.to_thread(look, (*cases, FILE, *(() if learned is None else (learned,))))
+            seen = await compute(look, (*cases, FILE, *(() if learned is None else (learned,))))
             if known is None or (known.number, known.files) != (live.number, seen):
-                known = self._known = await asyncio.to_thread(_surveyed, self._catalogue, live, cases, seen)
+                known = self._known = await compute(_surveyed, self._catalogue, live, cases, seen)
             return known
 
 
@@ -233,7 +233,7 @@ def suggested(live: Generation) -> list[str]:
 async def flow_details(live: Generation, flow: BaseFlow) -> dict[str, Any]:
     """All there is to one flow, but for what a survey says of it."""
     whole = await run_unbounded(flow.build_prompt, name="jazz-select-build_prompt")
-    place = await asyncio.to_thread(Places().of, flow)
+    place = await compute(Places().of, flow)
     try:
         chain = chain_as_data(flow)
     except FlowValidationError as error:

@@ -22,6 +22,7 @@ from jazz_select.service.panel import pages, runs, teaching
 from jazz_select.service.panel.runs import PanelFiles
 from jazz_select.service.panel.try_and_talk import TryBody, tried, turn_shown
 from jazz_select.service.running import RunningCatalogue
+from jazz_select.threads import compute
 
 _PAGES: Final = Path(__file__).parent / "static"
 _DAYS: Final = 7.0
@@ -116,7 +117,7 @@ class _Panel:
             "has_log": catalogue.log is not None,
             "has_learned": settings.learned is not None,
             "may_teach": caller_of(request).may_teach,
-            "cases": list(await asyncio.to_thread(lambda: files.known)),
+            "cases": list(await compute(lambda: files.known)),
             "examples": pages.suggested(live),
             "settings": settings.model_dump(include=_SETTINGS),
         }
@@ -126,7 +127,7 @@ class _Panel:
 
     async def flows(self, _: Request) -> Any:
         live = self._catalogue.live
-        chosen = await asyncio.to_thread(runs.chosen_lately, self._catalogue)
+        chosen = await compute(runs.chosen_lately, self._catalogue)
         return {"generation": live.number, "flows": pages.flow_rows(live, chosen)}
 
     async def flow(self, request: Request) -> Any:
@@ -144,9 +145,9 @@ class _Panel:
     async def all_runs(self, _: Request) -> Any:
         files = self._files
         return {
-            "runs": await asyncio.to_thread(runs.list_runs, files),
+            "runs": await compute(runs.list_runs, files),
             "under_way": self.runs.under_way,
-            "cases": list(await asyncio.to_thread(lambda: files.known)),
+            "cases": list(await compute(lambda: files.known)),
             "commits": await runs.commits(self._catalogue.settings.flows),
             "folder": files.runs.as_posix(),
             "has_model": self._catalogue.live.selector.has_model,
@@ -160,7 +161,7 @@ class _Panel:
         under = self.runs.under_way
         if under is not None and under["id"] == name:
             return {"under_way": under}
-        found = await asyncio.to_thread(runs.one, self._files, name)
+        found = await compute(runs.one, self._files, name)
         if found is not None:
             return {"run": found}
         if why := self.runs.failed.get(name):
@@ -176,7 +177,7 @@ class _Panel:
         return {"has_log": self._catalogue.log is not None, "drift": found}
 
     async def corrections(self, request: Request) -> Any:
-        return await asyncio.to_thread(teaching.recent, self._catalogue, self._files, caller_of(request))
+        return await compute(teaching.recent, self._catalogue, self._files, caller_of(request))
 
     async def correct(self, request: Request) -> Any:
         check_may_teach(request)

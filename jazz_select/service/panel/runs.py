@@ -28,6 +28,7 @@ from jazz_select.service.api.models import RequestBody
 from jazz_select.service.reload import source_location
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
+from jazz_select.threads import compute
 
 _log = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
@@ -125,7 +126,7 @@ class Runs:
         try:
             found = await (self._eval(body, run) if body.kind == "eval" else self._diff(body, run))
             text = orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
-            await asyncio.to_thread(replaced, self._files.runs / f"{run['id']}.json", text)
+            await compute(replaced, self._files.runs / f"{run['id']}.json", text)
         except Exception as error:  # noqa: BLE001 - nobody awaits it: what is not kept here is never heard of
             if not isinstance(error, JazzSelectError):
                 _log.error("run=<%s> | a run failed", run["id"], exc_info=error)
@@ -136,7 +137,7 @@ class Runs:
     async def _eval(self, body: RunBody, run: dict[str, Any]) -> Mapping[str, Any]:
         catalogue, live = self._catalogue, self._catalogue.live
         file = self._files.case_file(body.cases)
-        cases = await asyncio.to_thread(read_cases, file, live.registry, flows=catalogue.settings.flows)
+        cases = await compute(read_cases, file, live.registry, flows=catalogue.settings.flows)
         run["total"] = len(cases)
         asks = body.ask and live.selector.has_model
         found = await evaluate(
@@ -148,14 +149,14 @@ class Runs:
             agent_id=catalogue.agent_id,
             progress=lambda done, total: run.update(done=done, total=total),
         )
-        told = await asyncio.to_thread(found.to_dict)
+        told = await compute(found.to_dict)
         return {**told, "kind": "eval", "cases": body.cases, "at": run["began"], "generation": live.number}
 
     async def _diff(self, body: RunBody, run: dict[str, Any]) -> Mapping[str, Any]:
         settings = self._catalogue.settings
         if body.base not in [each["commit"] for each in await commits(settings.flows)]:
             raise ConfigError(f"there is no commit {body.base!r:.60} among those that the panel lists")
-        here, flows = await asyncio.to_thread(_seen_from, settings.flows)
+        here, flows = await compute(_seen_from, settings.flows)
         found = await diff(
             body.base,
             flows=flows,
@@ -167,13 +168,13 @@ class Runs:
             learned=settings.learned_by_now,
             here=here,
         )
-        return {**await asyncio.to_thread(found.to_dict), "kind": "diff", "at": run["began"]}
+        return {**await compute(found.to_dict), "kind": "diff", "at": run["began"]}
 
 
 async def commits(flows: str) -> list[dict[str, str]]:
     """The last commits that changed the flows, the newest first; none where they are in no git repository."""
     place = source_location(flows)
-    found = () if place is None else await asyncio.to_thread(commits_of, Path(place), most=_MOST_COMMITS)
+    found = () if place is None else await compute(commits_of, Path(place), most=_MOST_COMMITS)
     return [{"commit": each.short, "at": each.at, "subject": each.subject[:200]} for each in found]
 
 
@@ -262,7 +263,7 @@ async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | 
         since = None if last is None else last.at - 2 * days * DAY_S
         return list(log.read(agent_id=catalogue.agent_id, since=since))
 
-    found = await asyncio.to_thread(entries)
+    found = await compute(entries)
     if not found:
         return None
     embedder = catalogue.memory.encoder.embedder

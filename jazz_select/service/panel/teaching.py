@@ -1,6 +1,5 @@
 """A correction kept with one click: as a case to judge by, or as an example that is learned; and told to the log."""
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -35,6 +34,7 @@ from jazz_select.service.panel.runs import PanelFiles, replaced
 from jazz_select.service.panel.try_and_talk import LONGEST_REQUEST
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import describe_error
+from jazz_select.threads import compute
 from jazz_select.values import flow_id
 
 _MOST_SHOWN: Final = 30
@@ -73,14 +73,14 @@ async def save_correction(catalogue: RunningCatalogue, files: PanelFiles, body: 
     if not body.request.strip():
         raise ConfigError("request: it is blank; write what a user would say")
     if body.make == "case":
-        told = await asyncio.to_thread(add_case, catalogue.live.registry, files, body, right)
+        told = await compute(add_case, catalogue.live.registry, files, body, right)
         entry = await _selected(catalogue, body)
     else:
         rehearsal = await rehearsed_here(catalogue, files, body)
         if rehearsal.why or (rehearsal.doubt and not body.sure):
             raise ConfigError(f"it does not pass the gate: {rehearsal.why or rehearsal.doubt}")
         entry = await _selected(catalogue, body)  # as it was selected before anything is taught
-        told = await asyncio.to_thread(_as_example, catalogue, files, body, right)
+        told = await compute(_as_example, catalogue, files, body, right)
     problems: list[str] = []
     if told["is_new"] and body.make == "example":
         try:
@@ -302,18 +302,18 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         EmbeddingError: The embedder failed.
     """
     right = _right(catalogue, body)
-    found = await asyncio.to_thread(_fit_to_teach, catalogue, files, body, right)
+    found = await compute(_fit_to_teach, catalogue, files, body, right)
     if found is None:  # the flow has it already
         return Rehearsal()
     live, settings = catalogue.live, catalogue.settings
-    cases = [case for file in files.known.values() for case in await asyncio.to_thread(_cases, file)]
-    said = [] if catalogue.log is None else await asyncio.to_thread(_said, catalogue.log, catalogue.agent_id)
+    cases = [case for file in files.known.values() for case in await compute(_cases, file)]
+    said = [] if catalogue.log is None else await compute(_said, catalogue.log, catalogue.agent_id)
     return await rehearsed(
         live.registry,
         found,
         right[0],
         entries=said,
-        overlay=await asyncio.to_thread(load_overlay, cast("Path", settings.learned)),
+        overlay=await compute(load_overlay, cast("Path", settings.learned)),
         gate_cases=[case for case in cases if all(flow_id(name) in live.registry for name in case.expect)],
         embedder=catalogue.memory.encoder.embedder,
         language=settings.language,
@@ -339,6 +339,6 @@ async def taken_back(catalogue: RunningCatalogue) -> dict[str, Any]:
     file = catalogue.settings.learned
     if file is None:
         raise ConfigError("this service has no file of what is learned: start it with --learned FILE")
-    changed = await asyncio.to_thread(changed_overlay, file, Overlay.rolled_back)
+    changed = await compute(changed_overlay, file, Overlay.rolled_back)
     live = await catalogue.reload()
     return {"version": changed.live, "generation": live.number, "can_undo": bool(changed.was_live)}

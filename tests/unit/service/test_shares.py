@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from jazz_select.service.app import AppPart
 from jazz_select.service.http import limits
-from jazz_select.service.http.shares import Shares
+from jazz_select.service.http.shares import Shares, Threads
 from jazz_select.service.service_options import ServeOptions
 from tests.clock import until
 from tests.unit.service.served import KEY, OTHER_KEY, REFUND, Service, Shop, catalogue, clinic, memory, service
@@ -199,3 +199,59 @@ async def test_who_leaves_while_it_waits_leaves_nothing_behind() -> None:
         await asyncio.gather(*waiting, return_exceptions=True)
     assert log == ["a"] * 3
     await asyncio.wait_for(worked(shares, "a", 0, log), 1)
+
+
+async def computed(shares: Shares, whose: str, pieces: int, log: list[str]) -> None:
+    """A request of several pieces of work in a thread, each a tenth of a second."""
+    async with shares.at_work(whose) as share:
+        for _ in range(pieces):
+            await share.acquire()
+            log.append(whose)
+            try:
+                await asyncio.sleep(0.1)
+            finally:
+                share.release()
+            await share.resume()
+
+
+async def test_a_key_whose_work_is_in_threads_takes_one_and_waits_for_who_asks_little() -> None:
+    shares, log = Shares(ServeOptions(), 2), list[str]()
+    heavy = [asyncio.create_task(computed(shares, "heavy", 5, log)) for _ in range(12)]
+    await asyncio.sleep(0.55)
+    for _ in range(3):
+        loop, before = asyncio.get_running_loop(), len(log)
+        began = loop.time()
+        await computed(shares, "light", 2, log)
+        assert loop.time() - began < 0.35, "two pieces of its own, and at most one of the other's"
+        assert log[before:].count("heavy") <= 3
+        await asyncio.sleep(0.3)
+    await asyncio.gather(*heavy)
+    assert log.count("heavy") == 60
+
+
+async def test_who_leaves_while_it_waits_for_a_thread_gives_it_back() -> None:
+    shares, log = Shares(ServeOptions(), 2), list[str]()
+    tasks = [asyncio.create_task(computed(shares, "a", 2, log)) for _ in range(8)]
+    await asyncio.sleep(0.05)
+    for each in tasks[:6]:
+        each.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.wait_for(computed(shares, "a", 1, log), 1)
+    await asyncio.wait_for(computed(shares, "b", 1, log), 1)
+
+
+async def test_every_key_has_a_thread_and_none_takes_the_last() -> None:
+    threads = Threads(most=3)
+    for _ in range(2):
+        await threads.acquire("a")
+    third = asyncio.create_task(threads.acquire("a"))
+    await asyncio.sleep(0)
+    assert not third.done()
+    for key in "bcd":
+        await asyncio.wait_for(threads.acquire(key), 1)
+    threads.release("a")
+    await asyncio.sleep(0)
+    assert not third.done(), "others have theirs"
+    for key in "abcd":
+        threads.release(key)
+    await asyncio.wait_for(third, 1)
