@@ -75,14 +75,18 @@ def read_text(file: Path, largest: int = LARGEST) -> str:
     try:
         with file.open("rb") as opened:
             content = opened.read(largest + 1)  # do not trust the file system's size
-        if len(content) > largest:
-            raise DataFileError(str(file), f"it is larger than {largest >> 20} MiB; split it into several files")
+        _check_bytes(file, content, largest)
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise DataFileError(str(file), f"line {line} is not UTF-8; save the file as UTF-8") from error
     except OSError as error:
         raise DataFileError(str(file), error.strerror or str(error)) from error
+
+
+def _check_bytes(file: Path, content: bytes, largest: int) -> None:
+    if len(content) > largest:
+        raise DataFileError(str(file), f"it is larger than {largest >> 20} MiB; split it into several files")
 
 
 def documents_of(
@@ -100,7 +104,11 @@ def documents_of(
     Raises:
         DataFileError: It cannot be read, has a syntax error, or would take too long to load.
     """
-    read = read_text(file, largest) if text is None else text
+    if text is None:
+        read = read_text(file, largest)
+    else:
+        read = text
+        _check_bytes(file, text.encode(errors="replace"), largest)
     try:
         match (suffix or file.suffix).lower():
             case ".json":

@@ -4,7 +4,8 @@
 JazzSelectError
 ├── ConfigError                 a setting or argument cannot work; the message says what to use instead
 │   ├── MissingExtraError       an optional dependency is missing or does not fit; the message holds the command
-│   └── UnconnectedToolsError   flows need tools that are not connected
+│   ├── UnconnectedToolsError   flows need tools that are not connected
+│   └── UnreadableFileError     what was to be written to a file could not be read again; the file is as it was
 ├── DataFileError               a file of YAML, JSON or TOML could not be read
 ├── FlowError                   something about the flows an author wrote
 │   ├── FlowValidationError     a field of one flow is missing or wrong
@@ -141,6 +142,20 @@ class DataFileError(JazzSelectError):
     def __init__(self, file: str, problem: str, *, is_syntax: bool = False) -> None:
         self.file, self.problem, self.is_syntax = file, problem, is_syntax
         super().__init__(f"cannot read {file}: {problem}")
+
+
+class UnreadableFileError(ConfigError):
+    """What was to be written to a file could not be read again, so the file is as it was.
+
+    Attributes:
+        file: The file.
+        problem: Why it could not be read, with the bound.
+        advice: What to do.
+    """
+
+    def __init__(self, file: str, problem: str, *, advice: str) -> None:
+        self.file, self.problem, self.advice = file, problem, advice
+        super().__init__(f"{file} was left as it is, since it could not be read again: {problem}; {advice}")
 
 
 class FlowError(JazzSelectError):

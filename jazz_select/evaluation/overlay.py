@@ -9,20 +9,26 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from jazz_select.arguments import read_as
+from jazz_select.data_files import LARGEST, MOST_VALUES
 from jazz_select.errors import ConfigError, FlowError
 from jazz_select.evaluation.cases import Case, read_entries
-from jazz_select.evaluation.whole_files import locked, write_whole
+from jazz_select.evaluation.whole_files import locked, write_readable
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.encoder import indexable
 
 FORMAT = 1
-_KEPT, _MOST_TEXTS = 10, 40_000
-"""Most versions in a file, including the live one and the one on trial, and most texts in them together."""
+_KEPT: Final = 10
+"""Most versions in a file, including the live one and the one on trial."""
+_ROOM: Final = 0.8
+"""How much of what a file may hold is filled with versions that nobody needs."""
+_OF_A_VERSION, _OF_A_CASE, _BYTES_A_VALUE = 30, 12, 16
+"""The values of a version and of a case beside their texts, and the bytes of a value beside its letters."""
+_ADVICE: Final = "take texts out of it, learn fewer a flow (--most), or split the agent"
 _HEAD = """\
 # What jazz-select has learned from corrections: examples beside those that the flows have of their own.
 # `live` is the number of the version that `sync --learned` indexes, `shadow` of the one on trial; 0 is none.
@@ -76,9 +82,13 @@ class Version(_Frozen):
         return sum(map(len, self.examples.values()))
 
     @property
-    def texts(self) -> int:
-        """Number of texts in the file."""
-        return self.count + 4 * len(self.cases)
+    def share(self) -> float:
+        """About how much it takes of the values or of the bytes that can be read of a file, whichever is more."""
+        learned = [text for texts in self.examples.values() for pair in texts.items() for text in pair]
+        held = [text for each in self.cases for text in (each.request, each.why, each.ids, *each.expect)]
+        values = _OF_A_VERSION + 2 * len(self.examples) + len(learned) + len(held) + _OF_A_CASE * len(self.cases)
+        letters = sum(len(text.encode()) for text in (*learned, *held))
+        return max(values / MOST_VALUES, (letters + _BYTES_A_VALUE * values) / LARGEST)
 
 
 class Overlay(_Frozen):
@@ -106,12 +116,12 @@ class Overlay(_Frozen):
         needed = {self.live, shadow, *self.was_live[-1:]}
         versions = (*self.versions, numbered)
         spare = [each.number for each in versions if each.number not in needed]
-        room = _MOST_TEXTS - sum(each.texts for each in versions)
+        share = sum(each.share for each in versions)
         gone = set[int]()
         for each in versions:  # the oldest first
-            if each.number in spare and (len(versions) - len(gone) > _KEPT or room < 0):
+            if each.number in spare and (len(versions) - len(gone) > _KEPT or share > _ROOM):
                 gone.add(each.number)
-                room += each.texts
+                share -= each.share
         kept = tuple(each for each in versions if each.number not in gone)
         was_live = tuple(each for each in self.was_live if each not in gone)
         return self.model_copy(update={"versions": kept, "shadow": shadow, "was_live": was_live})
@@ -142,16 +152,17 @@ class Overlay(_Frozen):
 
         Raises:
             ConfigError: The file cannot be written.
+            UnreadableFileError: There is more to learn than one file can hold and be read again.
         """
         import yaml
 
-        texts = sum(each.texts for each in self.versions)
-        if texts > _MOST_TEXTS:
-            msg = f"{texts} learned texts are more than one file holds: learn fewer a flow (--most), or split the agent"
-            raise ConfigError(msg)
+        def read(aside: Path) -> None:
+            if load_overlay(aside, must_exist=True) != self:
+                raise ConfigError("something in it is another text when it is read")
+
         text = _HEAD + yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False, allow_unicode=True, width=110)
         try:
-            write_whole(file, text.encode())
+            write_readable(file, text.encode(), read, advice=_ADVICE)
         except OSError as error:
             raise ConfigError(f"cannot write what was learned to {file}: {error.strerror or error}") from error
 

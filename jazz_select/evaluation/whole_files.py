@@ -1,22 +1,49 @@
 """Atomic writes and locks for files that several processes read and write."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, JazzSelectError, UnreadableFileError
 
 _PATIENCE_S: Final = 10.0
 _OWN, _SHARED = 0o600, 0o666
 
 
-def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
+def write_readable(file: Path, content: bytes, read: Callable[[Path], object], *, advice: str) -> None:
+    """Replace a file as `write_whole` does, if its own reader can read what would be there.
+
+    Args:
+        file: The file.
+        content: Its new content.
+        read: The reader of such files, with all its limits; it is given the new file under another name.
+        advice: What to do where it cannot read that.
+
+    Raises:
+        UnreadableFileError: The reader refuses it; the file is as it was.
+        OSError: It cannot be written.
+    """
+
+    def check(aside: Path) -> None:
+        try:
+            read(aside)
+        except JazzSelectError as error:
+            problem = str(error).replace(str(aside), "it").replace(aside.name, "it")
+            raise UnreadableFileError(str(file), problem, advice=advice) from error
+
+    write_whole(file, content, check=check)
+
+
+def write_whole(
+    file: Path, content: bytes, *, private: bool = False, check: Callable[[Path], None] | None = None
+) -> None:
     """Replace a file atomically; missing folders are made. Of two processes that write the same file, one wins.
 
-    Only the owner may read a `private` file; otherwise the process's umask applies.
+    Only the owner may read a `private` file; otherwise the process's umask applies. What `check` raises about the new
+    file leaves the old one there.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f".{file.name[:100]}.{uuid4().hex[:12]}")
@@ -24,6 +51,8 @@ def write_whole(file: Path, content: bytes, *, private: bool = False) -> None:
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, _OWN if private else _SHARED)
         with os.fdopen(handle, "wb") as opened:
             opened.write(content)
+        if check is not None:
+            check(aside)
         aside.replace(file)
     except BaseException:
         with suppress(OSError):

@@ -5,8 +5,9 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
@@ -22,7 +23,7 @@ from jazz_select.evaluation.changes.git_tree import commits_of, repository_of
 from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
-from jazz_select.evaluation.whole_files import write_whole
+from jazz_select.evaluation.whole_files import write_readable
 from jazz_select.outcomes.log import Logged, chosen_in, reading
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.reload import source_location
@@ -77,10 +78,10 @@ def is_file_name(name: str) -> bool:
     return bool(_NAME.fullmatch(name)) and ".." not in name
 
 
-def replaced(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+def replaced(file: Path, content: bytes, read: Callable[[Path], object], *, advice: str) -> None:
+    """Write a file whole or not at all, and not what its reader could not read again."""
     try:
-        write_whole(file, content)
+        write_readable(file, content, read, advice=advice)
     except OSError as error:
         raise ConfigError(f"cannot write {file}: {error.strerror or error}") from error
 
@@ -126,7 +127,8 @@ class Runs:
         try:
             found = await (self._eval(body, run) if body.kind == "eval" else self._diff(body, run))
             text = orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
-            await compute(replaced, self._files.runs / f"{run['id']}.json", text)
+            file = self._files.runs / f"{run['id']}.json"
+            await compute(partial(replaced, file, text, read_run, advice="judge fewer cases at once"))
         except Exception as error:  # noqa: BLE001 - nobody awaits it: what is not kept here is never heard of
             if not isinstance(error, JazzSelectError):
                 _log.error("run=<%s> | a run failed", run["id"], exc_info=error)
@@ -199,7 +201,7 @@ def list_runs(files: PanelFiles) -> list[dict[str, Any]]:
     told: list[dict[str, Any]] = []
     for file in newest:
         try:
-            run = _read(file)
+            run = read_run(file)
         except ConfigError:
             continue
         told.append(
@@ -230,11 +232,12 @@ def one(files: PanelFiles, run: str) -> dict[str, Any] | None:
     file = files.runs / f"{run}.json"
     if not is_file_name(file.name) or not file.is_file():
         return None
-    found = _read(file)
+    found = read_run(file)
     return {**found, "id": run, "at": found.get("at") or file.stat().st_mtime}
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_run(file: Path) -> dict[str, Any]:
+    """Read the result of `eval` or `diff` in a file, of at most 32 MiB."""
     try:
         if file.stat().st_size > _LARGEST:
             raise ConfigError(f"{file.name} is larger than {_LARGEST >> 20} MiB")

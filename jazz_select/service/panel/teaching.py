@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -9,7 +10,7 @@ import yaml
 from pydantic import Field
 
 from jazz_select.data_files import documents_of, read_text
-from jazz_select.errors import ConfigError, DataFileError, JazzSelectError, OutcomeLogError
+from jazz_select.errors import ConfigError, DataFileError, JazzSelectError, OutcomeLogError, UnreadableFileError
 from jazz_select.evaluation.cases import NONE, Case, read_cases
 from jazz_select.evaluation.corrections import LONGEST
 from jazz_select.evaluation.learner import Rehearsal, rehearsed
@@ -38,6 +39,7 @@ from jazz_select.threads import compute
 from jazz_select.values import flow_id
 
 _MOST_SHOWN: Final = 30
+_FULL: Final = "move it to another name, which `serve --cases` takes, and a new one is begun"
 _TOLD: Final = {"request", "expect", "why"}
 _log = logging.getLogger(__name__)
 
@@ -169,7 +171,7 @@ def add_case(
         written: str = yaml.safe_dump(entry, default_flow_style=True, allow_unicode=True, sort_keys=False, width=10**9)
         text = f"- {written.strip()}"
         before = read_text(file) if file.is_file() else ""
-        replaced(file, _grown(before, text, file))
+        replaced(file, _grown(before, text, file), partial(read_cases, registry=None), advice=_FULL)
     return {"is_new": True, "file": file.as_posix(), "text": text, "make": "case"}
 
 
@@ -185,7 +187,9 @@ def _count(file: Path, text: str | None = None) -> int:
     """Return the number of entries in a file; negative if it is no list."""
     try:
         found = next((document.value for document in documents_of(file, text, suffix=".yaml")), None)
-    except DataFileError:
+    except DataFileError as error:
+        if not error.is_syntax and text is not None:
+            raise UnreadableFileError(str(file), error.problem, advice=_FULL) from error
         return -2
     return len(cast("list[object]", found)) if isinstance(found, list) else 0 if found is None else -2
 

@@ -4,11 +4,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jazz_select import FlowRegistry, ProceduralMemory, SequentialFlow, sync_registry
-from jazz_select.errors import ConfigError
+from jazz_select.data_files import LARGEST
+from jazz_select.errors import ConfigError, UnreadableFileError
 from jazz_select.evaluation import Overlay, Version, changed_overlay, load_overlay, taught
 from jazz_select.evaluation.overlay import HeldCase, yaml_text
 from jazz_select.testing import HashEmbedder
@@ -154,3 +155,83 @@ async def test_a_sync_indexes_the_live_version_and_only_that(small_shop: FlowReg
 def test_cases_are_read_as_labelled_requests_are() -> None:
     case = HeldCase(request="a", expect=("refund",), why="w", ids="e1").as_case()
     assert (case.request, case.expect, case.why) == ("a", ("refund",), "w")
+
+
+# --- a writer has its reader's bounds ------------------------------------------------
+
+
+@pytest.mark.spec("013.5")
+@given(st.dictionaries(st.text(), st.dictionaries(st.text(), st.text(), max_size=2), max_size=2), st.text())
+@example({"\ud800": {}}, "x")
+@example({}, "")
+@example({}, "x" * 8_001)
+def test_whatever_is_to_be_kept_can_be_read_again_or_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, examples: dict[str, dict[str, str]], request_: str
+) -> None:
+    file = tmp_path_factory.mktemp("kept") / "learned.yaml"
+    before = Overlay().tried(version(refund="cash back"))
+    before.save(file)
+    held = HeldCase.model_construct(request=request_, expect=("refund",), why="", ids="")
+    made = Version.model_construct(number=1, at="", after=0, gain=None, examples=examples, cases=(held,))
+    after = before.promoted().tried(made)
+    refused = ""
+    try:
+        after.save(file)
+    except UnreadableFileError as error:
+        refused = str(error)
+    assert not refused or "learned.yaml was left as it is" in refused
+    assert not refused or "take texts out of it, learn fewer a flow (--most), or split the agent" in refused
+    assert load_overlay(file) == (before if refused else after)
+    assert list(file.parent.iterdir()) == [file]
+
+
+def many(count: int, letters: int = 20) -> dict[str, dict[str, str]]:
+    return {f"flow{flow}": {f"{number} {'x' * letters}": "e" for number in range(count // 10)} for flow in range(10)}
+
+
+@pytest.mark.spec("013.5")
+@pytest.mark.parametrize(
+    "examples", [pytest.param(many(15_000), id="values"), pytest.param(many(2_000, 600), id="bytes")]
+)
+def test_versions_that_nobody_needs_make_room_before_the_file_is_full(examples: dict[str, dict[str, str]]) -> None:
+    overlay = Overlay()
+    for number in range(12):
+        overlay = overlay.tried(Version(number=1, at="", examples={**examples, f"new{number}": {"x": ""}})).promoted()
+        needed = {overlay.live, overlay.was_live[-1]} - {0}
+        assert needed <= {each.number for each in overlay.versions}
+        assert sum(each.share for each in overlay.versions) <= max(0.8, 3 * overlay.versions[-1].share)
+    assert overlay.rolled_back().version("live") is not None
+
+
+@pytest.mark.spec("013.5")
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(Version(number=1, at="", examples=many(1_000)), id="many texts"),
+        pytest.param(Version(number=1, at="", examples={"a": {"é" * 8_000: "e1 e2"}}), id="a long text"),
+        pytest.param(Version(number=1, at="", examples={f"f{n}": {"x": ""} for n in range(500)}), id="many flows"),
+        pytest.param(
+            Version(
+                number=1, at="", cases=tuple(HeldCase(request=f"r{n}", expect=("a", "b"), ids="e1") for n in range(300))
+            ),
+            id="many cases",
+        ),
+    ],
+)
+def test_what_a_version_takes_of_a_file_is_known_before_it_is_written(tmp_path: Path, made: Version) -> None:
+    file = tmp_path / "learned.yaml"
+    Overlay().save(file)
+    empty = len(file.read_bytes())
+    Overlay().tried(made).save(file)
+    taken = (len(file.read_bytes()) - empty) / LARGEST
+    assert taken <= made.share / 0.8, "what is filled to .8 of its room can be read"
+
+
+@pytest.mark.spec("013.5")
+def test_a_lesson_that_is_too_large_leaves_what_was_live(tmp_path: Path) -> None:
+    file = tmp_path / "learned.yaml"
+    changed_overlay(file, lambda now: now.tried(version(refund="cash back")).promoted())
+    large = Version(number=1, at="", examples={"refund": {"é" * 2_100_000: "e1"}})
+    with pytest.raises(UnreadableFileError, match="larger than 4 MiB"):
+        changed_overlay(file, lambda now: now.tried(large))
+    assert changed_overlay(file, Overlay.rolled_back, must_exist=True).live == 0

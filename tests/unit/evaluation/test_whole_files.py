@@ -6,7 +6,8 @@ from threading import Thread
 
 import pytest
 
-from jazz_select.evaluation.whole_files import write_whole
+from jazz_select.errors import ConfigError, UnreadableFileError
+from jazz_select.evaluation.whole_files import write_readable, write_whole
 
 
 def test_what_is_written_is_there_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -42,4 +43,23 @@ def test_of_many_that_write_at_once_one_is_there(tmp_path: Path) -> None:
     for each in writers:
         each.join()
     assert file.read_bytes() in texts
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.spec("013.5")
+def test_what_its_reader_refuses_is_not_written(tmp_path: Path) -> None:
+    file = tmp_path / "kept.yaml"
+
+    def read(path: Path) -> None:
+        if path.read_bytes() != b"good":
+            raise ConfigError(f"{path} holds more than 4 letters")
+
+    write_readable(file, b"good", read, advice="write less")
+    with pytest.raises(UnreadableFileError) as raised:
+        write_readable(file, b"too much", read, advice="write less")
+    assert str(raised.value) == (
+        f"{file} was left as it is, since it could not be read again: it holds more than 4 letters; write less"
+    )
+    assert (raised.value.file, raised.value.advice) == (str(file), "write less")
+    assert file.read_bytes() == b"good"
     assert list(tmp_path.iterdir()) == [file]

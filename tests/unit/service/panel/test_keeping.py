@@ -11,9 +11,9 @@ import orjson
 import pytest
 import yaml
 
-from jazz_select.errors import ConfigError
-from jazz_select.evaluation.cases import load_cases
-from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, replaced
+from jazz_select.errors import ConfigError, UnreadableFileError
+from jazz_select.evaluation.cases import load_cases, read_cases
+from jazz_select.service.panel.runs import PanelFiles, files_of, is_file_name, read_run, replaced
 from jazz_select.values import Source
 from tests.browser.serving import MARKUP, Service, served
 from tests.unit.service.panel.test_answers import data, events
@@ -240,6 +240,38 @@ def test_a_file_that_nothing_can_be_added_to_stays_as_it_is(service: Service) ->
     assert list(service.files.collected.parent.glob(".*.cases.yaml")) == []
 
 
+_FIRST = "- {request: first, expect: none}\n"
+_MANY = f"- &many [{', '.join(['1'] * 990)}]\n" + "- *many\n" * 99 + f"- [{', '.join(['1'] * 890)}]\n"
+FULL = {
+    "bytes": (_FIRST + "#".ljust((4 << 20) - len(_FIRST) - 101, "x") + "\n", "larger than 4 MiB"),
+    "values": (_FIRST + _MANY, "more than 100000 values"),
+}
+
+
+@pytest.mark.spec("013.5")
+@pytest.mark.parametrize(("filled", "bound"), FULL.values(), ids=FULL)
+def test_a_case_is_added_as_long_as_the_file_can_be_read(tmp_path: Path, filled: str, bound: str) -> None:
+    from jazz_select.service.panel.teaching import CorrectionBody, add_case
+
+    files = PanelFiles(collected=tmp_path / "cases.yaml", runs=tmp_path)
+    files.collected.write_text(filled, "utf-8")
+    with pytest.raises(UnreadableFileError, match=rf"cases\.yaml was left as it is.*{bound}.*`serve --cases`"):
+        add_case({}, files, CorrectionBody(request="again " + "x" * 100), ())
+    assert files.collected.read_text("utf-8") == filled
+    assert read_cases(files.collected, None).cases[0].request == "first"
+    assert list(tmp_path.glob(".cases.yaml.*")) in ([], [tmp_path / ".cases.yaml.lock"])
+    files.collected.rename(tmp_path / "old.yaml")
+    assert add_case({}, files, CorrectionBody(request="next"), ())["is_new"], "a new one is begun"
+
+
+@pytest.mark.spec("013.5")
+def test_a_run_that_could_not_be_shown_is_not_kept(tmp_path: Path) -> None:
+    run = {"kind": "eval", "measures": {}, "misses": [], "by_flow": {}, "notes": ["x" * (32 << 20)]}
+    with pytest.raises(UnreadableFileError, match="larger than 32 MiB; judge fewer cases"):
+        replaced(tmp_path / "eval-1.json", orjson.dumps(run), read_run, advice="judge fewer cases at once")
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- examples --------------------------------------------------------------------------------
 
 
@@ -327,9 +359,9 @@ def test_an_example_that_would_do_harm_is_refused(
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "file.txt"
-    replaced(file, b"one")
+    replaced(file, b"one", Path.read_bytes, advice="")
     with pytest.raises(ConfigError, match="cannot write"):
-        replaced(file / "below", b"two")
+        replaced(file / "below", b"two", Path.read_bytes, advice="")
     assert [each.read_text("utf-8") for each in file.parent.iterdir()] == ["one"]
 
 
