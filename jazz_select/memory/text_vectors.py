@@ -15,6 +15,7 @@ from zlib import crc32
 import numpy as np
 
 from jazz_select.ports import Embedder, Vectors
+from jazz_select.sqlite_files import guard, wrong_schema
 
 _log = logging.getLogger(__name__)
 
@@ -24,6 +25,7 @@ _MOST_IN_MEMORY: Final = 32 << 20
 _MOST_ON_DISK: Final = 200_000
 """Maximum number of vectors in a file, about 300 MB; the oldest are deleted beyond it."""
 _TABLE: Final = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, row BLOB NOT NULL)"
+_STORED: Final = {"vectors": ("key", "row")}
 Embed = Callable[[Sequence[str]], Vectors]
 
 
@@ -104,6 +106,7 @@ class VectorFile:
     def _use(self, work: Callable[[sqlite3.Connection], None]) -> None:
         try:
             with closing(sqlite3.connect(self._path, timeout=0.1)) as file:
+                _check(file)
                 work(file)
         except sqlite3.OperationalError as error:  # no room, or locked
             _log.info("the vectors in %s are not used: %s", self._path.name, error)
@@ -111,6 +114,14 @@ class VectorFile:
             _log.warning("the vectors in %s cannot be read (%s): they are made again", self._path.name, error)
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
+
+
+def _check(file: sqlite3.Connection) -> None:
+    """Raise sqlite3.DatabaseError unless the file is empty or has the table: a folder may come from anywhere."""
+    guard(file)
+    is_new = not file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if not is_new and (problem := wrong_schema(file, _STORED)):
+        raise sqlite3.DatabaseError(problem)
 
 
 def embedded(embedder: Embedder, embed: Embed, texts: Sequence[str], file: VectorFile | None = None) -> Vectors:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 from unicodedata import category
@@ -31,6 +32,8 @@ EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 
 
 _MOST_LEAVES: Final = 200
+_MOST_PLACES: Final = 300
+"""The most places of a value in a message that are looked at: one letter may stand there thousands of times."""
 _TELLING: Final = re.compile(r"[\d@]|://")
 """Characters that mark a word as a number, address or code."""
 _LONG_NUMBER: Final = 7
@@ -420,7 +423,7 @@ def _stands(value: str, text: str) -> bool:
         _BEFORE.match(text, start)
         and _AFTER.match(text, end)
         and not category(text[end : end + 1] or " ").startswith("M")
-        for start, end in (_spaced(tight, text) if spaced else _places(value, text))
+        for start, end in islice(_spaced(tight, text) if spaced else _places(value, text), _MOST_PLACES)
     )
 
 

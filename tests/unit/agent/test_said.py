@@ -6,12 +6,13 @@ import pytest
 
 from jazz_select.agent import Conversation
 from jazz_select.agent.reading.bare_answer import bare_answer, corrections, plain_answer
-from jazz_select.agent.reading.grounding import Wanted, fits, ground, is_named, refined, shown_inputs
+from jazz_select.agent.reading.grounding import Wanted, fits, ground, is_named, refined, shown_inputs, was_said
 from jazz_select.flow.field_checks import Input
 from jazz_select.routing import Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.texts import Texts
 from tests.unit.agent.turns import agent_of, obj, shop_of
+from tests.unit.test_bounds import steps
 
 TEXT, WHOLE, NUMBER, YES_OR_NO = ({"type": each} for each in ("string", "integer", "number", "boolean"))
 DATE = {"type": "string", "format": "date"}
@@ -371,3 +372,15 @@ async def test_a_boolean_is_given_by_the_answer_to_its_own_question_or_by_who_re
         assert (first.status, first.text) == ("waiting", "To go on, I need: sure.")
         second = await agent.turn(message, first.conversation)
         assert (second.status, done) == ("done", [{"sure": True}])
+
+
+@pytest.mark.spec("013.1")
+@pytest.mark.parametrize(
+    "value", ["a", "a" * 50, ["a" * count for count in range(1, 200)]], ids=["one", "long", "many"]
+)
+def test_a_value_that_stands_in_a_message_without_end_is_looked_for_so_often(value: Any) -> None:
+    messages = [" ".join(["a" * 8_000, *("a" * count for count in range(1, 200))])] * 2
+    part = {"type": "array", "items": {"type": "string"}} if isinstance(value, list) else {"type": "string"}
+    with steps() as called:
+        assert not was_said(value, part, {}, messages)
+    assert called["match"] < 20_000

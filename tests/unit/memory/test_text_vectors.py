@@ -16,6 +16,7 @@ from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard
 from tests.unit.memory.cards import card
 
+ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c)"
 CATALOGUE = [card(f"flow {number}") for number in range(40)]
 
 
@@ -90,3 +91,23 @@ async def test_what_was_embedded_belongs_to_whoever_asked(tmp_path: Path) -> Non
         kept = first.copy()
         first[:] = 0
         np.testing.assert_array_equal(memory.encoder.embed(["one", "two"]), kept)
+
+
+@pytest.mark.spec("013.1")
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"CREATE VIEW vectors AS {ENDLESS} SELECT i AS key, i AS row FROM c",
+        "CREATE TABLE vectors (key BLOB, row BLOB AS (zeroblob(500000000)))",
+        "CREATE TABLE other (key BLOB)",
+    ],
+    ids=["a view without end", "a computed column", "a table of something else"],
+)
+async def test_a_file_of_somebody_else_is_made_again(tmp_path: Path, sql: str) -> None:
+    await synced(tmp_path, CATALOGUE)
+    (tmp_path / FILE_NAME).unlink()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as file:
+        file.execute(sql)
+    more = [*CATALOGUE, card("flow of another agent")]
+    assert await synced(tmp_path, more, "b") > len(CATALOGUE)
+    assert await synced(tmp_path, more, "c") == 0
