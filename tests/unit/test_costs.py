@@ -79,9 +79,13 @@ def test_a_short_text_is_folded_as_unicode_says_or_left_longer_signs(text: str) 
 # --- names -----------------------------------------------------------------------
 
 
+def _echo(**given: Any) -> dict[str, Any]:
+    return given
+
+
 def _search() -> Tool:
     takes = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
-    return Tool(name="search", input_schema=takes, function=lambda **given: given)
+    return Tool(name="search", input_schema=takes, function=_echo)
 
 
 NAMES: Mapping[str, Callable[[int], str]] = {
@@ -114,7 +118,11 @@ async def test_a_context_has_names_that_can_be_compared(named: Callable[[int], s
 @pytest.mark.parametrize("named", NAMES.values(), ids=NAMES)
 async def test_what_a_tool_returns_is_compared_by_name_as_far_as_a_context_is(named: Callable[[int], str]) -> None:
     returned = {named(number): "x" for number in range(4_000)}
-    first = Tool(name="first", function=lambda **_: {"Query": "found", **returned, "id": "exactly"})
+
+    def give(**_: Any) -> dict[str, str]:
+        return {"Query": "found", **returned, "id": "exactly"}
+
+    first = Tool(name="first", function=give)
     executor = FlowExecutor([first, _search()])
     with steps() as called:
         result = await executor.run(["first", "search"], {})
