@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
@@ -128,7 +127,7 @@ class Runs:
             found = await (self._eval(body, run) if body.kind == "eval" else self._diff(body, run))
             text = orjson.dumps(found, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_INDENT_2)
             file = self._files.runs / f"{run['id']}.json"
-            await compute(partial(replaced, file, text, read_run, advice="judge fewer cases at once"))
+            await compute(replaced, file, text, read_run, advice="judge fewer cases at once")
         except Exception as error:  # noqa: BLE001 - nobody awaits it: what is not kept here is never heard of
             if not isinstance(error, JazzSelectError):
                 _log.error("run=<%s> | a run failed", run["id"], exc_info=error)
