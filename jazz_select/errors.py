@@ -3,6 +3,7 @@
 ```
 JazzSelectError
 ├── ConfigError                 a setting or argument cannot work; the message says what to use instead
+│   ├── MessageError            a message cannot be sent to a model
 │   ├── MissingExtraError       an optional dependency is missing or does not fit; the message holds the command
 │   ├── UnconnectedToolsError   flows need tools that are not connected
 │   └── UnreadableFileError     what was to be written to a file could not be read again; the file is as it was
@@ -101,6 +102,19 @@ def install_command(extra: str) -> str:
         return f"pip install -e '{url2pathname(urlsplit(url).path)}[{extra}]'"
     source = f"{version['vcs']}+{url}@{version['commit_id']}" if version else url
     return f"pip install 'jazz-select[{extra}]{f' @ {source}' * bool(source)}'"
+
+
+class MessageError(ConfigError):
+    """A message of a conversation cannot be sent to any model; nothing was sent.
+
+    Attributes:
+        number: Its place in the conversation, from 0.
+        problem: What is wrong with it.
+    """
+
+    def __init__(self, number: int, problem: str, fix: str) -> None:
+        self.number, self.problem = number, problem
+        super().__init__(f"messages[{number}] cannot be sent to a model: {problem}; {fix}")
 
 
 class MissingExtraError(ConfigError):

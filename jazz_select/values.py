@@ -358,6 +358,11 @@ class Message:
     origin: Any = field(default=None, compare=False, repr=False)
 
 
+INCOMPLETE: Final = "incomplete"
+"""The finish reason of a reply whose stream ended without one."""
+_CUT_OFF: Final = frozenset({"length", INCOMPLETE})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """A chat model's answer."""
@@ -366,7 +371,8 @@ class Reply:
     usage: Usage | None = None
     model: str = ""
     finish_reason: str = ""
-    """Why it ended: `stop`, `length`, `content_filter`, or another word of the provider; empty if unknown."""
+    """Why it ended: `stop`, `length`, `content_filter`, or another word of the provider; `incomplete` if its stream had
+    no such word; empty if unknown."""
     tool_calls: tuple[NativeCall, ...] = ()
     """Its tool calls, in order; only of a model that was given tools."""
     notes: tuple[str, ...] = ()
@@ -376,8 +382,8 @@ class Reply:
 
     @property
     def truncated(self) -> bool:
-        """Whether a length limit cut the text off."""
-        return self.finish_reason == "length"
+        """Whether it was cut off, by a limit on its length or by the end of its stream."""
+        return self.finish_reason in _CUT_OFF
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

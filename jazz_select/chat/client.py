@@ -5,17 +5,20 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from jazz_select.chat.calls import Call, ModelClient
-from jazz_select.chat.json_reader import LONGEST, too_large_calls
+from jazz_select.chat.incoming import CleanReply, clean_reply, text_of
+from jazz_select.chat.json_reader import LONGEST
 from jazz_select.chat.models import ModelLike, as_chat_model
+from jazz_select.chat.outgoing import shape_messages
+from jazz_select.chat.reasoning import ReasoningFilter, Shown
 from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError
 from jazz_select.ports import ChatModel, StreamingChatModel, streams, takes_schema, takes_tools
 from jazz_select.telemetry import Span, span
 from jazz_select.text import as_text, cut, describe_error, in_one_line, name_shown
 from jazz_select.threads import Deadline, leave
-from jazz_select.values import Message, NativeCall, OfferedTool, Reply, Usage
+from jazz_select.values import INCOMPLETE, Message, NativeCall, OfferedTool, Reply, Usage
 
 _REPLY_LIMIT: Final = 500
 
@@ -32,49 +35,59 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatReply:
-    """A model's answer; `text` is None if it was not text."""
+    """A model's answer, cleaned; `text` is None if it was not text."""
 
     text: str | None = None
+    raw: str | None = None
+    """The text as the model wrote it, with its reasoning."""
     usage: Usage | None = None
     model: str = ""
     truncated: bool = False
+    cut_off: tuple[str, ...] = ()
+    """A note that says how, if the reply was cut off."""
     attempts: int = 0
     """The number of calls."""
     notes: tuple[str, ...] = ()
     degraded: tuple[str, ...] = ()
-    """The model's own notes."""
+    """The model's own notes, and what was dropped of its reply."""
     tool_calls: tuple[NativeCall, ...] = ()
     unread: str = ""
     """Why its tool calls are not among `tool_calls`; empty if they are."""
     origin: Any = field(default=None, compare=False, repr=False)
 
 
-def chat_reply_of(reply: object) -> ChatReply:
+def chat_reply_of(given: object) -> ChatReply:
     """Read the answer of any model; an answer that is not text is unreadable, but not an error."""
-    if isinstance(reply, Reply) and isinstance(reply.text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        notes = ("the model's reply was cut off by a limit on its length",) if reply.truncated else ()
-        calls = _native_calls(reply.tool_calls)
-        unread = too_large_calls([(each.id, each.name, each.arguments) for each in calls])
-        return ChatReply(
-            text=reply.text,
-            usage=reply.usage,
-            model=reply.model,
-            truncated=reply.truncated,
-            attempts=1,
-            notes=(*notes, *reply.notes),
-            degraded=reply.notes,
-            tool_calls=() if unread else calls,
-            unread=unread and f"the reply {unread}",
-            origin=None if unread else reply.origin,
-        )
-    if isinstance(reply, str):
-        return ChatReply(text=reply, attempts=1)
-    return ChatReply(attempts=1, notes=(f"the model answered {type(reply).__name__} without a text",))
+    return _chat_reply(clean_reply(given), given)
 
 
-def _native_calls(given: object) -> tuple[NativeCall, ...]:
-    several = cast("Sequence[object]", given) if isinstance(given, tuple | list) else ()
-    return tuple(each for each in several if isinstance(each, NativeCall))
+def _chat_reply(cleaned: CleanReply | None, given: object) -> ChatReply:
+    if cleaned is None:
+        note = f"the model answered {type(given).__name__} without a text"
+        return ChatReply(attempts=1, notes=(note,), degraded=(note,))
+    reply, degraded = cleaned.reply, (*cleaned.reply.notes, *cleaned.notes)
+    return ChatReply(
+        text=reply.text,
+        raw=cleaned.written,
+        usage=reply.usage,
+        model=reply.model,
+        truncated=reply.truncated,
+        attempts=1,
+        notes=(*_why_cut_off(reply), *degraded),
+        cut_off=_why_cut_off(reply),
+        degraded=degraded,
+        tool_calls=reply.tool_calls,
+        unread=cleaned.unread,
+        origin=reply.origin,
+    )
+
+
+def _why_cut_off(reply: Reply) -> tuple[str, ...]:
+    if not reply.truncated:
+        return ()
+    if reply.finish_reason == INCOMPLETE:
+        return ("the model's reply was cut off: its stream ended without a finish reason",)
+    return ("the model's reply was cut off by a limit on its length",)
 
 
 def total_usage(one: Usage | None, other: Usage | None) -> Usage | None:
@@ -191,10 +204,15 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         return answer, said
 
     async def stream(
-        self, question: Inquiry, deadline: Deadline, on_text: Callable[[str], Awaitable[object]]
+        self,
+        question: Inquiry,
+        deadline: Deadline,
+        on_text: Callable[[str], Awaitable[object]],
+        on_restart: Callable[[str], Awaitable[object]] | None = None,
     ) -> ChatReply:
-        """Stream the answer, passing each piece to `on_text`.
+        """Stream the answer, passing each piece to `on_text`; reasoning that is written as text is left out.
 
+        If all that was passed turns out to be reasoning, `on_restart` gets a text that says so, and the answer follows.
         No retries after the first piece, since no piece can be taken back. If the call fails before, fall back to `ask`
         and pass its text as one piece. Errors of `on_text` end the call.
 
@@ -206,10 +224,10 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         model = self._model
         if not streams(model):
             raise ConfigError(f"the model {self.name} has no method 'stream'")
-        pieces: list[str] = []
+        answer = _Streamed(on_text, on_restart)
         try:
             async with self._within(deadline) as call:
-                task = asyncio.ensure_future(self._read(model, call, question, on_text, pieces))
+                task = asyncio.ensure_future(self._read(model, call, question, answer))
                 try:
                     await asyncio.wait({task})
                     return task.result()
@@ -217,43 +235,50 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
                     call.left = True
                     await leave(task)
         except ModelError as error:
-            if pieces or not error.retryable or isinstance(error, ModelTimeoutError):
+            if answer.was_shown or not error.retryable or isinstance(error, ModelTimeoutError):
                 raise
-            answer = await self.ask(lambda: question, deadline)
-            if answer.text:
-                await on_text(answer.text)
-            return replace(answer, attempts=answer.attempts + 1)
+            again = await self.ask(lambda: question, deadline)
+            if again.text:
+                await on_text(again.text)
+            return replace(again, attempts=again.attempts + 1)
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
-    async def _read(
-        self,
-        model: StreamingChatModel,
-        call: Call,
-        question: Inquiry,
-        on_text: Callable[[str], Awaitable[object]],
-        pieces: list[str],
-    ) -> ChatReply:
+    async def _read(self, model: StreamingChatModel, call: Call, question: Inquiry, answer: "_Streamed") -> ChatReply:
         whole, length = Reply(text="", model=self.name), 0
+        messages = shape_messages(question.messages)
+        written: list[str] = []
         async with self._admitted(call):
             with span(self.name, "chat") as chat:
-                deltas = model.stream(question.messages, **self._beside(question))
+                deltas = model.stream(messages, **self._beside(question))
                 try:
                     async for delta in deltas:
                         if call.left:
                             break
                         if isinstance(delta, Reply):
                             whole = delta
-                        elif piece := as_text(delta):
-                            length = self._longer(length, piece)
-                            pieces.append(piece)
-                            await on_text(piece)
+                            continue
+                        piece = self._piece(delta)
+                        length = self._longer(length, piece)
+                        written.append(piece)
+                        await answer.add(piece)
                 finally:
                     close = getattr(deltas, "aclose", None)
                     if close is not None:
                         await close()
-                reply = replace(whole, text="".join(pieces))
-                _note(chat, question.messages, reply)
-        return chat_reply_of(reply)
+                await answer.end(cut_off=whole.truncated)
+                given = replace(whole, text="".join(written))
+                cleaned = clean_reply(given)
+                _note(chat, messages, cleaned)
+        return _chat_reply(cleaned, given)
+
+    def _piece(self, delta: object) -> str:
+        piece = text_of(delta)
+        if piece is None:
+            problem = (
+                f"its stream gave a {type(delta).__name__}: it has to yield pieces of text, and the Reply at the end"
+            )
+            raise ModelError(self.name, problem, retryable=False)
+        return as_text(piece)
 
     def _longer(self, length: int, piece: str) -> int:
         if length + len(piece) > LONGEST:
@@ -265,11 +290,38 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         return {**tools, "schema": question.schema} if question.schema is not None and self.takes_schema else tools
 
     async def _once(self, question: Inquiry) -> ChatReply:
-        messages = question.messages
+        messages = shape_messages(question.messages)
         with span(self.name, "chat") as chat:
-            reply = await self._model.complete(messages, **self._beside(question))
-            _note(chat, messages, reply)
-        return chat_reply_of(reply)
+            given = await self._model.complete(messages, **self._beside(question))
+            cleaned = clean_reply(given)
+            _note(chat, messages, cleaned)
+        return _chat_reply(cleaned, given)
+
+
+class _Streamed:
+    """Passes on the visible text of a reply while it is written."""
+
+    def __init__(
+        self,
+        on_text: Callable[[str], Awaitable[object]],
+        on_restart: Callable[[str], Awaitable[object]] | None,
+    ) -> None:
+        self.was_shown = False
+        self._on_text, self._on_restart = on_text, on_restart
+        self._filter = ReasoningFilter()
+
+    async def add(self, piece: str) -> None:
+        await self._pass_on(self._filter.feed(piece))
+
+    async def end(self, *, cut_off: bool) -> None:
+        await self._pass_on(self._filter.finish(cut_off=cut_off))
+
+    async def _pass_on(self, shown: Shown) -> None:
+        if shown.restarts and self.was_shown and self._on_restart is not None:
+            await self._on_restart("what was shown was the model's reasoning")
+        if shown.text:
+            self.was_shown = True
+            await self._on_text(shown.text)
 
 
 def client_for(
@@ -293,12 +345,13 @@ def client_for(
     )
 
 
-def _note(chat: Span | None, messages: Sequence[Message], reply: object) -> None:
+def _note(chat: Span | None, messages: Sequence[Message], cleaned: CleanReply | None) -> None:
     if chat is None:
         return
     chat.hold({"messages": [{"role": each.role, "content": each.content, **_called(each)} for each in messages]})
-    if isinstance(reply, Reply):
-        chat.hold({"reply": reply.text, **_called(reply)})
+    if cleaned is not None:
+        reply = cleaned.reply
+        chat.hold({"reply": cleaned.written, **_called(reply)})
         chat.note({"model": reply.model, "finish_reason": reply.finish_reason})
         if reply.usage is not None:
             chat.note({"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens})

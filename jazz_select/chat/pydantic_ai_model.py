@@ -4,6 +4,8 @@ pydantic-ai takes about a second to import, so it is imported when a model is ma
 """
 
 import asyncio
+import copy
+import json
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +13,16 @@ from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, cast
 
+from jazz_select.chat.outgoing import (
+    ANTHROPIC,
+    COMMON,
+    GOOGLE,
+    MISTRAL,
+    OPENAI_CHAT,
+    OPENAI_RESPONSES,
+    Dialect,
+    shape_messages,
+)
 from jazz_select.chat.pydantic_ai_errors import FORM, is_refused, refuses_schema, to_config_error, to_model_error
 from jazz_select.errors import (
     ConfigError,
@@ -21,11 +33,11 @@ from jazz_select.errors import (
     ModelTimeoutError,
 )
 from jazz_select.questions import NO, YES, ChoiceQuestion, DecisionReply, Question
-from jazz_select.text import as_text
-from jazz_select.values import Message, NativeCall, OfferedTool, Reply, Usage
+from jazz_select.text import as_text, describe_error
+from jazz_select.values import INCOMPLETE, Message, NativeCall, OfferedTool, Reply, Usage
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponsePart
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.models.decision import DecisionModel, DecisionQuestion, DecisionResponse
     from pydantic_ai.settings import ModelSettings
@@ -39,6 +51,16 @@ _CANNOT_STREAM: Final = (NotImplementedError, AssertionError)
 _PLAINER = "the provider refuses the schema of a tool, so tools are told plainer"
 _ASKED = "Which of these fits?"
 """The default question: some providers refuse a question without words."""
+_DIALECTS: Final = {
+    "AnthropicModel": ANTHROPIC,
+    "GoogleModel": GOOGLE,
+    "MistralModel": MISTRAL,
+    "OpenAIChatModel": OPENAI_CHAT,
+    "OpenAIResponsesModel": OPENAI_RESPONSES,
+}
+_TAGGING: Final = frozenset({"GroqModel", "HuggingFaceModel", "OpenAIChatModel"})
+"""The models whose replies pydantic-ai searches for tags of reasoning."""
+_NO_TAGS: Final = ("<reasoning-of-the-model>", "</reasoning-of-the-model>")
 _UNSTREAMED_TOKENS = 16_384
 """The limit that pydantic-ai sends if it does not know a model's; it lowers this to the known limits."""
 
@@ -79,7 +101,7 @@ class PydanticAIAdapter:
         if find_spec("pydantic_ai") is None:
             raise MissingExtraError("pydantic_ai", extra="llm", purpose=f"the model {model!r}")
         self._source = model
-        self._first = _build(model) if isinstance(model, str) else model
+        self._first = _with_tags_in_text(_build(model) if isinstance(model, str) else model)
         self._refuse_other_kind(self._first)
         self.name = model if isinstance(model, str) else model.model_name
         self._spare: Model | None = self._first
@@ -93,12 +115,12 @@ class PydanticAIAdapter:
 
     def _here(self) -> "Model":
         if not isinstance(self._source, str):
-            return self._source
+            return self._first
         loop = asyncio.get_running_loop()
         model = self._models.get(loop)
         if model is None:
             spare, self._spare = self._spare, None
-            model = spare or _build(self._source)
+            model = spare or _with_tags_in_text(_build(self._source))
             alive = {other: its for other, its in self._models.items() if not other.is_closed()}
             self._models = {**alive, loop: model}
         return model
@@ -130,6 +152,7 @@ class PydanticAIModel(PydanticAIAdapter):
         self._takes_tools = _supports(self._first, "supports_tools", otherwise=True)
         self._takes_both = _supports(self._first, "google_supports_tool_combination", otherwise=True)
         self._plain_tools = False
+        self._dialect = dialect_of(self._first)
 
     def _refuse_other_kind(self, model: "str | Model") -> None:
         refuse_decision_model(model, argument="model")
@@ -156,8 +179,9 @@ class PydanticAIModel(PydanticAIAdapter):
         `tools` are what it may call. Failures are `ModelError`s; a `ConfigError` if pydantic-ai rejects the
         configuration.
         """
-        theirs = to_model_messages(messages)
+        theirs = self._translated(messages)
         sent = self._sent(schema, tools)
+        self._check_schemas(sent, tools)
         limit = asyncio.timeout(self._deadline_s)
         try:
             async with limit:
@@ -166,7 +190,29 @@ class PydanticAIModel(PydanticAIAdapter):
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise self._failed(error, sent) from error
-        return self._noted(to_reply(response, model=self.name), tools)
+        return self._noted(self._read(response), tools)
+
+    def _translated(self, messages: Sequence[Message]) -> "list[ModelMessage]":
+        return to_model_messages(shape_messages(messages, self._dialect))
+
+    def _check_schemas(self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]) -> None:
+        """Raise for a schema that no request can hold, before anything is sent."""
+        named = [("the schema of the answer", schema)] if schema is not None else []
+        for what, each in (*named, *((f"the schema of the tool {tool.name!r:.80}", tool.schema) for tool in tools)):
+            try:
+                json.dumps(dict(each), allow_nan=False)
+            except Exception as error:  # whatever the encoder trips over
+                problem = f"{what} cannot be sent to a model ({describe_error(error)}); give it as plain JSON values"
+                raise ConfigError(problem) from error
+
+    def _read(self, response: "ModelResponse", *, streamed: bool = False) -> Reply:
+        try:
+            reply = to_reply(response, model=self.name)
+        except Exception as error:  # a model of one's own may return anything
+            raise self._failed(error, None) from error
+        # pydantic-ai takes a stream without a finish reason for a whole reply; only the provider's own word counts.
+        is_told = "finish_reason" in (response.provider_details or {}) or reply.finish_reason not in {"", "stop"}
+        return replace(reply, finish_reason=INCOMPLETE) if streamed and self._dialect and not is_told else reply
 
     def _sent(self, schema: Mapping[str, Any] | None, tools: Sequence[OfferedTool]) -> Mapping[str, Any] | None:
         return schema if self._takes_schema and (self._takes_both or not tools) else None
@@ -188,10 +234,11 @@ class PydanticAIModel(PydanticAIAdapter):
         from pydantic_ai.direct import model_request_stream
 
         sent = self._sent(schema, tools)
+        self._check_schemas(sent, tools)
         parameters = to_parameters(sent, tools, plain=self._plain_tools)
         written = model_request_stream(
             self._here(),
-            to_model_messages(messages),
+            self._translated(messages),
             model_settings=self._settings,
             model_request_parameters=parameters,
         )
@@ -205,7 +252,7 @@ class PydanticAIModel(PydanticAIAdapter):
                         break
                     if text := _text_of(event):
                         yield text
-                reply = self._noted(to_reply(response.get(), model=self.name), tools)
+                reply = self._noted(self._read(response.get(), streamed=True), tools)
         except TimeoutError as error:
             raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
         except Exception as error:
@@ -412,13 +459,35 @@ def _to_response(said: Message) -> "ModelResponse":
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
     if isinstance(said.origin, ModelResponse):
-        return said.origin
+        return replace(said.origin, parts=_origin_parts(said))
     text = [TextPart(said.content)] if said.content or not said.tool_calls else []
-    called = [
-        ToolCallPart(each.name, each.arguments if isinstance(each.arguments, str) else {**each.arguments}, each.id)
-        for each in said.tool_calls
-    ]
+    called = [ToolCallPart(each.name, each.arguments, each.id) for each in map(_plain_call, said.tool_calls)]
     return ModelResponse(parts=[*text, *called])
+
+
+def _plain_call(call: NativeCall) -> NativeCall:
+    return call if isinstance(call.arguments, str) else replace(call, arguments=dict(call.arguments))
+
+
+def _origin_parts(said: Message) -> "list[ModelResponsePart]":
+    """Return the parts of the reply that a message repeats, with the message's text and calls in place of theirs."""
+    from pydantic_ai.messages import TextPart, ToolCallPart
+
+    parts: list[ModelResponsePart] = []
+    calls = iter(map(_plain_call, said.tool_calls))
+    text = said.content
+    for part in said.origin.parts:
+        if isinstance(part, TextPart):
+            if text:
+                parts.append(part if part.content == text else replace(part, content=text))
+            text = ""
+        elif isinstance(part, ToolCallPart):
+            call = next(calls, None)
+            if call is not None:
+                parts.append(replace(part, tool_name=call.name, args=call.arguments, tool_call_id=call.id))
+        else:
+            parts.append(part)
+    return parts
 
 
 def to_parameters(
@@ -523,6 +592,40 @@ def _text_of(event: object) -> str:
     if isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
         return event.delta.content_delta
     return ""
+
+
+def dialect_of(model: "Model") -> Dialect | None:
+    """Return what the provider of a model accepts; None for a model of one's own, which is sent all as it is."""
+    if getattr(model, "models", ()):  # any of them may get the call
+        return COMMON
+    inner: Any = getattr(model, "wrapped", None)
+    if inner is not None:
+        return dialect_of(inner)
+    found = next((_DIALECTS[each.__name__] for each in type(model).__mro__ if each.__name__ in _DIALECTS), None)
+    return found or (COMMON if hasattr(model, "client") else None)
+
+
+def _with_tags_in_text(model: "Model") -> "Model":
+    """Return a model that leaves tags of reasoning in the text, for the client to remove.
+
+    pydantic-ai looks for one spelling, knows a tag in a stream only if it comes alone, and drops one that is never
+    closed while it keeps the text. A copy shares the connections of the model.
+    """
+    inner: Any = getattr(model, "wrapped", None)
+    if inner is not None:
+        return _copied(model, wrapped=_with_tags_in_text(inner))
+    several: Sequence[Model] = getattr(model, "models", ())
+    if several:
+        return _copied(model, models=[_with_tags_in_text(each) for each in several])
+    if not any(each.__name__ in _TAGGING for each in type(model).__mro__):
+        return model
+    return _copied(model, profile={**model.profile, "thinking_tags": _NO_TAGS})
+
+
+def _copied(model: "Model", **changes: object) -> "Model":
+    copied = copy.copy(model)
+    vars(copied).update(changes)
+    return copied
 
 
 def _supports(model: "Model", what: str, *, otherwise: bool) -> bool:

@@ -281,7 +281,7 @@ class ModelChoice:
             return replace(fallback, error=message, notes=built().notes)
         return replace(
             choice,
-            raw_reply=answer.text,
+            raw_reply=answer.raw,
             parsed_ids=reading.ids,
             usage=answer.usage,
             model=answer.model,

@@ -168,8 +168,14 @@ class Formatter:
             pieces.append(piece)
             await tell(self.on_event, OutputText(delta=piece))
 
+        async def restart(problem: str) -> None:
+            pieces.clear()
+            await tell(self.on_event, FormatRestarted(problem=problem))
+
         try:
-            return await self.asker.ask(context, purpose, wire, on_text=pass_on if streamed else None)
+            return await self.asker.ask(
+                context, purpose, wire, on_text=pass_on if streamed else None, on_restart=restart
+            )
         except Exception as error:
             self.last_text = "".join(pieces) if streamed else self.last_text
             raise self._error(describe_error(error), "call", context) from error

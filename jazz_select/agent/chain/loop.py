@@ -341,22 +341,21 @@ class _Loop:
             on_text = self._stream if streams else None
             tools = {each.name: each for each in self.ending.offered}
             offers = [offered_tool(name, tools[own]) for name, own in self.names.items()]
-            reply = await self.asker.ask(messages, "chain", self.ending.wire, offers, on_text)
+            reply = await self.asker.ask(messages, "chain", self.ending.wire, offers, on_text, self._withdraw)
         except Exception as error:
             raise ChainError(self._chain("failed"), describe_error(error)) from error
         self.notes += [note for note in reply.degraded if note not in self.notes]
-        if reply.truncated:
-            self.notes.append(f"reply {number} was cut off by a limit on its length")
+        self.notes += [f"reply {number}: {note}" for note in reply.cut_off]
         return reply
 
     async def _stream(self, piece: str) -> None:
         self.was_streamed = True
         await tell(self.options.on_event, OutputText(delta=piece))
 
-    async def _withdraw(self) -> None:
+    async def _withdraw(self, problem: str = "what was said is not the answer") -> None:
         if self.was_streamed:
             self.was_streamed = False
-            await tell(self.options.on_event, FormatRestarted(problem="what was said is not the answer"))
+            await tell(self.options.on_event, FormatRestarted(problem=problem))
 
     async def _step(self, reply: ChatReply, number: int) -> tuple[Chain | None, list[Message]]:  # noqa: PLR0911 - one for each reply
         """Return the finished chain, or the reply and what follows it as messages."""
@@ -406,12 +405,10 @@ class _Loop:
         """Read a reply with native calls. If it was cut off, none of its calls is run."""
         if reply.unread:
             return ToolReply(note=reply.unread)
-        ids = [each.id for each in reply.tool_calls]
-        has_own = len(set(ids)) == len(ids)
         steps = [
             step_of(
                 {
-                    "id": each.id if has_own else "",
+                    "id": each.id,
                     "tool": self.names.get(each.name, each.name),
                     "arguments": each.arguments,
                 }

@@ -102,14 +102,18 @@ class Asker:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[OfferedTool] = (),
         on_text: Callable[[str], Awaitable[object]] | None = None,
+        on_restart: Callable[[str], Awaitable[object]] | None = None,
     ) -> ChatReply:
-        """Ask once, and pass the text to `on_text` as it comes; errors of the model pass unchanged."""
+        """Ask once, and pass the text to `on_text` as it comes, as `ChatClient.stream` does.
+
+        Errors of the model pass unchanged.
+        """
         question = Inquiry(tuple(messages), schema, tools=tuple(tools))
         deadline = Deadline.after(self.timeout_s)
         if on_text is None:
             reply = await self.client.ask(lambda: question, deadline)
         else:
-            reply = await self.client.stream(question, deadline, on_text)
+            reply = await self.client.stream(question, deadline, on_text, on_restart)
         record = CallRecord(
             purpose=purpose,
             conversation_id=self.conversation_id,

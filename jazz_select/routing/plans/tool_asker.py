@@ -160,7 +160,7 @@ class ToolAsker:
             record = ToolRecord(
                 user_input=user_input,
                 tools_shown=tuple(tool.name for tool in shown),
-                raw_reply=reply.text or "",
+                raw_reply=reply.raw or "",
                 reply=read,
                 notes=shown.notes,
             )

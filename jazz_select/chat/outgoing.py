@@ -1,0 +1,255 @@
+"""Shape a conversation into what a provider accepts: the only way out for messages to every adapter.
+
+A provider refuses a request whole (400) for one message that it does not allow, often after tools have run. Every
+model gets a conversation in which each call has an id of its own and is answered once, directly behind it. An adapter
+shapes further by the provider's `Dialect`. Pure; the same beginning of a conversation always takes the same shape, so
+that a provider's cache of prompts holds.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any, Final, get_args
+
+from jazz_select.chat.incoming import text_of
+from jazz_select.chat.json_reader import BROKEN, decoded
+from jazz_select.errors import MessageError
+from jazz_select.json_values import storable
+from jazz_select.text import as_text, cut, json_line
+from jazz_select.values import Message, NativeCall, Role
+
+NOTHING: Final = "(nothing)"
+"""Stands for a blank text where a provider wants one."""
+OPENING: Final = "(The assistant begins.)"
+"""What the user says before the assistant opens a conversation."""
+GOES_ON: Final = "(Go on.)"
+"""What the user says between two messages of the assistant that cannot be one."""
+UNANSWERED: Final = "no result of this call was kept: it may have been made, and may have had its effect"
+UNREADABLE: Final = "INVALID_JSON"
+"""The input that holds arguments of a call that are no JSON object, as pydantic-ai names it."""
+_UNNAMED: Final = "unnamed_tool"
+_LONGEST_UNREADABLE: Final = 16_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """What a provider accepts.
+
+    Attributes:
+        other_in_ids: Matches characters that an id of a call may not have.
+        longest_id: The most characters of an id.
+        fixed_ids: Whether ids have exactly that length.
+        other_in_names: Matches characters that the name of a tool may not have.
+        longest_name: The most characters of a name.
+        trims_end: Whether a message of the assistant at the end may not end in white space.
+    """
+
+    other_in_ids: re.Pattern[str] = re.compile(r"[^A-Za-z0-9_-]+")
+    longest_id: int = 40
+    fixed_ids: bool = False
+    other_in_names: re.Pattern[str] = re.compile(r"[^A-Za-z0-9_-]+")
+    longest_name: int = 64
+    trims_end: bool = True
+
+
+COMMON: Final = Dialect()
+"""What every provider accepts."""
+OPENAI_CHAT: Final = Dialect(other_in_ids=re.compile(r"[^!-~]+"), trims_end=False)
+OPENAI_RESPONSES: Final = Dialect(longest_id=64, trims_end=False)
+ANTHROPIC: Final = Dialect(longest_id=64)
+GOOGLE: Final = Dialect(longest_id=64, trims_end=False)
+MISTRAL: Final = Dialect(other_in_ids=re.compile(r"[^A-Za-z0-9]+"), longest_id=9, fixed_ids=True)
+
+
+def shape_messages(given: Iterable[Message], dialect: Dialect | None = None) -> list[Message]:
+    """Return a conversation as a provider accepts it; without a dialect, only its calls and results are mended.
+
+    Raises:
+        MessageError: A message cannot be sent to any model; the error says which, and what to do.
+    """
+    messages = _paired([_readable(number, each) for number, each in enumerate(given)])
+    messages = _with_unique_ids(messages, dialect)
+    return messages if dialect is None else _in_dialect(messages, dialect)
+
+
+def _readable(number: int, message: object) -> Message:
+    if not isinstance(message, Message):
+        raise MessageError(number, f"it is a {type(message).__name__}", "pass a jazz_select.values.Message")
+    if message.role not in get_args(Role):
+        roles = ", ".join(get_args(Role))
+        raise MessageError(number, f"its role is {message.role!r:.80}", f"use one of {roles}")
+    text = text_of(message.content)
+    if text is None:
+        kind = type(message.content).__name__
+        raise MessageError(
+            number, f"its content is a {kind} that holds more than text", "pass the text alone, as a str"
+        )
+    calls: object = message.tool_calls
+    if not isinstance(calls, list | tuple) or not all(isinstance(each, NativeCall) for each in calls):
+        raise MessageError(number, "its tool_calls are no NativeCalls", "pass a tuple of jazz_select.values.NativeCall")
+    if calls and message.role != "assistant":
+        raise MessageError(number, f"it is of role {message.role} and has tool_calls", "give them to the assistant")
+    if calls and text and not text.strip():
+        text = ""
+    return message if text is message.content else replace(message, content=text)
+
+
+# --- calls and their results ---
+
+
+def _paired(messages: Sequence[Message]) -> list[Message]:
+    """Put the results of each call directly behind it, one each; what answers no call becomes a text of the user."""
+    if not any(each.tool_calls or each.role == "tool" for each in messages):
+        return list(messages)
+    paired: list[Message] = []
+    at = 0
+    while at < len(messages):
+        message = messages[at]
+        at += 1
+        if not message.tool_calls:
+            paired.append(_as_text(message) if message.role == "tool" else message)
+            continue
+        end = at
+        while end < len(messages) and not messages[end].tool_calls:
+            end += 1
+        results, others = _results_of(message.tool_calls, messages[at:end])
+        paired += [message, *results, *others]
+        at = end
+    return paired
+
+
+def _results_of(calls: Sequence[NativeCall], following: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Return a result for each of the calls, and all other messages up to the next calls."""
+    waiting: dict[str, list[int]] = {}
+    for place, call in enumerate(calls):
+        waiting.setdefault(call.id, []).append(place)
+    found: dict[int, Message] = {}
+    others: list[Message] = []
+    for each in following:
+        places = waiting.get(each.call_id) if each.role == "tool" else None
+        if places:
+            found[places.pop(0)] = each
+        elif each.role != "tool" or each not in found.values():
+            others.append(_as_text(each) if each.role == "tool" else each)
+    results: list[Message] = []
+    for place, call in enumerate(calls):
+        missing = Message(role="tool", content=json_line({"ok": False, "error": UNANSWERED}), call_id=call.id)
+        results.append(replace(found.get(place, missing), tool=call.name))
+    return results, others
+
+
+def _as_text(result: Message) -> Message:
+    """Return a result of no call in the conversation as data that the user passes on."""
+    line = json_line({"tool": result.tool, "result": result.content})
+    return Message(role="user", content=f"TOOL RESULTS:\n{line}")
+
+
+def _with_unique_ids(messages: Sequence[Message], dialect: Dialect | None) -> list[Message]:
+    """Give each call of the conversation an id of its own, and its result the same."""
+    shaped: list[Message] = []
+    taken: dict[str, int] = {}
+    ids: list[str] = []
+    for message in messages:
+        if message.role == "tool":
+            own = ids.pop(0)
+            shaped.append(message if own == message.call_id else replace(message, call_id=own))
+            continue
+        ids = [_own_id(call.id, taken, dialect) for call in message.tool_calls]
+        calls = tuple(replace(call, id=own) for call, own in zip(message.tool_calls, ids, strict=True))
+        shaped.append(message if calls == message.tool_calls else replace(message, tool_calls=calls))
+    return shaped
+
+
+def _own_id(given: str, taken: dict[str, int], dialect: Dialect | None) -> str:
+    """Return an id that is not among those taken; `taken` counts the calls that wanted each."""
+    wanted = own = _fitting_id(given, 1, dialect)
+    while own in taken:
+        taken[wanted] += 1
+        own = _fitting_id(given, taken[wanted], dialect)
+    taken[own] = 1
+    return own
+
+
+def _fitting_id(given: str, number: int, dialect: Dialect | None) -> str:
+    """Return an id in the dialect for the call that is the given number of those with this id."""
+    if dialect is None:
+        base = given if given.strip() else "call"
+        return base if number == 1 and base == given else f"{base}_{number}"
+    if dialect.fixed_ids:
+        is_sound = len(given) == dialect.longest_id and not dialect.other_in_ids.search(given)
+        if is_sound and number == 1:
+            return given
+        return sha256(f"{number} {given}".encode(errors="replace")).hexdigest()[: dialect.longest_id]
+    base = dialect.other_in_ids.sub("_", given).strip("_") or "call"
+    if given and not dialect.other_in_ids.search(given):
+        base = given
+    end = "" if number == 1 and base != "call" else f"_{number}"
+    return f"{base[: dialect.longest_id - len(end)]}{end}"
+
+
+# --- the whole conversation ---
+
+
+def _in_dialect(messages: Sequence[Message], dialect: Dialect) -> list[Message]:
+    rules = [each.content.strip() for each in messages if each.role == "system"]
+    system = as_text("\n\n".join(filter(None, rules)))
+    shaped = [Message(role="system", content=system)] if system else []
+    last: Message | None = None
+    for each in messages:
+        if each.role == "system":
+            continue
+        message = _dialect_message(each, dialect)
+        if message is None:
+            continue
+        if last is None and message.role == "assistant":
+            shaped.append(Message(role="user", content=OPENING))
+        elif last is not None and last.role == message.role and message.role != "tool":
+            if message.role == "user" or not (last.tool_calls or last.origin or message.origin):
+                message = _joined(last, message)
+                shaped.pop()
+            else:
+                shaped.append(Message(role="user", content=GOES_ON))
+        shaped.append(message)
+        last = message
+    if last is None:
+        shaped.append(Message(role="user", content=NOTHING))
+    elif dialect.trims_end and last.role == "assistant" and not last.tool_calls:
+        shaped[-1] = replace(last, content=last.content.rstrip(), origin=None)
+    return shaped
+
+
+def _joined(first: Message, second: Message) -> Message:
+    text = "\n\n".join(each.content for each in (first, second) if each.content.strip())
+    return replace(second, content=text)
+
+
+def _dialect_message(message: Message, dialect: Dialect) -> Message | None:
+    """Return a message with what the dialect allows; None if nothing is left of it."""
+    text = as_text(message.content)
+    if message.role == "tool":
+        return replace(message, content=text if text.strip() else NOTHING, tool=_fitting_name(message.tool, dialect))
+    if message.role == "user":
+        return replace(message, content=text if text.strip() else NOTHING)
+    if not message.tool_calls:
+        return replace(message, content=text) if text.strip() else None
+    calls = tuple(
+        replace(call, name=_fitting_name(call.name, dialect), arguments=_object(call.arguments))
+        for call in message.tool_calls
+    )
+    return replace(message, content=text, tool_calls=calls)
+
+
+def _fitting_name(given: str, dialect: Dialect) -> str:
+    name = dialect.other_in_names.sub("_", given)[: dialect.longest_name]
+    if not name.strip("_-"):
+        return _UNNAMED
+    return name if name[0].isalpha() or name[0] == "_" else f"_{name}"[: dialect.longest_name]
+
+
+def _object(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
+    value: object = decoded(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
+    if isinstance(value, Mapping):
+        return storable(value)
+    text = "" if value is BROKEN and not isinstance(arguments, str) else as_text(arguments)
+    return {UNREADABLE: cut(text, _LONGEST_UNREADABLE)}
