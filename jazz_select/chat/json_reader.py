@@ -1,11 +1,10 @@
 """Find JSON in a model's reply: the whole text, values within prose, or a repaired text. Pure and bounded.
 
-It handles what all readers share: quotes, prose and code fences around JSON, thoughts before it, and repair.
+It handles what all readers share: quotes, prose and code fences around JSON, and repair.
 """
 
 import json
 import re
-from bisect import bisect_right
 from typing import Any, Final, NamedTuple
 
 from jazz_select.json_values import too_much
@@ -29,10 +28,6 @@ BROKEN: Final = object()
 """Stands for "no JSON", since None is a JSON value."""
 
 _OPENER = re.compile(r"(?<!\w)[\[{]")
-_THOUGHT = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>", re.IGNORECASE | re.DOTALL)
-_THOUGHT_TAG = re.compile(r"</?think(?:ing)?>", re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_THOUGHT_BEGIN = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _DECODER = json.JSONDecoder()
 # Bad text and overlong numbers are ValueErrors; too deep nesting is not.
 _UNDECODABLE = (ValueError, RecursionError)
@@ -122,41 +117,6 @@ def values_in(text: str) -> list[Any]:
     """Return the value that `text` is, else the arrays and objects in it; none if it is too large."""
     whole = decoded(text.strip())
     return embedded(text) if whole is BROKEN else [whole]
-
-
-def after_thoughts(text: str) -> str:
-    """Return what follows the last closed thought in `text`; all of it if there is none."""
-    return _THOUGHT_END.split(text)[-1]
-
-
-def before_thoughts(text: str) -> str:
-    """Return what precedes the first thought in `text`; all of it if there is none."""
-    return _THOUGHT_BEGIN.split(text, maxsplit=1)[0]
-
-
-def without_first_thought(text: str) -> str:
-    """Return `text` without a closed thought at its beginning."""
-    thought = _THOUGHT.match(text)
-    return text[thought.end() :] if thought else text
-
-
-def outside_thoughts(text: str) -> tuple[str, list[Located]]:
-    """Remove a thought that lacks its beginning or its end; return the rest of the text and its values.
-
-    A tag inside a value belongs to the value.
-    """
-    values = standing(text)
-    starts = [each.start for each in values]
-
-    def is_outside(tag: re.Match[str]) -> bool:
-        place = bisect_right(starts, tag.start())
-        return place == 0 or values[place - 1].end <= tag.start()
-
-    tags = [tag for tag in _THOUGHT_TAG.finditer(text) if is_outside(tag)]
-    begin = next((tag.end() for tag in reversed(tags) if tag.group().startswith("</")), 0)
-    end = next((tag.start() for tag in tags if tag.start() >= begin), len(text))
-    kept = [Located(each.value, each.start - begin, each.end - begin) for each in values if begin <= each.start < end]
-    return text[begin:end], kept
 
 
 def ends_as_json(text: str) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Any, Final, get_args
+from typing import Any, Final, cast, get_args
 
 from jazz_select.chat.incoming import text_of
 from jazz_select.chat.json_reader import BROKEN, decoded
@@ -85,8 +85,8 @@ def _readable(number: int, message: object) -> Message:
         raise MessageError(
             number, f"its content is a {kind} that holds more than text", "pass the text alone, as a str"
         )
-    calls: object = message.tool_calls
-    if not isinstance(calls, list | tuple) or not all(isinstance(each, NativeCall) for each in calls):
+    calls = cast("object", message.tool_calls)
+    if not isinstance(calls, list | tuple) or not all(isinstance(each, NativeCall) for each in cast("Any", calls)):
         raise MessageError(number, "its tool_calls are no NativeCalls", "pass a tuple of jazz_select.values.NativeCall")
     if calls and message.role != "assistant":
         raise MessageError(number, f"it is of role {message.role} and has tool_calls", "give them to the assistant")
@@ -250,6 +250,6 @@ def _fitting_name(given: str, dialect: Dialect) -> str:
 def _object(arguments: Mapping[str, Any] | str) -> dict[str, Any]:
     value: object = decoded(arguments) if isinstance(arguments, str) and arguments.strip() else arguments or {}
     if isinstance(value, Mapping):
-        return storable(value)
+        return storable(cast("Mapping[str, Any]", value))
     text = "" if value is BROKEN and not isinstance(arguments, str) else as_text(arguments)
     return {UNREADABLE: cut(text, _LONGEST_UNREADABLE)}

@@ -461,12 +461,12 @@ def _to_response(said: Message) -> "ModelResponse":
     if isinstance(said.origin, ModelResponse):
         return replace(said.origin, parts=_origin_parts(said))
     text = [TextPart(said.content)] if said.content or not said.tool_calls else []
-    called = [ToolCallPart(each.name, each.arguments, each.id) for each in map(_plain_call, said.tool_calls)]
+    called = [ToolCallPart(each.name, _plain_arguments(each), each.id) for each in said.tool_calls]
     return ModelResponse(parts=[*text, *called])
 
 
-def _plain_call(call: NativeCall) -> NativeCall:
-    return call if isinstance(call.arguments, str) else replace(call, arguments=dict(call.arguments))
+def _plain_arguments(call: NativeCall) -> str | dict[str, Any]:
+    return call.arguments if isinstance(call.arguments, str) else dict(call.arguments)
 
 
 def _origin_parts(said: Message) -> "list[ModelResponsePart]":
@@ -474,7 +474,7 @@ def _origin_parts(said: Message) -> "list[ModelResponsePart]":
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     parts: list[ModelResponsePart] = []
-    calls = iter(map(_plain_call, said.tool_calls))
+    calls = iter(said.tool_calls)
     text = said.content
     for part in said.origin.parts:
         if isinstance(part, TextPart):
@@ -484,7 +484,8 @@ def _origin_parts(said: Message) -> "list[ModelResponsePart]":
         elif isinstance(part, ToolCallPart):
             call = next(calls, None)
             if call is not None:
-                parts.append(replace(part, tool_name=call.name, args=call.arguments, tool_call_id=call.id))
+                own: Any = part
+                parts.append(replace(own, tool_name=call.name, args=_plain_arguments(call), tool_call_id=call.id))
         else:
             parts.append(part)
     return parts

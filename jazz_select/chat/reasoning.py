@@ -123,6 +123,8 @@ class ReasoningFilter:
         self._text, self._at = "", 0
         late, self._late = self._late, None
         self._pieces += late or ()
+        if not self._is_begun and not self.removed:
+            self._pieces.append(self._blank)
         return self._take()
 
     def _take(self) -> Shown:

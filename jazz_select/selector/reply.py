@@ -11,7 +11,8 @@ from enum import IntEnum
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple, cast
 
-from jazz_select.chat.json_reader import BROKEN, after_thoughts, before_thoughts, embedded, repaired, unquoted
+from jazz_select.chat.json_reader import BROKEN, embedded, repaired, unquoted
+from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.text import beginning, clean, nfkc
 from jazz_select.values import Candidate
 
@@ -164,7 +165,7 @@ def read_reply(reply: object, candidates: Sequence[Candidate], *, of_message: bo
     if not isinstance(reply, str):
         return _UNREADABLE
     ends = reply if len(reply) <= 2 * _WINDOW else f"{reply[:_WINDOW]}\n{reply[-_WINDOW:]}"
-    said = before_thoughts(after_thoughts(ends))  # an unfinished thought is no answer
+    said = without_reasoning(ends)
     text, value = unquoted(_FENCE.sub("\n", said).strip())
     offered = Mentions(candidates)
     if of_message and (parts := _parts(text, value, offered)) is not None:

@@ -19,8 +19,8 @@ from jazz_select.testing import HashEmbedder, ScriptedModel
 PACKAGE = house.PACKAGE
 MOST_MODULES = 250
 """It only shrinks: a new idea takes the place of an old one, or stands with the one that uses it."""
-MOST_ENTERED = {"select": 23, "turn": 48}
-"""Files of the package that one minimal call may pass through."""
+MOST_ENTERED = {"select": 26, "turn": 51}
+"""Files of the package that one minimal call may pass through; three of them are the border to a provider."""
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:

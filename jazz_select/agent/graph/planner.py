@@ -9,8 +9,9 @@ from jazz_select.agent.chain.prompts import with_system
 from jazz_select.agent.graph.guards import FINISH, ActionDecision, StateT
 from jazz_select.arguments import checked
 from jazz_select.chat.client import ChatClient, Inquiry, client_for
-from jazz_select.chat.json_reader import after_thoughts, ends_as_json, repaired, unquoted, values_in
+from jazz_select.chat.json_reader import ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
+from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.errors import ConfigError, PlanError
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import in_one_line, name_shown
@@ -117,10 +118,7 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
         raise PlanError("it is no text")
     if len(text) > LONGEST:
         raise PlanError(f"it is longer than {LONGEST} characters")
-    after = after_thoughts(text)
-    found = _decisions(after.strip(), finished=finished)
-    if not found and after != text:
-        found = _decisions(text.strip(), finished=finished)
+    found = _decisions(without_reasoning(text, cut_off=not finished).strip(), finished=finished)
     if not found:
         raise PlanError("there is no JSON object with an action in it" if finished else "it was cut off")
     if any(each != found[0] for each in found):

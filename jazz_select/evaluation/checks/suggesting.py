@@ -16,7 +16,7 @@ from typing import Any, cast
 import yaml
 
 from jazz_select.chat.client import ChatClient, Inquiry, client_for
-from jazz_select.chat.json_reader import BROKEN, after_thoughts, repaired, values_in
+from jazz_select.chat.json_reader import BROKEN, repaired, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
@@ -79,7 +79,7 @@ class Writer:
         messages = (Message(role="system", content=task), Message(role="user", content=json_line(data)))
         question = Inquiry(messages, wanted=wanted)
         reply = await self.client.ask(lambda: question, Deadline.after(self.timeout_s))
-        text = after_thoughts(reply.text or "")
+        text = reply.text or ""
         values = values_in(text)
         mended = repaired(text) if not values else BROKEN
         return values if mended is BROKEN else [mended]

@@ -17,12 +17,12 @@ from jazz_select.chat.json_reader import (
     Located,
     decoded,
     ends_as_json,
-    outside_thoughts,
     repaired,
+    standing,
     too_large,
     unquoted,
-    without_first_thought,
 )
+from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.plans.plan import MOST_STEPS, Plan, PlanStep
 
@@ -203,7 +203,7 @@ def read_tool_reply(reply: object) -> ToolReply:
         return ToolReply(note=f"the reply {large}")
     text, value = unquoted(reply.strip())
     if value is BROKEN or isinstance(value, str):
-        return _in_prose(without_first_thought(text))
+        return _in_prose(without_reasoning(text))
     if said := _shape(value):
         return said
     if _is_data(text, value):
@@ -248,7 +248,7 @@ def _may_call(value: object) -> bool:
 
 
 def _in_prose(text: str) -> ToolReply:
-    text, values = outside_thoughts(text)
+    values = standing(text)
     shapes = [(each, said) for each in values if (said := _shape(each.value)) is not None]
     is_broken = _means_a_call(_between(text, values))  # then the values are parts of a broken shape
     if shapes and not is_broken:

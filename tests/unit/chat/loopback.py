@@ -7,7 +7,7 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +38,10 @@ class Provider:
     """What to send instead of the protocol's own answer."""
     refuses_once: tuple[int, object] | None = None
     """The status and the body of the next answer alone."""
+    script: list[Any] = field(default_factory=list[Any])
+    """Whole answers for the next requests, as dictionaries, or as the bytes of a stream."""
+    refuses: Callable[[Mapping[str, Any]], str] | None = None
+    """Returns why a request is refused with 400; empty if it is not."""
     gives: Gives = first_likely
     """What a decision gives each option."""
     cached: int = 0
@@ -103,7 +107,7 @@ async def _answer(provider: Provider, protocol: Protocol | DecisionProtocol, req
         await _wait(provider, request)
     elif provider.case.act == "hang up":
         request.scope["state"]["transport"].abort()
-    return _response(provider, protocol, request, asked)
+    return _refused_or_scripted(provider, protocol, asked) or _response(provider, protocol, request, asked)
 
 
 async def _wait(provider: Provider, request: Request) -> None:
@@ -112,6 +116,20 @@ async def _wait(provider: Provider, request: Request) -> None:
             provider.left.set()
             return
         await asyncio.sleep(0.01)
+
+
+def _refused_or_scripted(
+    provider: Provider, protocol: Protocol | DecisionProtocol, asked: dict[str, Any]
+) -> Response | None:
+    why = provider.refuses(asked) if provider.refuses is not None else ""
+    if why:
+        return Response(json.dumps(protocol.failure("", why)), 400, media_type="application/json")
+    if not provider.script:
+        return None
+    answer = provider.script.pop(0)
+    if isinstance(answer, bytes):
+        return Response(answer, media_type="text/event-stream")
+    return Response(json.dumps(answer), media_type="application/json")
 
 
 def _response(

@@ -12,21 +12,14 @@ from jazz_select.chat.json_reader import (
     MOST_MARKS,
     MOST_VALUES,
     OPENERS,
-    Located,
-    after_thoughts,
-    before_thoughts,
     decoded,
     embedded,
     ends_as_json,
-    outside_thoughts,
     repaired,
+    standing,
     unquoted,
     values_in,
-    without_first_thought,
 )
-
-THOUGHT = "<think>or [2]?</think>"
-IN_A_VALUE = '["</think>"]'
 
 
 @pytest.mark.parametrize(
@@ -55,24 +48,6 @@ def test_an_answer_in_quotes_is_the_answer(text: str, expected: tuple[str, Any])
 )
 def test_the_values_in_a_text(text: str, expected: list[Any]) -> None:
     assert values_in(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "after", "before", "without", "outside"),
-    [
-        pytest.param("[1]", "[1]", "[1]", "[1]", ("[1]", [[1]]), id="no thought"),
-        pytest.param(f"{THOUGHT}[1]", "[1]", "", "[1]", ("[1]", [[1]]), id="a thought first"),
-        pytest.param("x</THINK>[1]", "[1]", "x</THINK>[1]", "x</THINK>[1]", ("[1]", [[1]]), id="no beginning"),
-        pytest.param("[1]<thinking>[2]", "[1]<thinking>[2]", "[1]", "[1]<thinking>[2]", ("[1]", [[1]]), id="no end"),
-        pytest.param(IN_A_VALUE, '"]', IN_A_VALUE, IN_A_VALUE, (IN_A_VALUE, [["</think>"]]), id="in a value"),
-    ],
-)
-def test_thoughts_are_told_from_answers(
-    text: str, after: str, before: str, without: str, outside: tuple[str, list[Any]]
-) -> None:
-    assert (after_thoughts(text), before_thoughts(text), without_first_thought(text)) == (after, before, without)
-    kept, values = outside_thoughts(text)
-    assert (kept, [each.value for each in values]) == outside
 
 
 @pytest.mark.parametrize(
@@ -119,20 +94,11 @@ def test_what_opens_too_many_brackets_is_not_repaired(opener: str, more: int, *,
     assert (repaired(opener * (OPENERS + more)) is BROKEN) is broken
 
 
-def test_what_stands_behind_a_thought_without_an_end_is_no_answer() -> None:
-    assert outside_thoughts("</think> [1]<think>[2]") == (" [1]", [Located([1], 1, 4)])
-    assert outside_thoughts("</think><think>[2]") == ("", [])
-
-
-MARKS = st.sampled_from([*'{}[]",:\\`', "<think>", "</think>", "```json\n", "a", "1", "'", "\ud800"])
+MARKS = st.sampled_from([*'{}[]",:\\`', "```json\n", "a", "1", "'", "\ud800"])
 
 
 @given(st.lists(MARKS, max_size=60).map("".join) | st.text())
 def test_no_text_raises(text: str) -> None:
-    for read in (
-        *(decoded, embedded, repaired, unquoted, values_in),
-        *(after_thoughts, before_thoughts, without_first_thought, outside_thoughts, ends_as_json),
-    ):
+    for read in (decoded, embedded, repaired, unquoted, values_in, ends_as_json):
         read(text)
-    kept, values = outside_thoughts(text)
-    assert all(embedded(kept[each.start : each.end]) == [each.value] for each in values)
+    assert all(embedded(text[each.start : each.end]) == [each.value] for each in standing(text))
