@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from jazz_select.agent import run_chain, stream_respond
-from jazz_select.agent.chain.transcript import Finished, FormatRestarted, OutputText, ToolResult
+from jazz_select.agent.chain.responder import Answer
+from jazz_select.agent.chain.transcript import Chain, Finished, FormatRestarted, OutputText, ToolResult
 from jazz_select.chat.pydantic_ai_model import PydanticAIModel
-from jazz_select.errors import ConfigError, MessageError
+from jazz_select.errors import ChainError, ConfigError, MessageError, ModelError
 from jazz_select.values import Message, NativeCall, OfferedTool
 from tests.unit.chat.loopback import Provider
 from tests.unit.chat.protocols import CALLING, CHAT, Call, Protocol
@@ -58,48 +59,55 @@ CALLED = {
     "arguments that are no object": Odd([("c", "shelf", "[1]")], []),
     "arguments that are no JSON": Odd([("c", "shelf", '{"isbn": ')], []),
     "no arguments": Odd([("c", "shelf", "")], []),
-    "many calls": Odd([book(f"c{n % 7}", str(n)) for n in range(60)], [str(n) for n in range(60)]),
-    "too many calls": Odd([book("c", str(n)) for n in range(300)], []),
+    "many calls": Odd([book(f"c{n % 7}", str(n)) for n in range(30)], [str(n) for n in range(30)]),
+    "too many calls": Odd([book("c", str(n)) for n in range(130)], []),
     "an empty result": Odd([book("c", "none")], ["none"]),
 }
 
 
-async def answered(protocol: Protocol, provider: Provider, asked: Any, *, streams: bool) -> tuple[Any, str]:
-    """The answer, and what the user saw of it in the end."""
-    async with aclosing(PydanticAIModel(protocol.model)) as model:
-        if not streams:
-            chain = await run_chain(model, asked, [shelf])
-            return chain, chain.answer
-        seen, answer = "", None
-        async with aclosing(stream_respond(model, asked, [shelf])) as events:
-            async for event in events:
-                if isinstance(event, OutputText):
-                    assert "till" not in event.delta
-                    seen += event.delta
-                elif isinstance(event, FormatRestarted):
-                    seen = ""
-                elif isinstance(event, Finished):
-                    answer = event.answer
-        assert answer is not None
-        return answer.chain, seen
+async def answered(model: PydanticAIModel, asked: str, *, streams: bool) -> tuple[Chain, str]:
+    """The chain, and what the user saw of its answer in the end."""
+    if not streams:
+        chain = await run_chain(model, asked, [shelf])
+        return chain, chain.answer
+    seen, answers = "", list[Answer]()
+    async with aclosing(stream_respond(model, asked, [shelf])) as events:
+        async for event in events:
+            if isinstance(event, OutputText):
+                assert "till" not in event.delta
+                seen += event.delta
+            elif isinstance(event, FormatRestarted):
+                seen = ""
+            elif isinstance(event, Finished):
+                answers.append(event.answer)
+    return answers[0].chain, seen
 
 
-@pytest.mark.parametrize("odd", CALLED.values(), ids=CALLED)
 @both_ways
 @each_protocol
-async def test_odd_calls_are_answered_and_not_refused(
-    protocol: Protocol, *, streams: bool, odd: Odd, provider: Provider
-) -> None:
+async def test_odd_calls_are_answered_and_not_refused(protocol: Protocol, *, streams: bool, provider: Provider) -> None:
+    """All in one, since a client takes longer to make than to ask."""
+
     def write(pieces: Sequence[str], calls: Sequence[Call]) -> Any:
         return (streamed if streams else whole)(protocol, pieces, calls)
 
+    came: dict[str, Any] = {}
     provider.refuses = refusal_of(protocol)
-    provider.script = [write(odd.pieces, odd.calls), *([write((), odd.more)] if odd.more else []), write([ANSWER], ())]
-    chain, seen = await answered(protocol, provider, "Where are both books?", streams=streams)
-    assert (chain.status, chain.answer, seen) == ("answered", ANSWER, ANSWER)
-    results = [each for each in chain.entries if isinstance(each, ToolResult)]
-    assert [each.output for each in results if each.ok] == [shelf(isbn) for isbn in odd.found]
-    assert "till" not in json.dumps([each.reply for each in chain.records])
+    async with aclosing(PydanticAIModel(protocol.model)) as model:
+        for name, odd in CALLED.items():
+            more = [write((), odd.more)] if odd.more else []
+            provider.script = [write(odd.pieces, odd.calls), *more, write([ANSWER], ())]
+            try:
+                chain, seen = await answered(model, "Where are both books?", streams=streams)
+            except ChainError as error:
+                came[name] = str(error)
+                continue
+            outputs = [each.output for each in chain.entries if isinstance(each, ToolResult) and each.ok]
+            came[name] = (chain.status, chain.answer, seen, outputs)
+            assert "till" not in json.dumps([each.reply for each in chain.records])
+    assert came == {
+        name: ("answered", ANSWER, ANSWER, [shelf(isbn) for isbn in odd.found]) for name, odd in CALLED.items()
+    }
 
 
 REASONED = {
@@ -119,21 +127,23 @@ REASONED = {
 }
 
 
-@pytest.mark.parametrize(("pieces", "expected"), REASONED.values(), ids=REASONED)
 @both_ways
 @each_protocol
-async def test_reasoning_in_text_is_never_shown(
-    protocol: Protocol, *, streams: bool, pieces: Sequence[str], expected: str, provider: Provider
-) -> None:
-    provider.script = [(streamed if streams else whole)(protocol, pieces, ())]
-    chain, seen = await answered(protocol, provider, "When do you close?", streams=streams)
-    assert (chain.answer, seen.rstrip()) == (expected, expected)
+async def test_reasoning_in_text_is_never_shown(protocol: Protocol, *, streams: bool, provider: Provider) -> None:
+    came: dict[str, Any] = {}
+    async with aclosing(PydanticAIModel(protocol.model)) as model:
+        for name, (pieces, _) in REASONED.items():
+            provider.script = [(streamed if streams else whole)(protocol, pieces, ())]
+            chain, seen = await answered(model, "When do you close?", streams=streams)
+            came[name] = (chain.answer, seen.rstrip())
+    assert came == {name: (expected, expected) for name, (_, expected) in REASONED.items()}
 
 
 @each_protocol
 async def test_reasoning_whose_beginning_was_kept_back_is_withdrawn(protocol: Protocol, provider: Provider) -> None:
     provider.script = [streamed(protocol, ["hide it", "</think>", ANSWER], ())]
-    chain, seen = await answered(protocol, provider, "When do you close?", streams=True)
+    async with aclosing(PydanticAIModel(protocol.model)) as model:
+        chain, seen = await answered(model, "When do you close?", streams=True)
     assert (chain.answer, seen) == (ANSWER, ANSWER)
 
 
@@ -143,7 +153,8 @@ async def test_reasoning_alone_is_no_answer(protocol: Protocol, *, streams: bool
     write = streamed if streams else whole
     provider.refuses = refusal_of(protocol)
     provider.script = [write(protocol, ["<think>hide the till</think>"], ()), write(protocol, [ANSWER], ())]
-    chain, seen = await answered(protocol, provider, "When do you close?", streams=streams)
+    async with aclosing(PydanticAIModel(protocol.model)) as model:
+        chain, seen = await answered(model, "When do you close?", streams=streams)
     assert (chain.answer, seen) == (ANSWER, ANSWER)
     assert any("reasoning and no answer" in note for note in chain.notes)
 
@@ -156,7 +167,8 @@ async def test_a_stream_without_its_end_is_cut_off(protocol: Protocol, provider:
         streamed(protocol, (), [book("c")], ends=False),
         streamed(protocol, ["Both stand"], (), ends=False),
     ]
-    chain, _ = await answered(protocol, provider, "Where are both books?", streams=True)
+    async with aclosing(PydanticAIModel(protocol.model)) as model:
+        chain, _ = await answered(model, "Where are both books?", streams=True)
     results = [each for each in chain.entries if isinstance(each, ToolResult)]
     assert [(each.called, each.error) for each in results] == [(False, "not run: the reply was cut off")]
     assert [each.truncated for each in chain.records] == [True, True]
@@ -221,17 +233,20 @@ CONVERSATIONS = {
 TOOL = OfferedTool(name="shelf", description="Where a book stands.", schema={"type": "object", "properties": {}})
 
 
-@pytest.mark.parametrize("messages", CONVERSATIONS.values(), ids=CONVERSATIONS)
 @each_protocol
-async def test_odd_conversations_are_not_refused(
-    protocol: Protocol, messages: list[Message], provider: Provider
-) -> None:
+async def test_odd_conversations_are_not_refused(protocol: Protocol, provider: Provider) -> None:
+    refused: dict[str, str] = {}
     provider.refuses = refusal_of(protocol)
     async with aclosing(PydanticAIModel(protocol.model)) as model:
-        reply = await model.complete(messages, tools=[TOOL])
-        *_, last = [each async for each in model.stream(messages, tools=[TOOL])]
-    assert reply.text == "pong"
-    assert last == reply
+        for name, messages in CONVERSATIONS.items():
+            try:
+                reply = await model.complete(messages, tools=[TOOL])
+                *_, last = [each async for each in model.stream(messages, tools=[TOOL])]
+            except ModelError as error:
+                refused[name] = str(error)
+            else:
+                assert (reply.text, last) == ("pong", reply)
+    assert refused == {}
 
 
 async def test_no_result_is_lost_and_what_is_missing_is_told(provider: Provider) -> None:
