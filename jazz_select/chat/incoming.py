@@ -57,14 +57,13 @@ def clean_reply(given: object) -> CleanReply | None:
     written = text_of(given.text)
     if written is None or (cast("object", given.text) is None and not given.tool_calls):
         return None
-    calls, notes = clean_calls(given.tool_calls)
+    contents = _contents(given.tool_calls)
+    unread = too_large_calls(contents) if contents else ""
+    calls, notes = clean_calls(() if unread else given.tool_calls)
     text, more = _answer_in(written, cut_off=given.truncated)
-    if written.strip() and not text and not calls:
+    if written.strip() and not text and not calls and not unread:
         more = (*more, ONLY_REASONING)
-    unread = too_large_calls([(each.id, each.name, each.arguments) for each in calls])
-    if unread:
-        calls, given = (), replace(given, origin=None)
-    reply = replace(given, text=text, tool_calls=calls)
+    reply = replace(given, text=text, tool_calls=calls, origin=None if unread else given.origin)
     return CleanReply(reply, written, (*notes, *more), unread and f"the reply {unread}")
 
 
@@ -94,6 +93,11 @@ def _answer_in(written: str, *, cut_off: bool) -> tuple[str, tuple[str, ...]]:
         () if len(read) == len(written) else (f"the reply is longer than {LONGEST} characters; the rest is dropped",)
     )
     return (text if text.strip() else ""), notes
+
+
+def _contents(calls: object) -> list[object]:
+    several = cast("Sequence[object]", calls) if isinstance(calls, list | tuple) else ()
+    return [(each.id, each.name, each.arguments) for each in several if isinstance(each, NativeCall)]
 
 
 def clean_calls(given: object) -> tuple[tuple[NativeCall, ...], tuple[str, ...]]:
