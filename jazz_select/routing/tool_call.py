@@ -48,7 +48,7 @@ _CONFIRM_S: Final = 5.0
 _ELSEWHERE: Final = frozenset(("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if"))
 _SHARED: Final = frozenset(("$defs", "definitions", "$schema", "$id", "id"))
 """What one input's schema may need of the whole."""
-_LARGE: Final = 200_000
+_LARGE: Final = 20_000
 """Characters of a schema from which on reading it takes longer than a loop should wait."""
 _log = logging.getLogger(__name__)
 CallStatus = Literal["ok", "failed", "denied", "asked", "unknown"]
@@ -280,7 +280,7 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
     """Return the missing arguments and what is wrong with the others; a large schema is read in a thread."""
 
     def found() -> tuple[tuple[str, ...], str]:
-        return left_out(tool, arguments), _unfitting(tool) or invalid(tool.call_schema, arguments)
+        return left_out(tool, arguments), _unfitting(tool) or invalid(tool.call_schema, arguments, formats=not tool.converts)
 
     if too_much(tool.call_schema, _LARGE):
         return await in_daemon_thread(found, name="jazz-select-schemas")

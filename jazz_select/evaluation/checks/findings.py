@@ -246,6 +246,7 @@ _ABOUT: Mapping[Severity, Mapping[str, str]] = {
     },
     Severity.NOTE: {
         "repeated-effects": "The desired effects repeat the description.",
+        "unread-pattern": "A pattern in a tool's schema is not checked before a call.",
         "unused-ignore": "A finding is accepted that is no longer there.",
     },
 }

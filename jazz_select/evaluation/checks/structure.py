@@ -11,6 +11,7 @@ from jazz_select.memory.encoder import folded_alias
 from jazz_select.routing.schemas.assignability import NEVER, assignable
 from jazz_select.routing.schemas.compatibility import Slot, outputs, ways
 from jazz_select.routing.schemas.fields import fields, type_text
+from jazz_select.routing.schemas.rewriting import unread_patterns
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, near, word_list
 from jazz_select.words import ACTING, LOOKING, NOUNS, as_latin, stems
@@ -50,6 +51,7 @@ def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, place
             yield from _facts(flow, tools, places)
             yield from _fit(flow, tools, places)
     yield from _effects(flows, tools or {}, places)
+    yield from _patterns(flows, tools or {}, places)
 
 
 def has_definition(flow: BaseFlow) -> bool:
@@ -166,6 +168,29 @@ def _effects(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Place
             what=f"The tool {beginning(name, _LONGEST)} {what}.",
             remedy=remedy,
             evidence=(Evidence(text=name, flow="" if flow is None else flow.name),),
+        )
+
+
+def _patterns(flows: Sequence[BaseFlow], tools: Mapping[str, Tool], places: Places) -> Iterator[Finding]:
+    """Yield the patterns of schemas that are left to the tools, once each, at the first flow that uses such a tool."""
+    users = {name: flow for flow in reversed(flows) for name in flow.own_tools}
+    reasons: dict[str, str] = {}
+    owners: defaultdict[str, list[str]] = defaultdict(list)
+    for name, tool in tools.items():
+        for pattern, reason in unread_patterns(tool.input_schema).items():
+            reasons[pattern] = reason
+            owners[pattern].append(name)
+    for pattern, names in owners.items():
+        flow = users.get(names[0])
+        others = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        shown = beginning(pattern, _LONGEST)
+        yield Finding(
+            code="unread-pattern",
+            flows=() if flow is None else (flow.name,),
+            at=NOWHERE if flow is None else places.of(flow, "tools", list(flow.own_tools).index(names[0])),
+            what=f"The pattern {shown!r} of {beginning(names[0], _LONGEST)}{others} {reasons[pattern]}: not checked.",
+            remedy="Have the tool check it, or write it without what is named here.",
+            evidence=(Evidence(text=pattern, flow="" if flow is None else flow.name),),
         )
 
 

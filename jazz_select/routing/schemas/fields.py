@@ -549,7 +549,9 @@ def _tuples(own: dict[str, Any]) -> None:
     """Until draft 2019-09: a list of item schemas, and one for the rest."""
     behind = own.pop("additionalItems", None)
     if isinstance(own.get("items"), list):
-        own["prefixItems"] = own.pop("items")
+        first = own.pop("items")
+        if first:  # an empty list is none today
+            own["prefixItems"] = first
         if behind is not None:
             own["items"] = behind
 

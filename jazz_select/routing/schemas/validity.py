@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, cast
@@ -17,42 +16,22 @@ from jazz_select.routing.schemas.fields import (
     Schema,
     inner,
     mapping,
-    node_in_todays_words,
     prefix,
     referred,
     refers,
     written,
 )
+from jazz_select.routing.schemas.rewriting import (
+    DEEPEST_LED,
+    LINEAR,
+    PART,
+    PATTERNS,
+    WHOLE_NUMBER,
+    Rewriting,
+    size_of,
+)
 from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of
 
-_MOST_NODES: Final = 13_000
-"""Parts of a schema that are put in today's words; of a larger one nothing is said. An engine takes 2 µs for each."""
-_PARTS_OF_A_STEP: Final = 4
-_PARTS: Final = frozenset(
-    (
-        *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
-        *("unevaluatedItems", "unevaluatedProperties"),
-    )
-)
-_LISTS: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
-_MAPS: Final = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs", "definitions"))
-_TURNING: Final = ("not", "oneOf", "if")
-_PATTERNS: Final = ("pattern", "patternProperties")
-_THE_PART: Final = "#/$defs/jazz-select:part"
-"""Where a part of a schema stands in the document that is made of both, however deep its references point."""
-_DEEPEST_LED: Final = 100
-"""Levels of schemas in schemas: far fewer than fill the stack of a thread, which ends a process."""
-_LEADING: Final = ("$ref", "$dynamicRef", "$anchor", "$dynamicAnchor", "$id")
-_PARTS_OF_A_NAME: Final = 10
-_PARTS_OF_A_PATTERN: Final = 200
-"""What takes as long as so many parts to be made ready."""
-_SAID_TO_PEOPLE: Final = frozenset(
-    (
-        *("title", "description", "default", "examples", "$schema", "$comment", "deprecated", "readOnly", "writeOnly"),
-        *("contentEncoding", "contentMediaType", "contentSchema", "discriminator", "xml", "externalDocs", "example"),
-    )
-)
-_PLAIN: Final = _SAID_TO_PEOPLE | {"type"}
 MOST_PROBLEMS: Final = 5
 MOST_VISITS: Final = 500_000
 """Keywords that are held against parts of a value for one question, at most: some hundredths of a second."""
@@ -62,151 +41,25 @@ _LARGEST_WORDED_VALUE: Final = 20_000
 _DEEPEST: Final = 100
 _LARGEST_KEPT: Final = 20_000
 """Bytes of a schema of which many are kept ready."""
-_TEXTS: Final = frozenset(("format", *_PATTERNS))
+_FORMAT: Final = frozenset(("format",))
+_TEXTS: Final = frozenset(("format", *PATTERNS))
 """Keywords about texts: what they say counts, and is not decided where nobody calls anything."""
+_FORMS: Final = ("pattern", "format")
+"""Faults of a text that are told in words whatever the size of the whole."""
+_VISITS_OF_A_FORMAT: Final = 3
+"""What a letter takes at worst, that of a name in many scripts."""
 _TOO_MUCH: Final = "there is too much to look at in it; send less, or take a simpler schema"
 _CIRCLE: Final = "its schema refers to itself in a circle; correct the schema"
-_LINEAR: Final = RegexOptions(size_limit=20_000, dfa_size_limit=100_000)
-"""An engine that takes time in proportion to the text, whatever the pattern; larger patterns are none for it."""
-
 _LINEAR_OF_AUTHORS: Final = RegexOptions(size_limit=1_000_000, dfa_size_limit=1_000_000)
-
-
-# --- in today's words, without what is not read -----------------------------------
-
-
-@dataclass(slots=True, kw_only=True)
-class _Rewriting:
-    """A schema being rewritten in the keywords of draft 2020-12, without annotations and ignored keywords.
-
-    Attributes:
-        dialect: The declared dialect, or "".
-        unread: Ignored keywords about texts; what depends on them is valid.
-        sure: Whether what depends on ignored keywords is invalid instead.
-        base: Position of the schema in the resulting document.
-        is_doubtful: Whether anything in the schema is ignored: then references may lead there.
-        doubts: Number of ignored keywords so far, and of references that may lead to some.
-    """
-
-    dialect: str
-    unread: frozenset[str]
-    sure: bool
-    base: str
-    left: int = _MOST_NODES
-    depth: int = 0
-    is_doubtful: bool = False
-    doubts: int = 0
-
-    @classmethod
-    def made(cls, schema: object, unread: frozenset[str], *, sure: bool, base: str) -> Any:
-        said = mapping(schema).get("$schema")
-        made = cls(dialect=said if isinstance(said, str) else "", unread=unread, sure=sure, base=base)
-        found = made.of(schema)
-        if not made.doubts:
-            return found
-        made.left, made.is_doubtful = _MOST_NODES, True
-        return made.of(schema)
-
-    def of(self, schema: object) -> Any:
-        self._spend(1)
-        if not isinstance(schema, Mapping):
-            return schema
-        given = cast("Schema", schema)
-        if given.keys() <= _PLAIN and isinstance(given.get("type"), str) and given["type"] != "any":
-            return {"type": given["type"]}
-        doubts = self.doubts
-        known = node_in_todays_words(given, self.dialect)
-        own = {key: value for key, value in known.items() if key not in _SAID_TO_PEOPLE}
-        _named(own, self.dialect)
-        self._refer(own)
-        may_be_null = own.pop("nullable", False)
-        self._leave_out(own)
-        turning = self._parts(own)
-        if own.get("type") == "any":
-            del own["type"]
-        if turning and self.sure:
-            return False
-        for keyword in turning:  # the doubtful ones: `oneOf` becomes `anyOf`, and the others any value
-            said = own.pop(keyword)
-            if keyword == "oneOf":
-                own["allOf"] = [*own.get("allOf", []), {"anyOf": said}]
-        if self.doubts > doubts and not self.sure:
-            own = {key: value for key, value in own.items() if key not in UNEVALUATED}
-        return {"anyOf": [own, {"type": "null"}]} if may_be_null and own.keys() - {"$defs", "definitions"} else own
-
-    def _parts(self, own: dict[str, Any]) -> list[str]:
-        """Rewrite the parts of a schema; return the keywords that fail if a doubtful part holds."""
-        self.depth += 1
-        if self.depth > _DEEPEST_LED:
-            raise ValueError(f"its parts lead more than {_DEEPEST_LED} levels deep")
-        turning: list[str] = []
-        for key, value in own.items():
-            doubts = self.doubts
-            if key in _PARTS:
-                own[key] = self.of(value)
-            elif key in _LISTS and isinstance(value, list):
-                own[key] = [self.of(each) for each in cast("list[object]", value)]
-            elif key in _MAPS and isinstance(value, Mapping):
-                own[key] = {name: self.of(each) for name, each in cast("Schema", value).items()}
-            elif key in ("enum", "const"):
-                self._spend(size_of(value))
-            if self.doubts > doubts and (key in _TURNING or (key == "contains" and "maxContains" in own)):
-                turning.append(key)
-        self.depth -= 1
-        return turning
-
-    def _refer(self, own: dict[str, Any]) -> None:
-        reference = own.get("$ref")
-        if isinstance(reference, str) and (reference == "#" or reference.startswith("#/")) and reference != _THE_PART:
-            own["$ref"] = self.base + reference[1:]
-        if not own.keys().isdisjoint(_LEADING):
-            self._spend(_PARTS_OF_A_NAME)
-            self.doubts += self.is_doubtful
-
-    def _leave_out(self, own: dict[str, Any]) -> None:
-        for keyword in ("format", "pattern"):
-            if keyword in own and self._is_unread(keyword, [own[keyword]]):
-                del own[keyword]
-                if self.sure:
-                    own["allOf"] = [*own.get("allOf", []), {"not": {"type": "string"}}]
-        named = own.get("patternProperties")
-        if isinstance(named, Mapping) and self._is_unread("patternProperties", cast("Schema", named)):
-            own["patternProperties"] = {"": not self.sure}
-
-    def _is_unread(self, keyword: str, said: Iterable[object]) -> bool:
-        if keyword not in self.unread:
-            patterns = [each for each in said if isinstance(each, str) and keyword in _PATTERNS]
-            self._spend(_PARTS_OF_A_PATTERN * len(patterns))
-            if all(map(_is_linear, patterns)):
-                return False
-        self.doubts += 1
-        return True
-
-    def _spend(self, parts: int) -> None:
-        self.left -= parts
-        if self.left < 0:
-            raise ValueError(f"it has more than {_MOST_NODES} parts")
-
-
-def _named(own: dict[str, Any], dialect: str) -> None:
-    """Rename `$id` used as an anchor (until draft 7) and `id` (until draft 4)."""
-    if isinstance(own.get("id"), str) and ("draft-03" in dialect or "draft-04" in dialect):
-        own["$id"] = own.pop("id")
-    name = own.get("$id")
-    if isinstance(name, str) and name.startswith("#"):
-        del own["$id"]
-        if name[1:].isidentifier():
-            own["$anchor"] = name[1:]
-    if own.get("$recursiveRef") == "#":
-        own.setdefault("$ref", own.pop("$recursiveRef"))
-
-
-def size_of(value: object) -> int:
-    """How much there is to compare in a value, in steps: a few parts of it are one."""
-    parts: object = cast("Schema", value).values() if isinstance(value, dict) else value
-    if not isinstance(value, dict | list):
-        return 1
-    return 1 + sum(map(size_of, cast("Iterable[object]", parts))) // _PARTS_OF_A_STEP
+_EXAMPLES: Final = {
+    "date": "2026-03-01",
+    "date-time": "2026-03-01T14:30:00Z",
+    "time": "14:30:00Z",
+    "duration": "PT1H30M",
+    "uri": "https://example.org/a",
+    "uuid": "123e4567-e89b-12d3-a456-426614174000",
+}
+"""How values of formats look that are often written in another way."""
 
 
 # --- the engine ----------------------------------------------------------------
@@ -221,7 +74,10 @@ class _Engine:
         With `sure`, a value that may fail by an `unread` keyword is invalid; else it is valid. References are relative
         to `base` in the document.
         """
-        self._schema: Any = _Rewriting.made(schema, unread, sure=sure, base=base)
+        try:
+            self._compile(schema, unread, sure=sure, base=base, is_careful=False)
+        except ValidationError:
+            self._compile(schema, unread, sure=sure, base=base, is_careful=True)
         self._root = mapping(self._schema)
         self._references: dict[str, object] = {}
         self._weights: dict[int, int] = {}
@@ -232,11 +88,20 @@ class _Engine:
         self._is_followed = not documents and b'"$dynamicRef"' not in text
         for each in inner(self._schema) if b'"$anchor"' in text else ():
             self._anchors.setdefault(f"#{each.get('$anchor')}", []).append(each)
-        self._matching = any(each in text for each in (b'"pattern', b'"propertyNames"'))
+        self.reads_texts = any(each in text for each in (b'"pattern', b'"propertyNames"', b'"format"'))
+        """Whether it looks at each letter of a text."""
         try:
             self._each = self._expanded(self._schema, {})
+            self._each_but_texts = self._expanded(self._schema, {}, texts=False) if self.reads_texts else self._each
         except (AttributeError, TypeError):  # it is no schema: the engine says why
-            self._each = None
+            self._each = self._each_but_texts = None
+
+    def _compile(self, schema: object, unread: frozenset[str], *, sure: bool, base: str, is_careful: bool) -> None:
+        """Rewrite the schema and compile it; carefully where the engine refuses the whole for one of its parts."""
+        self._schema: Any
+        self._schema, made = Rewriting.of_schema(schema, unread, sure=sure, base=base, is_careful=is_careful)
+        self._originals, self._weights_of_patterns = made.originals, made.weights
+        self.refused, self.is_cut = made.refused, made.is_cut
         self._engine = _built(self._schema)
 
     def is_valid(self, value: object) -> bool:
@@ -247,45 +112,62 @@ class _Engine:
     def problems(self, value: object) -> str:
         if self.is_valid(value):
             return ""
-        if self._visits(value) <= _MOST_WORDED and len(json_bytes(value)) <= _LARGEST_WORDED_VALUE:
+        if self._is_worded(value):
             errors = islice(self._engine.iter_errors(value), MOST_PROBLEMS)
-            return "; ".join(f"{at_path(each.instance_path)}{_in_words(each, value)}" for each in errors)
+            return "; ".join(f"{at_path(each.instance_path)}{self._in_words(each, value)}" for each in errors)
         if self._branches:
             return f"something in it is wrong, and {_TOO_MUCH}"
         try:
             self._engine.validate(value)
         except ValidationError as error:
-            return f"{at_path(error.instance_path)}{error.kind.name} does not hold"
+            words = self._in_words(error, value) if error.kind.name in _FORMS else f"{error.kind.name} does not hold"
+            return f"{at_path(error.instance_path)}{words}"
         return ""
+
+    def _is_worded(self, value: object) -> bool:
+        """Whether all faults of a value can be told soon: matching texts takes long, and telling of them does not."""
+        if len(json_bytes(value)) > _LARGEST_WORDED_VALUE:
+            return False
+        if self._each_but_texts is not None:
+            parts, _, _ = _measured(value, letters=False)
+            if parts * self._each_but_texts <= _MOST_WORDED:
+                return True
+        return self._visits(value) <= _MOST_WORDED
 
     def _visits(self, value: object) -> int:
         """Return the greatest number of checks of a keyword against a part of the value."""
-        parts, letters, depth = _measured(value, letters=self._matching)
+        parts, letters, depth = _measured(value, letters=self.reads_texts)
         if depth > _DEEPEST:
             raise ValueError(_TOO_MUCH)
         if not self._is_followed:
             ways = 1 + self._text.count(b'"$ref"') + self._text.count(b'"$dynamicRef"')
-            return (parts + letters) * size_of(self._schema) * ways ** (depth + 1)
+            heaviest = max(self._weights_of_patterns.values(), default=1)
+            return (parts + letters * heaviest) * size_of(self._schema) * ways ** (depth + 1)
         if self._each is not None and (parts + letters) * self._each <= MOST_VISITS:
             return (parts + letters) * self._each
         if parts > _MOST_COUNTED:
             raise OverflowError(_TOO_MUCH)
         return self._counted(self._schema, value, {})
 
-    def _expanded(self, schema: object, known: dict[int, int | None], depth: int = 0) -> int | None:
-        """Return the number of keywords with all references expanded; None if that never ends."""
+    def _expanded(
+        self, schema: object, known: dict[int, int | None], depth: int = 0, *, texts: bool = True
+    ) -> int | None:
+        """Return the number of keywords with all references expanded; None if that never ends.
+
+        With `texts`, a pattern or format counts as often as a letter takes.
+        """
         if not isinstance(schema, Mapping):
             return 1
         own = cast("Schema", schema)
         if id(own) in known or [*own] == ["type"]:
             return known.get(id(own), 1)
-        if depth > _DEEPEST_LED:
-            raise ValueError(f"its references lead more than {_DEEPEST_LED} levels deep")
+        if depth > DEEPEST_LED:
+            raise ValueError(f"its references lead more than {DEEPEST_LED} levels deep")
         known[id(own)] = None
-        total: int | None = _weight(own)
-        self._weights[id(own)] = total
+        weight = self._weights[id(own)] = self._weight(own)
+        total: int | None = weight if texts else weight - self._weight_of_texts(own)
         for each in (*self._beside(own), *_within(own)):
-            found = self._expanded(each, known, depth + 1)
+            found = self._expanded(each, known, depth + 1, texts=texts)
             total = None if total is None or found is None else total + found
         known[id(own)] = total
         return total
@@ -316,19 +198,71 @@ class _Engine:
         at = (id(own), id(value))
         if at in known:
             if known[at] < 0:
-                raise OverflowError(_CIRCLE)
+                raise ValueError(_CIRCLE)
             return known[at]
         known[at] = -1
         if len(known) > _MOST_COUNTED:
             raise OverflowError(_TOO_MUCH)
         total = (
             self._weights.get(id(own), 1)
-            + _weight_of(value, own)
+            + self._weight_of(value, own)
             + sum(self._counted(each, value, known) for each in self._beside(own))
         )
         total += sum(self._counted(each, held, known) for each, held in _inside(own, value))
         known[at] = total
         return total
+
+    def _weight(self, own: Schema) -> int:
+        listed = sum(size_of(own[keyword]) for keyword in ("enum", "const") if keyword in own)
+        return len(own) + listed + self._weight_of_texts(own)
+
+    def _weight_of_texts(self, own: Schema) -> int:
+        """Return the visits that a letter takes: of a text, or of the names of an object."""
+        weights = self._weights_of_patterns
+        names = sum(weights.get(each, 1) for each in mapping(own.get("patternProperties")))
+        own_pattern = weights.get(own["pattern"], 1) if "pattern" in own else 0
+        return names + own_pattern + (_VISITS_OF_A_FORMAT if "format" in own else 0)
+
+    def _weight_of(self, value: object, own: Schema) -> int:
+        if isinstance(value, str):
+            return len(value) * self._weight_of_texts(own)
+        if isinstance(value, dict) and "patternProperties" in own:
+            return sum(map(len, cast("dict[str, object]", value))) * self._weight_of_texts(own)
+        return size_of(cast("object", value)) if "uniqueItems" in own else 0
+
+    def _in_words(self, error: ValidationError, value: Any) -> str:
+        for step in error.instance_path:
+            value = value[step]
+        said: Any = error.kind
+        shown = beginning(repr(value), LONGEST_PROBLEM)
+        if said.name == "type":
+            return f"{shown} is not of type {', '.join(map(repr, said.types))}"
+        if said.name == WHOLE_NUMBER:
+            return f"{shown} is not of type 'integer'; write it without a fraction"
+        if said.name == "required":
+            return f"{said.property!r} is a required property"
+        if said.name == "pattern":
+            pattern = self._originals.get(said.pattern, said.pattern)
+            return f"{shown} does not match the pattern {beginning(pattern, LONGEST_PROBLEM)}"
+        if said.name == "format":
+            example = f", such as {_EXAMPLES[said.format]}" if said.format in _EXAMPLES else ""
+            return f"{shown} is no {said.format}{example}"
+        return beginning(error.message, LONGEST_PROBLEM)
+
+
+class _WholeNumber:
+    """The keyword of a number that is written without a fraction."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def validate(self, instance: object) -> None:
+        """Refuse 1.0.
+
+        Raises:
+            TypeError: It has a fraction.
+        """
+        if isinstance(instance, float):
+            raise TypeError(str(instance))
 
 
 _MOST_COUNTED: Final = 22_000
@@ -336,21 +270,18 @@ _LARGEST: Final = 10**1_000
 """Larger numbers than this are as large, for whoever looks at them."""
 
 
-def _built(schema: Any, patterns: RegexOptions = _LINEAR) -> Draft202012Validator:
-    return Draft202012Validator(schema, pattern_options=patterns, validate_formats=False, retriever=_refuse)
+def _built(schema: Any, patterns: RegexOptions = LINEAR) -> Draft202012Validator:
+    return Draft202012Validator(
+        schema,
+        pattern_options=patterns,
+        validate_formats=True,
+        retriever=_refuse,
+        keywords={WHOLE_NUMBER: _WholeNumber},
+    )
 
 
 def _refuse(uri: str) -> Any:
     raise ValueError(f"{uri:.300} is not fetched")
-
-
-@lru_cache(1_024)
-def _is_linear(pattern: str) -> bool:
-    try:
-        _built({"pattern": pattern})
-    except ValueError:
-        return False
-    return True
 
 
 @lru_cache(1_024)
@@ -361,18 +292,6 @@ def finder(pattern: str) -> Callable[[str], bool]:
         ValueError: It is no pattern, is too large, or needs lookahead or backreferences.
     """
     return _built({"pattern": f"(?i){pattern}"}, _LINEAR_OF_AUTHORS).is_valid
-
-
-def _weight(own: Schema) -> int:
-    return len(own) + sum(size_of(own[keyword]) for keyword in ("enum", "const") if keyword in own)
-
-
-def _weight_of(value: object, own: Schema) -> int:
-    if isinstance(value, str):
-        return len(value) if "pattern" in own else 0
-    if isinstance(value, dict) and "patternProperties" in own:
-        return sum(map(len, cast("dict[str, object]", value))) * len(own["patternProperties"])
-    return size_of(cast("object", value)) if "uniqueItems" in own else 0
 
 
 def _within(own: Schema) -> Iterator[object]:
@@ -444,17 +363,6 @@ def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
     return known[id(cast("object", value))]
 
 
-def _in_words(error: ValidationError, value: Any) -> str:
-    for step in error.instance_path:
-        value = value[step]
-    said: Any = error.kind
-    if said.name == "type":
-        return f"{beginning(repr(value), LONGEST_PROBLEM)} is not of type {', '.join(map(repr, said.types))}"
-    if said.name == "required":
-        return f"{said.property!r} is a required property"
-    return beginning(error.message, LONGEST_PROBLEM)
-
-
 def at_path(path: Iterable[object]) -> str:
     """Where in a value, as the beginning of a sentence."""
     where = "/".join(str(part)[:40] for part in islice(path, 8))
@@ -470,7 +378,8 @@ class Checker:
     def __init__(self, schema: Mapping[str, Any], *, unread: frozenset[str] = frozenset()) -> None:
         """Take a schema of any draft, or of OpenAPI.
 
-        Patterns that no linear engine can match are ignored.
+        Patterns that no linear engine can match are ignored, and all of them where a text is too long for them. Formats
+        are assertions; unknown ones are ignored.
 
         Args:
             schema: A JSON Schema.
@@ -482,6 +391,11 @@ class Checker:
         try:
             self.schema: dict[str, Any] = as_json(dict(schema))
             self._engine = _Engine(self.schema, unread)
+            self._without_texts: _Engine | None = None
+            self.refused: Mapping[str, str] = self._engine.refused
+            """Patterns that are not read, each with what is wrong with it, to follow "it"."""
+            self.is_cut = self._engine.is_cut
+            """Whether the schema is so large that parts of it are not read."""
         except BaseException as error:
             if not _is_fault(error):
                 raise
@@ -491,10 +405,7 @@ class Checker:
     def problems(self, value: object) -> str:
         """What is wrong with a value, in words; empty where nothing is."""
         try:
-            try:
-                return self._engine.problems(value)
-            except ValueError:
-                return self._engine.problems(_as_json(value))
+            return self._problems(value)
         except RecursionError:
             return f"it could not be checked: {_TOO_MUCH}"
         except (OverflowError, ValueError) as error:
@@ -504,16 +415,41 @@ class Checker:
                 raise
             return f"it could not be checked: {problem_of(error)}"
 
+    def _problems(self, value: object) -> str:
+        try:
+            return _problems(self._engine, value)
+        except OverflowError:
+            if not self._engine.reads_texts:
+                raise
+        # What is too much with its texts may be little without them.
+        if self._without_texts is None:
+            self._without_texts = _Engine(self.schema, _TEXTS)
+        return _problems(self._without_texts, value)
+
+
+def _problems(engine: _Engine, value: object) -> str:
+    try:
+        return engine.problems(value)
+    except OverflowError:
+        raise
+    except ValueError:
+        return engine.problems(_as_json(value))
+
 
 def _is_fault(error: BaseException) -> bool:
     """Whether an error is a failure and not a request to exit: Rust libraries raise panics that are no `Exception`."""
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
-def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
+def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any], *, formats: bool = True) -> str:
     """Return what is wrong with the arguments of a tool with this input schema, or "".
 
-    Patterns, and what depends on them, are left to the tool.
+    Patterns that no linear engine takes, and what depends on them, are left to the tool.
+
+    Args:
+        schema: A JSON Schema.
+        arguments: The arguments by name.
+        formats: Whether formats are checked; not where the tool converts its arguments itself.
     """
     if not schema:
         return ""
@@ -521,7 +457,7 @@ def invalid(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
         text = as_bytes(dict(schema))
     except (TypeError, ValueError) as error:
         return f"its input_schema cannot be used: {problem_of(error)}"
-    checker = (_kept_checker if len(text) <= _LARGEST_KEPT else _large_checker)(text)
+    checker = (_kept_checker if len(text) <= _LARGEST_KEPT else _large_checker)(text, formats=formats)
     if isinstance(checker, str):
         return f"its input_schema cannot be used: {checker}"
     problems = checker.problems({name: json_or_same(value) for name, value in arguments.items()})
@@ -537,9 +473,9 @@ def unusable(schema: Mapping[str, Any]) -> str:
     return problem if problem.endswith(_CIRCLE) else ""
 
 
-def _checker(schema: bytes) -> Checker | str:
+def _checker(schema: bytes, *, formats: bool) -> Checker | str:
     try:
-        return Checker(json.loads(schema), unread=frozenset(_PATTERNS))
+        return Checker(json.loads(schema), unread=frozenset() if formats else _FORMAT)
     except (ConfigError, RecursionError) as error:
         return problem_of(error)
 
@@ -585,7 +521,7 @@ def _engines(schema: bytes, root: bytes) -> tuple[_Engine, _Engine] | None:
         if root and root != schema:
             whole = json.loads(root)
             base = "#/$defs/root"
-            given = {"$ref": _THE_PART, "$defs": {"root": whole, _THE_PART.removeprefix("#/$defs/"): given}}
+            given = {"$ref": PART, "$defs": {"root": whole, PART.removeprefix("#/$defs/"): given}}
             given |= {"$schema": whole["$schema"]} if "$schema" in whole else {}
             whole.pop("$id", None)
         perhaps = _Engine(given, _TEXTS, base=base)

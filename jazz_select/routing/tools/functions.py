@@ -124,6 +124,7 @@ def tool_from_function(  # noqa: PLR0913 - what a tool is made of
         confirm=confirm,
         undoes=undoes,
         from_context=from_context,
+        converts=True,
     )
 
 

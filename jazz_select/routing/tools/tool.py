@@ -88,6 +88,8 @@ class Tool:
         from_context: Inputs that only the caller's `context=` fills, such as who the user is: their names, or by name
             the key in the context. No model and no user is asked for them, and a call without them fails.
         context_inputs: All inputs that the context fills; None if there are none. Set by itself, see `bind_context`.
+        converts: Whether `function` converts and checks texts by itself, as one of `tool_from_function` does; then a
+            `format` in `input_schema` is left to it.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Tool:
     undoes: str = ""
     from_context: ContextKeys = ()
     context_inputs: ContextInputs | None = None
+    converts: bool = False
 
     def __post_init__(self) -> None:
         """Check what cannot be guessed, bring capabilities to one form, and hide what the context fills."""

@@ -383,3 +383,17 @@ def test_cases_are_judged(request_: str, expect: list[str], code: str) -> None:
 def test_two_cases_of_one_id_are_told() -> None:
     cases = [Case(request=text, expect=("lost_bag",), id="bag-1") for text in ("rucksack gone", "where is my case")]
     assert [each.code for each in judged(dict(CLEAN["airline"]), cases=cases).found] == ["duplicate-id"]
+
+
+@pytest.mark.spec("013.1")
+def test_a_pattern_that_is_left_to_a_tool_is_named_once() -> None:
+    flows = {"cancel_booking": dict(CLEAN["airline"]["cancel_booking"])}
+    part = {"type": "string", "pattern": "a(?=b)"}
+    schema = {"type": "object", "properties": {"code": part, "day": {"pattern": "^[0-9]+$"}}}
+    names = ["find_booking", "find_seat"]
+    found = judged(flows, tools=[Tool(name=name, input_schema=schema, read_only=True) for name in names]).found
+    unread = [each for each in found if each.code == "unread-pattern"]
+    assert [each.what for each in unread] == [
+        "The pattern 'a(?=b)' of find_booking and 1 more looks ahead or behind: not checked."
+    ]
+    assert unread[0].flows == (("cancel_booking",) if "find_booking" in str(flows) else ())

@@ -78,15 +78,15 @@ def test_a_pattern_that_backtracks_for_ever_takes_no_time(pattern: str, where: d
     value = text if "pattern" in where else {text: 1}
     began = process_time()
     assert isinstance(OutputSchema({"properties": {"x": said}}).check({"x": value}).problem, str)
-    assert invalid({"properties": {"x": said}}, {"x": value}) == ""
+    assert isinstance(invalid({"properties": {"x": said}}, {"x": value}), str)
     assert verdicts([value], said, Cursor({})) == [None]
     assert process_time() - began < 0.2
 
 
 @pytest.mark.parametrize(
     ("pattern", "problem"),
-    [("^a+$", True), (r"^\d{4}-\d\d$", True), ("^(?=a)", False), (r"^(a)\1$", False), ("(", False)],
-    ids=["plain", "a date", "looking ahead", "looking back", "none"],
+    [("^a+$", True), (r"^\d{4}-\d\d$", True), ("^(?=a)", True), ("b(?=a)", False), (r"^(a)\1$", False), ("(", False)],
+    ids=["plain", "a date", "looking ahead at the beginning", "looking ahead", "looking back", "none"],
 )
 def test_an_answer_is_held_against_a_pattern_that_can_be_matched_and_no_other(pattern: str, *, problem: bool) -> None:
     said = {"properties": {"x": {"pattern": pattern, "type": "string"}}}
