@@ -28,7 +28,7 @@ SURELY, PERHAPS, NEVER = 1.0, 0.5, 0.0
 DEEPEST: Final = 24
 MOST_STEPS: Final = 3_000
 """Pairs of schemas that are compared, and parts of each that are read, for one question."""
-_LARGEST_COMPARED: Final = 10_000_000
+_LARGEST_COMPARED: Final = 2_000_000
 
 _ABOUT: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("integer", "number"), ("multipleOf",)),
@@ -210,9 +210,14 @@ class _Comparison:
             if high <= place:
                 break
             score = self.score(item_at(own, place), item_at(other, place), depth + 1)
+            if score == NEVER and low <= place and not self._is_possible(item_at(own, place)):
+                return min(found) if least <= place else NEVER  # every array ends before this item
             is_there = first == 0 or max(low, least) > place
             found.append(score if is_there else max(score, PERHAPS))
         return min(found)
+
+    def _is_possible(self, own: object) -> bool:
+        return _Search(self._out).finds(own, 0)
 
     def _properties(self, own: Schema, other: Schema, depth: int) -> float:
         ours, theirs = mapping(own.get("properties")), mapping(other.get("properties"))

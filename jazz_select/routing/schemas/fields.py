@@ -326,9 +326,10 @@ def _apart(one: Alternative, other: Alternative) -> bool:
 
 def _lists_apart(one: Schema, other: Schema) -> bool:
     ours, theirs = _listed(one), _listed(other)
-    if ours is None or theirs is None or len(ours) * len(theirs) > MOST_PARTS:
+    if ours is None or theirs is None or len(ours) + len(theirs) > MOST_PARTS:
         return False
-    return not any(equal(a, b) for a in ours for b in theirs)
+    known = set(map(known_by, ours))
+    return not any(known_by(each) in known for each in theirs)
 
 
 def _listed(schema: Schema) -> list[Any] | None:
@@ -428,19 +429,31 @@ def shape(schema: object) -> Shape | None:
     if not objects:
         return None
     parts: dict[str, list[object]] = {}
+    keys: dict[int, object] = {}
+
+    def key(part: object) -> object:
+        if id(part) not in keys:  # the same part stands in many alternatives
+            keys[id(part)] = known_by(part)
+        return keys[id(part)]
+
     for each in objects:
         for name, part in mapping(each.get("properties")).items():
-            if part is not False and not any(part is one or equal(part, one) for one in parts.get(name, ())):
-                parts.setdefault(str(name), []).append(part)
+            some = parts.setdefault(str(name), [])
+            if part is not False and not any(part is one or key(part) == key(one) for one in some):
+                some.append(part)
     needed = [frozenset(names(each.get("required"))) for each in objects]
     always = frozenset[str].intersection(*needed)
     least = [each for each in dict.fromkeys(needed) if not any(other < each for other in needed)]
     return Shape(
-        {name: (some[0] if len(some) == 1 else {"anyOf": some}, name in always) for name, some in parts.items()},
+        {name: (_any_of(some), name in always) for name, some in parts.items() if some},
         tuple(least) if len(least) <= _MOST_SETS else (always,),
         tuple(each for each in found if each.type not in ("object", "")),
         all(declares(each) for each in objects),
     )
+
+
+def _any_of(parts: list[object]) -> object:
+    return parts[0] if len(parts) == 1 else {"anyOf": parts}
 
 
 def fields(schema: object) -> dict[str, tuple[object, bool]]:
@@ -621,6 +634,11 @@ def both(keyword: str, one: Any, other: Any) -> tuple[Any, bool]:
     return one, keyword in _SAID_ONCE or equal(one, other)
 
 
+def _in_both(one: Sequence[object], other: Sequence[object]) -> list[object]:
+    known = set(map(known_by, other))
+    return [each for each in one if known_by(each) in known]
+
+
 def all_of(one: object, other: object) -> object:
     """A schema of what both admit."""
     if one is False or other is False:
@@ -633,7 +651,7 @@ def all_of(one: object, other: object) -> object:
 _Joined: TypeAlias = Callable[[Any, Any], Any]
 _JOINED: Final[Mapping[str, _Joined]] = {
     "required": lambda one, other: list(dict.fromkeys(map(str, [*one, *other]))),
-    "enum": lambda one, other: [each for each in one if any(equal(each, value) for value in other)],
+    "enum": _in_both,
 }
 _EACH: Final[Mapping[str, _Joined]] = {
     **dict.fromkeys(("additionalProperties", "propertyNames", "items"), all_of),

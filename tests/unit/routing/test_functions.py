@@ -233,9 +233,10 @@ async def test_a_value_arrives_as_it_is_annotated_and_comes_out_as_json(
     assert (step.error, seen) == (None, [arrives])
     assert type(seen[0]) is type(arrives)
     assert step.output == (sent if gives is ... else gives)
-    assert Checker(tool.input_schema).problems({"value": sent}) == ""
+    texts = frozenset({"format"})  # pydantic reads and writes more than the standard has
+    assert Checker(tool.input_schema, unread=texts).problems({"value": sent}) == ""
     if tool.output_schema is not None:
-        assert Checker(tool.output_schema).problems(step.output) == ""
+        assert Checker(tool.output_schema, unread=texts).problems(step.output) == ""
 
 
 @pytest.mark.spec("005.12")
