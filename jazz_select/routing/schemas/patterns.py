@@ -396,8 +396,10 @@ def _is_count(text: str) -> bool:
 
 
 def _counted(least: int, most: int | None) -> str:
-    if (least, most) in ((0, None), (1, None), (0, 1)):
-        return {(0, None): "*", (1, None): "+", (0, 1): "?"}[least, most]
+    if most is None and least < 2:  # noqa: PLR2004 - which have signs of their own
+        return "*+"[least]
+    if (least, most) == (0, 1):
+        return "?"
     return f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
 
 

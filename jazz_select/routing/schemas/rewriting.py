@@ -31,6 +31,7 @@ _SURE_OF: Final = 2_000
 """States up to which the engine surely takes a pattern that names no property of Unicode."""
 _PARTS_OF_A_STEP: Final = 4
 _PARTS_OF_A_NAME: Final = 10
+_LONGEST_PLACE: Final = 6
 _PARTS: Final = frozenset(
     (
         *("items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else"),
@@ -275,19 +276,18 @@ class Rewriting:
     def _rewrite_elsewhere(self, document: Any, steps: list[str]) -> None:
         """Rewrite what a reference finds under a keyword that no draft knows."""
         here: Any = document
+        last = len(steps) - 1
         for number, step in enumerate(steps):
-            key: Any = step
-            if isinstance(here, list) and step.isdecimal() and int(step) < len(cast("list[object]", here)):
-                key = int(step)
-            elif not isinstance(here, dict) or step not in here:
+            key: Any = _key(here, step)
+            if key is None:
                 return
-            part = here[key]
-            is_end = number == len(steps) - 1
-            if isinstance(part, dict | list) and id(cast("object", part)) not in self.made:
-                is_map = isinstance(here, dict) and id(cast("object", here)) in self.made and step in _MAPS | _LISTS
-                if is_end and not is_map and isinstance(part, dict):
-                    here[key] = self.of(part)
-                elif not is_map:  # what others gave stays as it was
+            part: Any = here[key]
+            is_container = isinstance(part, dict | list)
+            if is_container and id(cast("object", part)) not in self.made:
+                is_rewritten = id(here) in self.made and step in _MAPS | _LISTS
+                if number == last and not is_rewritten and isinstance(part, dict):
+                    here[key] = self.of(cast("Schema", part))
+                elif not is_rewritten:  # what others gave stays as it was
                     here[key] = part.copy()
             here = here[key]
 
@@ -407,8 +407,15 @@ def _as_step(name: str) -> str:
 def _at(schema: object, steps: Iterable[str]) -> object:
     here: Any = schema
     for step in steps:
-        if isinstance(here, list) and step.isdecimal():
-            here = cast("list[object]", here)[int(step)] if int(step) < len(cast("list[object]", here)) else None
-        else:
-            here = mapping(here).get(step)
+        key: Any = _key(here, step)
+        here = None if key is None else here[key]
     return here
+
+
+def _key(container: object, step: str) -> str | int | None:
+    """Return under what a step of a reference leads on from a container; None if it leads nowhere."""
+    if isinstance(container, list):
+        several = cast("list[object]", container)
+        is_place = step.isascii() and step.isdecimal() and len(step) <= _LONGEST_PLACE
+        return int(step) if is_place and int(step) < len(several) else None
+    return step if step in mapping(container) else None

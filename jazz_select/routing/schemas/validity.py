@@ -242,7 +242,7 @@ class _Engine:
         if said.name == "required":
             return f"{said.property!r} is a required property"
         if said.name == "pattern":
-            pattern = self._originals.get(said.pattern, said.pattern)
+            pattern = self._originals.get(said.pattern) or str(said.pattern)
             return f"{shown} does not match the pattern {beginning(pattern, LONGEST_PROBLEM)}"
         if said.name == "format":
             example = f", such as {_EXAMPLES[said.format]}" if said.format in _EXAMPLES else ""
@@ -253,9 +253,10 @@ class _Engine:
 class _WholeNumber:
     """The keyword of a number that is written without a fraction."""
 
-    def __init__(self, *_: object) -> None: ...
+    def __init__(self, parent_schema: dict[str, Any], value: Any, schema_path: list[str | int]) -> None:
+        """Take what the engine gives; a number has a fraction wherever it stands."""
 
-    def validate(self, instance: object) -> None:
+    def validate(self, instance: Any) -> None:
         """Refuse 1.0.
 
         Raises:

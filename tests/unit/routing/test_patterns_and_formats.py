@@ -93,7 +93,7 @@ def test_a_pattern_turns_with_what_it_stands_in(pattern: str, valid: list[str], 
             assert (invalid(schema, arguments) == "") is holds, (name, text)
 
 
-NAMES = {
+NAMES: dict[str, tuple[Any, Any, Any]] = {
     "a pattern and nothing else": ({"^S_": {"type": "string"}}, {"S_a": "a"}, {"S_a": 1}),
     "a closed object": ({r"^\d+$": {}}, {"12": 1}, {"١٢": 1}),
     "two that mean one": ({"^a": {"minimum": 2}, "^(?:a)": {"maximum": 3}}, {"a": 2}, {"a": 4}),
@@ -201,7 +201,11 @@ async def test_a_model_gets_its_malformed_text_back_with_the_reason() -> None:
     made: list[dict[str, Any]] = []
     schema = of_x({"type": "string", "format": "date"}, required=["x"])
     schema["properties"]["code"] = {"type": "string", "pattern": r"^[A-Z]{2}\d{4}$"}
-    tool = Tool(name="book", input_schema=schema, function=lambda **given: made.append(given))
+
+    def book(**given: Any) -> None:
+        made.append(given)
+
+    tool = Tool(name="book", input_schema=schema, function=book)
     outcome = await call(tool, {"x": "March 1st", "code": "ab1"})
     assert not made
     assert outcome.error is not None

@@ -1,6 +1,7 @@
 """Schemas as their standards mean them, drafts 3 to 2020-12 and OpenAPI 3.0: a table in the public suite's form."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -168,7 +169,7 @@ NEVER_ANY: dict[str, Any] = {
     "bounds": {"type": "integer", "minimum": 3, "maximum": 2},
     "an object that cannot be": {"type": "object", "properties": {"a": False}, "required": ["a"]},
 }
-EMPTY_ALONE: dict[str, Any] = {
+EMPTY_ALONE: dict[str, Callable[[Any], dict[str, Any]]] = {
     "items": lambda never: {"type": "array", "items": never},
     "a place": lambda never: {"type": "array", "prefixItems": [never]},
     "a field": lambda never: {"type": "object", "properties": {"x": {"type": "array", "items": never}}},
@@ -188,7 +189,7 @@ def test_where_a_part_can_never_be_the_empty_whole_still_fits(wrap: Any, never: 
 
 
 def test_an_empty_array_does_not_go_where_an_item_is_needed() -> None:
-    there = {"type": "array", "items": {"enum": []}}
+    there: dict[str, Any] = {"type": "array", "items": {"enum": []}}
     assert assignable(there, {"type": "array", "items": {"type": "string"}}) == SURELY
     assert assignable(there, {"type": "array", "items": {"type": "string"}, "minItems": 1}) == NEVER
     assert assignable({**there, "minItems": 1}, there) == NEVER
@@ -198,7 +199,9 @@ def test_long_lists_and_large_parts_are_compared_soon() -> None:
     values = [f"value {number}" for number in range(3_000)]
     listed = {"allOf": [{"enum": values}, {"enum": values[::-1]}]}
     part = {"enum": [{"a": [{"b": number}] * 5} for number in range(100)]}
-    large = {"anyOf": [{"properties": {f"p{number}": dict(part)}, "required": [str(number)]} for number in range(40)]}
+    large: dict[str, Any] = {
+        "anyOf": [{"properties": {f"p{number}": dict(part)}, "required": [str(number)]} for number in range(40)]
+    }
     large["properties"] = {f"p{number}": dict(part) for number in range(40)}
     began = thread_time()
     assert assignable(listed, listed) == SURELY
