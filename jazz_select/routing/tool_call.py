@@ -280,7 +280,8 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
     """Return the missing arguments and what is wrong with the others; a large schema is read in a thread."""
 
     def found() -> tuple[tuple[str, ...], str]:
-        return left_out(tool, arguments), _unfitting(tool) or invalid(tool.call_schema, arguments, formats=not tool.converts)
+        problem = _unfitting(tool) or invalid(tool.call_schema, arguments, formats=not tool.converts)
+        return left_out(tool, arguments), problem
 
     if too_much(tool.call_schema, _LARGE):
         return await in_daemon_thread(found, name="jazz-select-schemas")
