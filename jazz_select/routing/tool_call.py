@@ -296,7 +296,7 @@ def _unfitting(tool: Tool) -> str:
         if name in parts:
             part = {key: each for key, each in inputs.schema.items() if key in _SHARED}
             part |= {"type": "object", "properties": {name: parts[name]}}
-            if problem := invalid(part, {name: value}):
+            if problem := invalid(part, {name: value}, formats=not tool.converts):
                 return f"{inputs.keys[name]!r} of the context does not fit its input {name!r}: {problem}"
     return ""
 

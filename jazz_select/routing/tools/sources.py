@@ -460,7 +460,7 @@ class _Declared:
     @cached_property
     def _checker(self) -> Checker | None:
         try:
-            return Checker(self._schema)
+            return Checker(self._schema, unread=frozenset(("format",)))  # a result is not sent back for its texts
         except ConfigError:  # nobody can say what fits
             return None
 
