@@ -169,6 +169,8 @@ def _begun(sentence: str, rest: Sequence[str], asked: Asked, wanted: str | None)
     Such an addition that is not a question may be irony ("sure, and pigs fly"), unless a model quotes just the yes.
     """
     for found in _ADDING.finditer(sentence):
+        if found.start() > _LONGEST_SENTENCE:  # what is so long is no yes
+            break
         begun, added = sentence[: found.start()].casefold(), sentence[found.end() :]
         if wanted != begun.strip(_ENDS) and not _ASKING.intersection(sentence):
             continue

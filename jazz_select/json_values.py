@@ -37,6 +37,8 @@ _MOST_BITS: Final = 1_023
 """Integers of so many bits are surely within the range of a float."""
 _LARGEST_FACT: Final = 100_000
 _MOST_FACTS: Final = 100
+_LONGEST_MESSAGE: Final = 10_000
+"""The most characters of the text of an error that is not ours."""
 _FEWER: Final = (10, 5, 3, 2)
 """How many entries of a list to show, tried in turn until the text fits."""
 _NO_MARKS: Final = bytes({*range(256)} - {*b',:[{"'})
@@ -426,6 +428,8 @@ def error_data(error: BaseException) -> dict[str, Any]:
     """Return an error's class and text, and the fields of our own errors; without cause or chain of calls."""
     if isinstance(error, ToldError):
         return {"code": error.code, "message": error.said, "details": {}}
-    known = vars(error) if isinstance(error, JazzSelectError) else {}
+    is_ours = isinstance(error, JazzSelectError)
+    known = vars(error) if is_ours else {}
+    message = as_text(error) if is_ours else beginning(as_text(error, _LONGEST_MESSAGE + 1), _LONGEST_MESSAGE)
     details = {name: value for name, value in known.items() if name[:1] != "_" and name != "chain"}
-    return {"code": type(error).__name__, "message": as_text(error), "details": plain(details)}
+    return {"code": type(error).__name__, "message": message, "details": plain(details)}

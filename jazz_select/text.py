@@ -25,7 +25,7 @@ _MOST_NAMES = 2_000
 _MORE_COMPARED = 12
 _READ_TIMES = 16
 """How many times its own length of a foreign text is read for a line: blanks and control characters leave few."""
-_FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
 _NEWLINE = re.compile("\r\n?")
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Line breaks and direction controls of any reader, invisible characters, and lone surrogates."""
@@ -213,6 +213,13 @@ def titled(name: str) -> str:
 def clean(text: str) -> str:
     """Return `text` with Unix line ends and without the characters that XML 1.0 forbids."""
     return _FORBIDDEN.sub("", _NEWLINE.sub("\n", text))
+
+
+def clean_beginning(text: str, limit: int) -> str:
+    """Return the first `limit` characters of a `clean` text and a mark; cut it before, as it may have any length."""
+    read = text[: _READ_TIMES * limit]
+    cleaned = clean(read)
+    return beginning(cleaned, limit) if len(read) == len(text) or len(cleaned) > limit else f"{cleaned}…"
 
 
 def word_list(listed: str) -> frozenset[str]:

@@ -16,7 +16,7 @@ from jazz_select.questions import ChoiceQuestion
 from jazz_select.selector.candidates_stage import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
 from jazz_select.stages import SHARED, joint_probability
-from jazz_select.text import beginning, clean, describe_error, in_log, in_one_line
+from jazz_select.text import beginning, clean_beginning, describe_error, in_log, in_one_line
 from jazz_select.threads import Deadline, current_budget
 from jazz_select.travel import JsonData
 from jazz_select.values import Candidate, Usage
@@ -76,11 +76,12 @@ def _state(request: Request) -> str:
     said: list[str] = []
     situation = request.situation
     if situation is not None and situation.said:
-        said = [f"{each.role}: {beginning(clean(each.content), SUMMARY_LIMIT)}" for each in situation.said]
+        last = situation.said[-_SUMMARIES:]
+        said = [f"{each.role}: {clean_beginning(each.content, SUMMARY_LIMIT)}" for each in last]
     elif request.summaries:
-        said = [beginning(clean(each), SUMMARY_LIMIT) for each in request.summaries]
-    before = "\n".join(said[-_SUMMARIES:])
-    asked = f"The request:\n{beginning(clean(request.query), REQUEST_LIMIT)}"
+        said = [clean_beginning(each, SUMMARY_LIMIT) for each in request.summaries[-_SUMMARIES:]]
+    before = "\n".join(said)
+    asked = f"The request:\n{clean_beginning(request.query, REQUEST_LIMIT)}"
     return f"What was said before:\n{before}\n\n{asked}" if before else asked
 
 

@@ -14,12 +14,23 @@ from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
 from jazz_select.agent.part_checks import check_inputs
+from jazz_select.consent import read_consent
 from jazz_select.errors import ConfigError, FlowValidationError
 from jazz_select.flow.field_checks import Input
 from jazz_select.flow.flow_loading import load_flows
+from jazz_select.json_values import error_data
 from jazz_select.routing import FlowExecutor, Tool, resolve
 from jazz_select.testing import ListMemory
-from jazz_select.text import LONGEST_NORMALIZED, describe_error, describe_value, in_log, near, nfkc, one_line
+from jazz_select.text import (
+    LONGEST_NORMALIZED,
+    clean_beginning,
+    describe_error,
+    describe_value,
+    in_log,
+    near,
+    nfkc,
+    one_line,
+)
 from jazz_select.texts import Texts
 from jazz_select.words import MOST_COMPARED, folded_name
 from tests.agents import make_agent
@@ -170,6 +181,38 @@ def test_an_error_of_megabytes_is_cut_before_it_is_cleaned(door: Callable[[Any],
 )
 def test_a_cut_error_says_that_it_was_cut(text: str, said: str) -> None:
     assert describe_error(ValueError(text)) == said
+
+
+@pytest.mark.parametrize("text", ["a ", "\x00", "a\x00"], ids=ascii)
+def test_the_text_of_a_foreign_error_travels_cut(text: str) -> None:
+    data = error_data(ValueError(text * (4 * MIB)))
+    assert len(data["message"]) == 10_001
+    assert data["message"].endswith("…")
+    ours = ConfigError("x" * 20_000)
+    assert error_data(ours)["message"] == str(ours)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a\x00b\r\nc", "a" + "b\nc"),
+        ("a" * 11, "a" * 10 + "…"),
+        ("\x00" * 12_000_000 + "late", "…"),
+        ("\x00" * 100 + "a" * 100 + "\x00" * 12_000_000, "a" * 10 + "…"),
+    ],
+    ids=["short", "long", "nothing visible", "a little"],
+)
+def test_a_text_is_cut_before_it_is_cleaned(text: str, kept: str) -> None:
+    found: list[str] = []
+    assert peak(lambda: found.append(clean_beginning(text, 10))) < MIB
+    assert found == [kept]
+
+
+@pytest.mark.parametrize("text", ["yes, " * 790, " - " * 1_300, "yes and " * 490, "no, " * 990 + "?"], ids=len)
+def test_a_message_of_many_additions_is_read_in_so_many_steps(text: str) -> None:
+    with steps() as called:
+        assert read_consent(text).answer == "neither"
+    assert called["startswith"] + called["casefold"] < 10_000
 
 
 # --- templates -------------------------------------------------------------------
