@@ -5,13 +5,15 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from time import time
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, PrivateAttr, WrapValidator
 
+from jazz_select.arguments import Seconds, check_argument
 from jazz_select.consent import Asked
-from jazz_select.errors import ConfigError
+from jazz_select.errors import ConfigError, SnapshotError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, exactly, plain, plain_bytes, signed, storable, unsigned
 from jazz_select.routing.question import Before, described, question
@@ -303,6 +305,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         question: The last turn's question which flow is meant; the next message is first read as its answer.
         look_ups: Read-only tools that were offered when no flow fitted; they stay offered.
         called: Results of flows that other flows call, by flow; each such flow runs once.
+        expires: Unix time in seconds until which it can be continued; 0 for no limit.
     """
 
     id: str = ""
@@ -318,6 +321,7 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
     question: Annotated[UserQuestion | None, WrapValidator(_as_stored)] = None
     look_ups: Annotated[tuple[str, ...], FailFast(), Field(max_length=MOST_LOOK_UPS)] = ()
     called: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
+    expires: float = Field(default=0.0, ge=0.0)
     version: int = VERSION
     _as_signed: str = PrivateAttr(default="")
     """The signed text that it was read from, if the secret is not known here."""
@@ -343,17 +347,22 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
         """The flow on top of the stack."""
         return self.flows[-1] if self.flows else None
 
-    def to_json(self, *, secret: Secret | None = None) -> str:
+    def to_json(self, *, secret: Secret | None = None, valid_s: float | None = None) -> str:
         """Return it as JSON, signed if there is a secret, so that changes are detected.
 
         Without a secret, an unchanged conversation from a signed text returns that text.
 
         Args:
             secret: The secret, or several; the first signs.
+            valid_s: Seconds for which it can be read again; by default until `expires`. Without a signature, anyone can
+                change that.
 
         Raises:
-            ConfigError: A secret is invalid or too short.
+            ConfigError: A secret is invalid or too short, or `valid_s` is not positive.
         """
+        if valid_s is not None:
+            check_argument("valid_s", valid_s, Seconds)
+            return self.model_copy(update={"expires": time() + valid_s}).to_json(secret=secret)
         if secret is None and self._as_signed:
             return self._as_signed
         return signed(self.model_dump_json(), secret, "conversation")
@@ -369,10 +378,13 @@ class Conversation(_Frozen):  # noqa: PLW1641 - pydantic makes its hash, as of a
 
         Raises:
             ConfigError: A secret is invalid or too short.
-            SnapshotError: The text is not a conversation, has an unknown version or is not signed with this secret.
+            SnapshotError: The text is not a conversation, has an unknown version, is not signed with this secret, or
+                has expired.
         """
         given, text = text, unsigned(text, secret, "conversation", longest=LONGEST_STORED)
         found = saved_value(cls, text, VERSION)
+        if found.expires and found.expires < time():
+            raise SnapshotError("it has expired: begin a new conversation")
         if secret is None and text is not given:
             found._as_signed = given if isinstance(given, str) else bytes(given).decode()  # noqa: SLF001 - likewise
         return found

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from jazz_select.agent.chain.formatting import MAX_CHARS, formatting_messages_async
+from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt, formatting_messages_async
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import LONGEST_REPLY, Asker, ChainOptions, OnLimit, Strategy, as_messages
 from jazz_select.agent.chain.transcript import (
@@ -58,7 +58,7 @@ async def finalize(  # noqa: PLR0913 - options with a name
     schema: SchemaLike,
     *,
     strategy: Strategy = "deferred",
-    prompt: str | None = None,
+    prompt: FormattingPrompt | None = None,
     max_chars: int = MAX_CHARS,
     on_limit: OnLimit = "format",
     max_reasks: int = 1,

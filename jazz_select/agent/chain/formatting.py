@@ -4,19 +4,18 @@ Pure: `formatting_messages` returns exactly what `finalize` sends.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from jazz_select.agent.chain.output_schema import OutputSchema, SchemaLike
 from jazz_select.agent.chain.transcript import AssistantText, Chain, Entry, ToolRequest
-from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import too_much
-from jazz_select.text import counted, json_line, name_shown
+from jazz_select.text import counted, describe_error, json_line, name_shown
 from jazz_select.threads import in_daemon_thread
 from jazz_select.values import Message
 
@@ -52,6 +51,30 @@ _OWN: Final = ((("text",), 0), (("call",), 60), (("system",), 0), (("result",), 
 mark."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormattingContext:
+    """The data for a caller's own formatting prompt.
+
+    Attributes:
+        schema: The JSON Schema as text.
+        transcript: The labelled transcript, bounded.
+        answer: The chain's closing answer as a JSON string; empty if it has none.
+        incomplete: Whether the chain was cut short.
+    """
+
+    schema: str
+    transcript: str
+    answer: str
+    incomplete: bool
+
+
+FormattingPrompt = str | Callable[[FormattingContext], str]
+"""A template with `{schema}`, `{transcript}`, `{answer}` and `{incomplete}`, or a function that returns the whole text.
+
+A template without the schema or the transcript gets them appended.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class _Line:
     kind: str
@@ -65,7 +88,7 @@ def formatting_messages(
     chain: Chain,
     schema: SchemaLike | OutputSchema,
     *,
-    prompt: str | None = None,
+    prompt: FormattingPrompt | None = None,
     max_chars: int = MAX_CHARS,
 ) -> tuple[Message, ...]:
     """Return what `finalize` asks for this chain: a single user message.
@@ -73,8 +96,7 @@ def formatting_messages(
     Args:
         chain: A finished chain.
         schema: The target schema.
-        prompt: The formatting prompt, with `{schema}`, `{transcript}`, `{answer}` and `{incomplete}`; None for the
-            default. One without the schema or the transcript gets them appended.
+        prompt: The formatting prompt; None for the default.
         max_chars: Most characters of transcript and closing answer together. The rest is elided in this order, with
             marks that count it: the earlier conversation, oldest first; then long results, in their middle; then texts
             and calls of the chain. The closing answer is cut if results need its room. The user's request is kept
@@ -83,7 +105,6 @@ def formatting_messages(
     Raises:
         ConfigError: The schema, the prompt or `max_chars` cannot work.
     """
-    check_argument("prompt", prompt, str | None)
     output = schema if isinstance(schema, OutputSchema) else OutputSchema(schema)
     if max_chars < LEAST_CHARS:
         raise ConfigError(f"max_chars is at least {LEAST_CHARS}, not {max_chars!r}")
@@ -92,17 +113,14 @@ def formatting_messages(
     most = min(max(max_chars - needed, max_chars // 4), max_chars // 2)
     answer = _quote_within(chain.answer, most) if chain.answer else ""
     lines = _fit(lines, max_chars - len(answer))
-    fields = {
-        "schema": output.text,
-        "transcript": "\n".join(_rendered(lines)),
-        "answer": answer or NO_ANSWER,
-        "incomplete": INCOMPLETE if chain.incomplete else "",
-    }
-    return (Message(role="user", content=_filled(PROMPT if prompt is None else prompt, fields)),)
+    context = FormattingContext(
+        schema=output.text, transcript="\n".join(_rendered(lines)), answer=answer, incomplete=chain.incomplete
+    )
+    return (Message(role="user", content=_prompt_text(prompt, context)),)
 
 
 async def formatting_messages_async(
-    chain: Chain, output: OutputSchema, *, prompt: str | None, max_chars: int
+    chain: Chain, output: OutputSchema, *, prompt: FormattingPrompt | None, max_chars: int
 ) -> tuple[Message, ...]:
     """Run `formatting_messages`, in a thread if the chain is so long that it would block the event loop."""
     make = partial(formatting_messages, chain, output, prompt=prompt, max_chars=max_chars)
@@ -113,10 +131,25 @@ async def formatting_messages_async(
     return await in_daemon_thread(make, name="jazz-select-prompt") if too_much(said, _LONG) else make()
 
 
-def _filled(template: str, fields: Mapping[str, str]) -> str:
+def _prompt_text(prompt: FormattingPrompt | None, context: FormattingContext) -> str:
+    if callable(prompt):
+        try:
+            text: Any = prompt(context)
+        except Exception as error:
+            raise ConfigError(f"the formatting prompt failed: {describe_error(error)}") from error
+        if not isinstance(text, str):
+            raise ConfigError(f"the formatting prompt is a text, not {type(text).__name__}")
+        return text
+    template = PROMPT if prompt is None else prompt
     for name, label in (("schema", "JSON SCHEMA"), ("transcript", "TRANSCRIPT")):
         if f"{{{name}}}" not in template:
             template += f"\n\n{label}:\n{{{name}}}"
+    fields = {
+        "schema": context.schema,
+        "transcript": context.transcript,
+        "answer": context.answer or NO_ANSWER,
+        "incomplete": INCOMPLETE if context.incomplete else "",
+    }
     return _FIELD.sub(lambda found: fields[found[1]], template)  # in one pass, so that inserted text is never expanded
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, cast
 
-from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS
+from jazz_select.agent.chain.formatting import LEAST_CHARS, MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.transcript import (
     AfterCall,
     AssistantText,
@@ -304,7 +304,7 @@ class ChainOptions:
     conversation_id: str = ""
     tool_timeout_s: TimeLimit = 30.0
     at_once: Positive = 8
-    prompt: str | None = None
+    prompt: Annotated[FormattingPrompt | None, Constraint("a text, a function that makes one, or None")] = None
     max_chars: _Chars = MAX_CHARS
     on_limit: OnLimit = "format"
     max_reasks: Count = 1

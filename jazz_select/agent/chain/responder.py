@@ -11,7 +11,7 @@ from typing import Any, Final, ParamSpec, TypeVar, cast
 from weakref import finalize as finalize_object
 
 from jazz_select.agent.chain.finalizer import Formatted, Formatter, finalize, put_in_schema
-from jazz_select.agent.chain.formatting import MAX_CHARS
+from jazz_select.agent.chain.formatting import MAX_CHARS, FormattingPrompt
 from jazz_select.agent.chain.loop import run_chain, run_loop
 from jazz_select.agent.chain.output_schema import SchemaLike, output_schema
 from jazz_select.agent.chain.prompts import Asker, ChainOptions, OnLimit, Strategy, as_messages, with_system
@@ -97,7 +97,7 @@ async def respond(  # noqa: PLR0913 - options with a name
     conversation_id: str = "",
     tool_timeout_s: float | None = 30.0,
     at_once: int = 8,
-    prompt: str | None = None,
+    prompt: FormattingPrompt | None = None,
     max_chars: int = MAX_CHARS,
     on_limit: OnLimit = "format",
     max_reasks: int = 1,

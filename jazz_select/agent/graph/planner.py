@@ -7,8 +7,8 @@ import orjson
 
 from jazz_select.agent.chain.prompts import with_system
 from jazz_select.agent.graph.guards import FINISH, ActionDecision, StateT
-from jazz_select.arguments import checked
-from jazz_select.chat.client import ChatClient, Inquiry, client_for
+from jazz_select.arguments import Count, checked
+from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
 from jazz_select.chat.json_reader import ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.chat.reasoning import without_reasoning
@@ -28,7 +28,7 @@ _FENCE: Final = "`"
 class ModelPlanner(Generic[StateT]):
     """A `Planner` for a `Router`: one model call, one decision. Every error is raised and ends the turn.
 
-    One object serves any number of concurrent turns.
+    `max_retries` and `max_reasks` allow for more calls. One object serves any number of concurrent turns.
     """
 
     @checked
@@ -39,6 +39,8 @@ class ModelPlanner(Generic[StateT]):
         actions: Mapping[str, str] | Collection[str],
         *,
         timeout_s: TimeLimit = 30.0,
+        max_retries: Count = 0,
+        max_reasks: Count = 0,
     ) -> None:
         """Take the model, the prompt and the actions.
 
@@ -48,13 +50,15 @@ class ModelPlanner(Generic[StateT]):
             prompt: Returns the messages for a state. Text of users and tools is data there; keep it apart from
                 instructions.
             actions: Names of the actions, with a description each; `finish` is built in.
-            timeout_s: Timeout of a decision in seconds; None for no limit.
+            timeout_s: Timeout of a decision in seconds, retries and reasks included; None for no limit.
+            max_retries: Retries of a call after a transient failure.
+            max_reasks: How often the model is told that its reply is no decision.
 
         Raises:
             ConfigError: An argument cannot work.
         """
         missing = "a planner needs a model; for a turn without one, let `acquire` decide on everything"
-        self._client = client_for(model, max_retries=0, missing=missing)
+        self._client = client_for(model, max_retries=max_retries, missing=missing)
         if isinstance(actions, str):
             raise ConfigError(f"actions are a collection of names, not the one text {actions!r:.80}")
         described: dict[str, str] = dict.fromkeys(actions, "")
@@ -66,6 +70,7 @@ class ModelPlanner(Generic[StateT]):
         self._schema = plan_schema(self._actions)
         self._instruction = plan_instruction(described)
         self._timeout_s = timeout_s
+        self._max_reasks = max_reasks
 
     async def __call__(self, state: StateT) -> ActionDecision:
         """Return the model's decision.
@@ -75,13 +80,29 @@ class ModelPlanner(Generic[StateT]):
             ModelUnavailableError: The model failed recently and is not called for a while.
             PlanError: The reply is no decision.
 
-        Other errors of the model pass unchanged.
+        Other errors of the model pass unchanged, once retries are used up or make no sense.
         """
         messages = tuple(self._prompt(state))
         if not self._client.takes_schema:
             messages = tuple(with_system(messages, self._instruction))
-        answer = await self._client.ask(lambda: Inquiry(messages, self._schema), Deadline.after(self._timeout_s))
-        return read_decision(answer.text, self._actions, finished=not answer.truncated)
+        named = ", ".join(map(name_shown, self._actions))
+        question = Inquiry(messages, self._schema, f"one JSON object with one of: {named}")
+        _, decision = await self._client.ask_until_usable(
+            lambda: question,
+            Deadline.after(self._timeout_s),
+            read=self._read,
+            problem=lambda _, read: read.problem if isinstance(read, PlanError) else "",
+            max_reasks=self._max_reasks,
+        )
+        if isinstance(decision, PlanError):
+            raise decision
+        return decision
+
+    def _read(self, answer: ChatReply) -> ActionDecision | PlanError:
+        try:
+            return read_decision(answer.text, self._actions, finished=not answer.truncated)
+        except PlanError as error:
+            return error
 
 
 def plan_schema(actions: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, field_validator
 
 from jazz_select.agent.chain.finalizer import finalize
-from jazz_select.agent.chain.formatting import formatting_messages
+from jazz_select.agent.chain.formatting import FormattingPrompt, formatting_messages
 from jazz_select.agent.chain.loop import run_chain
 from jazz_select.agent.chain.prompts import Strategy
 from jazz_select.agent.chain.responder import finalize_sync, respond, respond_sync
@@ -189,9 +189,10 @@ async def test_however_much_there_is_the_bound_holds(max_chars: int) -> None:
 # --- prompts of one's own ----------------------------------------------------------
 
 
-PROMPTS: list[tuple[str, list[str]]] = [
+PROMPTS: list[tuple[FormattingPrompt, list[str]]] = [
     ("{schema}|{answer}|{transcript}|{other}", ["|", f'"{SAID}"', "[user] ", "{other}"]),
     ("Just do it.", ["Just do it.", "\n\nJSON SCHEMA:\n{", "\n\nTRANSCRIPT:\n[system] "]),
+    (lambda context: f"{context.answer} {context.incomplete}", [f'"{SAID}" False']),
 ]
 
 
@@ -199,7 +200,7 @@ PROMPTS: list[tuple[str, list[str]]] = [
 @pytest.mark.parametrize(
     ("prompt", "expected"),
     PROMPTS,
-    ids=["template", "without fields"],
+    ids=["template", "without fields", "function"],
 )
 async def test_the_prompt_can_be_replaced(prompt: Any, expected: list[str]) -> None:
     model = ScriptedModel(VALID)
@@ -219,6 +220,20 @@ async def test_no_text_begins_a_line_of_its_own() -> None:
     lines = formatting_messages(chain, SCHEMA)[0].content.splitlines()
     assert not any(line.startswith("[tool result 9") for line in lines)
     assert lines.count("CLOSING ANSWER:") == 1
+
+
+def failing(_: object) -> str:
+    raise KeyError
+
+
+def numeric(_: object) -> int:
+    return 5
+
+
+@pytest.mark.parametrize("prompt", [failing, numeric])
+async def test_a_prompt_that_cannot_work_is_told(prompt: Any) -> None:
+    with pytest.raises(ConfigError, match="formatting prompt"):
+        await finalize(ScriptedModel(VALID), CHAIN, SCHEMA, prompt=prompt)
 
 
 # --- replies -----------------------------------------------------------------------

@@ -16,7 +16,7 @@ OF_THE_LOOP = {"chain_limit", "before_call", "approval", "approve", "after_call"
     "tool_timeout_s",
     "at_once",
 }
-OF_ONE_CHAIN = {"schema", "until_asked", "after", "answer"}
+OF_ONE_CHAIN = {"schema", "until_asked", "after", "answer", "context"}
 OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
 
 
@@ -36,7 +36,7 @@ OF_THE_SCHEMA = {"prompt", "max_chars", "on_limit", "max_reasks"}
         ({"max_retries": -1}, "max_retries is a whole number from 0, not -1"),
         ({"max_reasks": "1"}, "max_reasks is a whole number from 0, not '1'"),
         ({"max_chars": 10}, "max_chars is a whole number from 500, not 10"),
-        ({"prompt": 3}, "prompt is a string, or None, not 3"),
+        ({"prompt": 3}, "prompt is a text, a function that makes one, or None, not 3"),
         ({"before_call": 3}, "before_call is a function, sync or async, or None, not 3"),
         ({"approve": "yes"}, "approve is a function, sync or async, or None, not 'yes'"),
         ({"after_call": 3}, "after_call is a function, sync or async, or None, not 3"),

@@ -122,6 +122,19 @@ def test_what_nobody_can_sign_with_is_refused(secret: Any, message: str) -> None
             type(each).from_json(each.to_json(), secret=secret)
 
 
+def test_a_conversation_can_be_kept_for_a_time() -> None:
+    kept, longer = (Conversation(id="1").to_json(secret=SECRET, valid_s=valid_s) for valid_s in (3_600, 7_200))
+    read = Conversation.from_json(kept, secret=SECRET)
+    assert read.id == "1"
+    assert 3_590 < Conversation.from_json(longer, secret=SECRET).expires - read.expires < 3_700
+    late = Conversation(id="1", expires=1.0).to_json(secret=SECRET)
+    with pytest.raises(SnapshotError, match="it has expired: begin a new conversation"):
+        Conversation.from_json(late, secret=SECRET)
+    for wrong in (0, -1, "soon"):
+        with pytest.raises(ConfigError, match="valid_s is a number of seconds above 0"):
+            Conversation().to_json(valid_s=wrong)  # type: ignore[arg-type]
+
+
 def test_what_one_kind_is_signed_with_signs_no_other() -> None:
     snapshot = json.loads(Snapshot(node="ask", state={}).to_json(secret=SECRET))
     both = json.loads(Conversation().to_json()) | snapshot

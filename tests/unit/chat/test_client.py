@@ -9,7 +9,7 @@ import pytest
 
 from jazz_select.agent import ModelPlanner, TurnState
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, asked_again, client_for, total_usage, why_unusable
-from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError
+from jazz_select.errors import ConfigError, ModelError, ModelTimeoutError, ModelUnavailableError, PlanError
 from jazz_select.telemetry import Trace
 from jazz_select.testing import ScriptedModel
 from jazz_select.threads import Deadline, time_budget
@@ -483,8 +483,25 @@ def prompt(_: Plain) -> list[Message]:
 DONE = '{"action": "search"}'
 
 
-async def test_a_planner_is_as_patient_as_its_client() -> None:
-    model = ScriptedModel(BUSY, DONE)
-    client = ChatClient(model, max_retries=1)
-    assert (await ModelPlanner(client, prompt, ["search"])(Plain())).action == "search"
+@pytest.mark.parametrize(
+    ("replies", "options"),
+    [
+        pytest.param(("who knows", DONE), {"max_reasks": 1}, id="asked again"),
+        pytest.param((BUSY, DONE), {"max_retries": 1}, id="retried"),
+    ],
+)
+async def test_a_planner_may_be_patient(replies: Sequence[Any], options: dict[str, Any]) -> None:
+    model = ScriptedModel(*replies)
+    assert (await ModelPlanner(model, prompt, ["search"], **options)(Plain())).action == "search"
     assert len(model.calls) == 2
+
+
+async def test_a_planner_that_was_asked_again_in_vain_says_why() -> None:
+    with pytest.raises(PlanError, match="'fly' is none of the actions"):
+        await ModelPlanner(ScriptedModel("who knows", '{"action": "fly"}'), prompt, ["search"], max_reasks=1)(Plain())
+
+
+@pytest.mark.parametrize("options", [{"max_retries": -1}, {"max_reasks": 0.5}], ids=str)
+def test_a_planners_counts_are_counts(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="whole number from 0"):
+        ModelPlanner(ScriptedModel(DONE), prompt, ["search"], **options)
