@@ -459,17 +459,20 @@ class TurnSelector:
             return begun
         said, reasons = dict(begun.said), list[str]()
         view = ConversationView.of(begun, self.running.titles.flow)
-        offered = (value for each in begun.stack.flows for values in each.choices.values() for value in values)
-        heard = (*map(str, offered), *view.heard)  # the user may refer to a value that the question offered
+        # What the agent proposed is no word of the user's: only a plain yes takes it over, or the user's own statement.
+        # Of several choices, each was said by the user.
+        several = [values for each in begun.stack.flows for values in each.choices.values()]
+        offered = [values[0] for values in several if len(values) == 1]
+        heard = view.heard
         for flow in (self.running.selector.flow_registry.get(each) for each in told):
             if flow is not None:
                 values, unclear = decision.values.get(flow.id, {}), decision.unclear.get(flow.id, {})
                 wanted = self._inputs(begun, flow.name)
                 # Looking for many values in a long message would block the event loop for too long.
                 if sum(map(len, heard)) > _AT_ONCE:
-                    found = await in_thread(ground, values, unclear, wanted, heard)
+                    found = await in_thread(ground, values, unclear, wanted, heard, offered)
                 else:
-                    found = ground(values, unclear, wanted, heard)
+                    found = ground(values, unclear, wanted, heard, offered)
                 checks = await self.running.checked(flow.name, found.values)
                 said[flow.name] = found._replace(values=checks.values, wrong=checks.wrong)
                 reasons += checks.notes.values()

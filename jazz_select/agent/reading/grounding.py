@@ -33,6 +33,7 @@ EDGES: Final = ".,;:!?()[]\"'…¡¿«»“”„。、"
 _MOST_LEAVES: Final = 200
 _MOST_PLACES: Final = 300
 """The most places of a value in a message that are looked at: one letter may stand there thousands of times."""
+_ASKING: Final = frozenset("?？؟")
 _TELLING: Final = re.compile(r"[\d@]|://")
 """Characters that mark a word as a number, address or code."""
 _LONG_NUMBER: Final = 7
@@ -162,21 +163,34 @@ def _members(schema: Schema) -> list[object]:
 
 
 def ground(
-    values: Mapping[str, Any], unclear: Mapping[str, Any], wanted: Mapping[str, Wanted], said: Sequence[str]
+    values: Mapping[str, Any],
+    unclear: Mapping[str, Any],
+    wanted: Mapping[str, Wanted],
+    said: Sequence[str],
+    offered: Sequence[object] = (),
 ) -> Grounded:
     """Return the accepted values among those that a model read.
 
     A value is accepted if the input takes it and the user said it: a text verbatim, a number or a date by its value.
     For a boolean or an enum, any valid value is accepted: people paraphrase those, and the next question shows the
     value. Values for unknown inputs are ignored.
+
+    A value that the agent itself `offered` is often repeated in a question about it ("who is mallory@example.org?"), so
+    for such a value only messages without a question count.
     """
+    stated = [text for text in said if _ASKING.isdisjoint(text)] if offered else said
+    echoes = {normalized(str(value)) for value in offered}
+
+    def evidence(value: object) -> Sequence[str]:
+        return stated if normalized(str(value)) in echoes else said
+
     found: dict[str, Any] = {}
     refused: dict[str, str] = {}
     meant: dict[str, tuple[Any, ...]] = {}
     for name, want in wanted.items():
         if values.get(name) is None:
             continue
-        counted, why = _counted(name, values[name], want, said)
+        counted, why = _counted(name, values[name], want, evidence(values[name]))
         if why:
             refused[name] = why
             if counted is not None and _names_one_thing(counted):
@@ -187,7 +201,7 @@ def ground(
         several = unclear.get(name)
         if name in found or not isinstance(several, list):
             continue
-        checked = [_counted(name, value, want, said) for value in cast("list[Any]", several)[:_MOST_MEANT]]
+        checked = [_counted(name, value, want, evidence(value)) for value in cast("list[Any]", several)[:_MOST_MEANT]]
         accepted = [value for value, why in checked if not why]
         if len(accepted) > 1:
             meant[name] = tuple(accepted)
