@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
 from jazz_select.text import nfkc
-from jazz_select.words import stem, stems
+from jazz_select.words import ACTING, stem, stems
 
 Answer = Literal["yes", "no", "neither"]
 LONGEST_READ: Final = 4_000
@@ -36,6 +36,9 @@ _SHORTEST_WISH: Final = 4
 """The least words of an independent sentence beside a yes; shorter ones ("to Bob", "tomorrow") correct the request."""
 _LETTERS_OF_A_WORD: Final = 3
 """Letters that count as one word in scripts without spaces."""
+_CLAUSES: Final = re.compile(r"[.,;:!?…。、！？؟()\n–—]+|\s-\s")
+_NUMBERED: Final = re.compile(r"\bno\b[.:]?\s*(?=#?\d)")
+"""An abbreviated "number", which denies nothing: "order no 60112"."""
 _OWN: Final = frozenset({""})
 """Replaces the words of a question where there is none, so that only pointing and joining words are known."""
 _POINT: Final = "\ue001"
@@ -158,6 +161,52 @@ def is_courtesy(message: str) -> bool:
     return bool(said) and all(_kind_of(each, NOTHING_ASKED) == "courtesy" for each in said)
 
 
+def is_denied(message: str, wish: str) -> bool:
+    """Whether a message says that something is not to be done, for a reader that cannot understand it.
+
+    True if a clause begins with a denial ("don't cancel it", "no refund"), or if no clause without a denial has a verb
+    of the `wish`, the names of what would be done: "I don't want it any more, cancel it" asks for "cancel order". In
+    doubt it is True, so that somebody is asked.
+    """
+    if len(message) > LONGEST_READ:
+        return False
+    text = _NUMBERED.sub(" ", _folded(message))
+    clauses = [clause for each in _CLAUSES.split(text) for clause in _without_additions(each) if clause]
+    own = frozenset(stems(wish))
+    verbs = own & ACTING or own
+    is_one = False
+    for clause in clauses:
+        if not _denies(" ".join(clause)):
+            continue
+        bare = len(clause) == 1 or " ".join(clause) in phrases()["no"]
+        if bare and len(clauses) > 1:
+            continue  # "no, cancel it" answers something else first
+        is_one = True
+        if clause[0] in phrases()["denies"] or clause[0].endswith("n't"):
+            return True
+    begins_off = any(
+        clause[0] in phrases()["stops"] and verbs.intersection(stems(" ".join(clause))) for clause in clauses
+    )
+    if not is_one:
+        return begins_off
+    return not any(verbs.intersection(stems(" ".join(clause))) and not _denies(" ".join(clause)) for clause in clauses)
+
+
+def _without_additions(text: str) -> list[list[str]]:
+    """Split a clause before words that add something, and drop the courtesies around the words of each part."""
+    parts: list[list[str]] = [[]]
+    for word in _SPOKEN.findall(text):
+        if word in phrases()["adds"]:
+            parts.append([])
+        elif parts[-1] or word not in phrases()["courtesy"]:
+            parts[-1].append(word)
+    return parts
+
+
+def _denies(text: str) -> bool:
+    return _has(text, phrases()["denies"]) or any(each.endswith("n't") for each in _SPOKEN.findall(text))
+
+
 def is_refusal(message: str) -> bool:
     """Whether a message answers no, without cancelling the request itself."""
     return " ".join(filter(None, (each.strip() for each in _PIECES.split(_folded(message))))) in phrases()["refuses"]
@@ -205,8 +254,7 @@ def _stops(sentence: str, asked: Asked, *, read: str) -> bool:
     if read != "quoted" and _has(sentence, table["scope"]):
         return True
     others = _named(sentence) - _named(" ".join((asked.words, *_shown(asked.arguments))))
-    denies = _has(sentence, table["denies"]) or any(each.endswith("n't") for each in _SPOKEN.findall(sentence))
-    return not read and (denies or bool(others))
+    return not read and (_denies(sentence) or bool(others))
 
 
 def _corrects(sentence: str) -> bool:

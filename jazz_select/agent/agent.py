@@ -114,7 +114,9 @@ class Agent:
             prompt: The system text, the tools where no flow fits, append-only prompts, and the schema of answers.
             calls: How models call tools: limits of a chain, hooks, timeouts, and the threshold of a decision model.
             approval: Which calls the user has to confirm: those of "destructive" tools, "always" or "never"; or an
-                `Approval` with a hook or a store of claims.
+                `Approval` with a hook or a store of claims. "never" does without any yes: destructive calls run as they
+                come, and without a chat model whatever flow recall is sure of is begun, even if it changes something.
+                Only a message that denies it ("don't cancel my order") is still asked about.
             min_confidence: Without a choice by a chat model, the lowest P(some flow is meant) and P(it is this one)
                 at which a flow runs; `math.inf` for never. 0, for tests, runs the nearest flow, except one that may
                 change something where the message denies, supposes, asks about or reports it.
@@ -259,8 +261,10 @@ class Agent:
         Args:
             message: The user's message.
             history: The last result's `conversation`, or messages.
-            context: Data of this turn for guards and tools; models see only what tools return of it. It is not kept,
-                so pass it with each turn. A value of None counts as unknown.
+            context: What the caller knows and no model may write, such as who the user is. Guards look at it, and it
+                fills inputs of tools by name. Models are shown neither these names nor the values, only what tools
+                return of them; a value that a model gives for one is dropped, with a note. It is not kept, so pass it
+                with each turn. A value of None counts as unknown.
             facts: Facts of this conversation beside the agent's own, such as who is signed in. Models see them, tools
                 do not. They are not kept either.
             schema: The schema of the answer, in place of the agent's own.

@@ -27,7 +27,8 @@ class Approval:
 
     Attributes:
         policy: Which calls the user has to confirm if there is no `approve`: "destructive", "always" or "never". A
-            turn that asks ends as `confirming`.
+            turn that asks ends as `confirming`. With "never" destructive calls run as they come, and without a chat
+            model a flow is begun without "Shall I go on?" as well, unless the message denies it.
         approve: A hook that decides before each call of a tool, in place of the policy: `Allow()`, `Deny(reason)`, or
             `Ask(reason)` to ask the user.
         claims: A store that destructive calls are claimed in, such as `SqliteClaims(path)`. Of two processes with one

@@ -20,7 +20,7 @@ from jazz_select.agent.reading.bare_answer import (
 from jazz_select.agent.reading.grounding import NOTHING_SAID, Grounded, Wanted, ground, is_named, same, shown_inputs
 from jazz_select.agent.turn import ConversationView, FlowStack, TurnRequest, TurnWork, Way
 from jazz_select.chat.client import ChatClient
-from jazz_select.consent import Asked, is_courtesy, read_consent
+from jazz_select.consent import Asked, is_courtesy, is_denied, read_consent
 from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import storable_fields, storable_text
@@ -261,6 +261,8 @@ class TurnSelector:
         else:
             begun = await self._with_said(replace(begun, selection=found, wanted=rest), found.decision)
             names = [each for each in found.names if each != after] if self._is_decisive(found, rest) else []
+            writes = any(self.running.gate.may_write(self.running.flow(each)) for each in names)
+            names = [] if writes and self._denied(found, rest) else names
         if names:
             return self._with_wishes(begun, names, after=after)
         return (
@@ -318,11 +320,11 @@ class TurnSelector:
     async def _begun(self, begun: TurnWork, found: FlowSelectionResult) -> TurnWork:
         """Begin the selected flows. If no model read the message, ask for a yes before one that may change something.
 
-        Recall finds the topic of a message, but not whether it is denied, supposed or only reported.
+        Recall finds the topic of a message, but not whether it is denied, supposed or only reported. Where no call
+        needs a yes, only a denial is asked about.
         """
-        asks = self.running.approval.asks_to_begin and any(
-            self.running.gate.may_write(self.running.flow(each)) for each in found.names
-        )
+        writes = any(self.running.gate.may_write(self.running.flow(each)) for each in found.names)
+        asks = writes and (self.running.approval.asks_to_begin or self._denied(found, begun.request.message))
         begun = begun if self._reads else await self._with_things(begun, found.names)
         if not asks or _was_read(found, begun.request.message):
             begun = await self._read_for(begun, found.names)
@@ -333,6 +335,12 @@ class TurnSelector:
         if top is not None and top.status == "queued":
             begun = replace(begun, stack=begun.stack.with_top(top.model_copy(update={"status": "waiting"})))
         return replace(begun, way="ask", reason="nobody has read whether this is to be begun")
+
+    def _denied(self, found: FlowSelectionResult, message: str) -> bool:
+        """Whether a message that no model read may say that the selected flows are not to be begun."""
+        if _was_read(found, message):
+            return False
+        return any(is_denied(message, " ".join((each.name, each.title, *each.aliases))) for each in found.chosen_flows)
 
     async def _with_things(self, begun: TurnWork, names: Sequence[str]) -> TurnWork:
         """Fill the input of a flow whose example has the form of the single identifier in the message."""

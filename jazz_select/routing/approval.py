@@ -45,7 +45,11 @@ but no longer than the turn in which it is asked: to wait for a person, `Ask` en
 
 
 ApprovalPolicy = Literal["destructive", "always", "never"]
-"""Which calls need a yes: of those tools that destroy something, each one, or none."""
+"""Which calls need a yes: of those tools that destroy something, each one, or none.
+
+"never" does without any yes: destructive calls run as they come, whoever chose them. An agent without a chat model then
+begins whatever flow recall is sure of, except one that the message denies.
+"""
 Claims: TypeAlias = Annotated[ClaimStore, Methods("a store of claims, such as SqliteClaims(path)", "claim", "settle")]
 """Where calls that destroy something are claimed: a store that is none would be found when one is to be made."""
 
