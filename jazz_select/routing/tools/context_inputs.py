@@ -6,6 +6,7 @@ A tool is bound to a context before a model sees it and before it is called. Its
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from jazz_select.errors import ConfigError
@@ -13,7 +14,7 @@ from jazz_select.json_values import plain_bytes
 from jazz_select.routing.schemas.reduction import input_names, without_inputs
 from jazz_select.routing.tools.tool import ContextInputs, Tool, lacking_context
 from jazz_select.text import beginning, some_of
-from jazz_select.words import folded_name
+from jazz_select.words import by_spelling, folded_name
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -77,9 +78,7 @@ class _Keys:
 
     def __init__(self, context: Mapping[str, Any]) -> None:
         self.values = {key: value for key, value in context.items() if value is not None}
-        self.alike: dict[str, list[str]] = {}
-        for key in self.values:
-            self.alike.setdefault(folded_name(key), []).append(key)
+        self.alike = by_spelling(self.values)
 
     def named(self, name: str) -> list[str]:
         """Return the keys that mean a name: that very key, else all that differ in case and separators alone."""
@@ -146,6 +145,17 @@ def _is_equal(one: object, other: object) -> bool:
     return one is other or plain_bytes(one) == plain_bytes(other)
 
 
+@lru_cache(4_096)
+def _inputs_of(tool: Tool) -> tuple[str, ...]:
+    return input_names(tool.call_schema)
+
+
+@lru_cache(4_096)
+def _shown(tool: Tool, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the schema of a tool without these inputs; the same tools are bound again and again."""
+    return without_inputs(tool.call_schema, names)
+
+
 def _bound(tool: Tool, keys: _Keys) -> Tool:
     if tool.context_inputs is None and not keys.values:
         return tool
@@ -154,7 +164,7 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
     used: dict[str, str] = {}
     lacking: dict[str, str] = {}
     problem = ""
-    for name in dict.fromkeys((*input_names(schema), *declared)):
+    for name in dict.fromkeys((*_inputs_of(tool), *declared)):
         found = keys.named(declared.get(name, name))
         if found:
             used[name] = found[0]
@@ -163,9 +173,11 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
                 problem = f"the context holds {listed}, and either may be meant by its input {name!r}; give one of them"
         elif name in declared:
             lacking[name] = declared[name]
+    if tool.context_inputs is None and not used and schema.get("additionalProperties") is False:
+        return tool  # it takes nothing that the context holds, declared or not
     inputs = ContextInputs(
         schema=schema,
-        shown=without_inputs(schema, (*used, *lacking)),
+        shown=_shown(tool, (*used, *lacking)),
         declared=declared,
         keys={**used, **lacking},
         values={name: keys.values[key] for name, key in used.items()},
