@@ -169,7 +169,7 @@ def is_denied(message: str, wish: str) -> bool:
     doubt it is True, so that somebody is asked.
     """
     if len(message) > LONGEST_READ:
-        return False
+        return True
     text = _NUMBERED.sub(" ", _folded(message))
     clauses = [clause for each in _CLAUSES.split(text) for clause in _without_additions(each) if clause]
     own = frozenset(stems(wish))
