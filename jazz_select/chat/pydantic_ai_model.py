@@ -484,7 +484,7 @@ def _origin_parts(said: Message) -> "list[ModelResponsePart]":
         elif isinstance(part, ToolCallPart):
             call = next(calls, None)
             if call is not None:
-                own: Any = part
+                own = cast("Any", part)
                 parts.append(replace(own, tool_name=call.name, args=_plain_arguments(call), tool_call_id=call.id))
         else:
             parts.append(part)

@@ -200,11 +200,11 @@ def _responses_stream(pieces: Sequence[str], calls: Sequence[Call], ends: bool) 
     for index, given in enumerate(answer["output"]):
         item = {**given, "id": f"item_{index}"}
         place = {"item_id": item["id"], "output_index": index}
-        begun = {**item, **({"content": []} if item["type"] == "message" else {})}
-        begun |= {"arguments": ""} if item["type"] == "function_call" else {}
+        empty: dict[str, Any] = {"message": {"content": []}, "function_call": {"arguments": ""}}
+        begun: dict[str, Any] = {**item, **empty.get(item["type"], {})}
         steps.append({"type": "response.output_item.added", "output_index": index, "item": begun})
         if item["type"] == "message":
-            part = {"type": "output_text", "text": "", "annotations": []}
+            part: dict[str, Any] = {"type": "output_text", "text": "", "annotations": []}
             steps.append({"type": "response.content_part.added", **place, "content_index": 0, "part": part})
             for piece in pieces:
                 told: dict[str, Any] = {"content_index": 0, "delta": piece, "logprobs": []}
@@ -224,8 +224,9 @@ def _messages_stream(pieces: Sequence[str], calls: Sequence[Call], ends: bool) -
     steps: list[dict[str, Any]] = [{"type": "message_start", "message": {**answer, "content": [], "stop_reason": None}}]
     given = iter(calls)
     for index, block in enumerate(answer["content"]):
-        empty = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}, "tool_use": {"input": {}}}
-        begun = {**block, **empty[block["type"]]}
+        thought = {"thinking": "", "signature": ""}
+        empty: dict[str, Any] = {"text": {"text": ""}, "thinking": thought, "tool_use": {"input": {}}}
+        begun: dict[str, Any] = {**block, **empty[block["type"]]}
         steps.append({"type": "content_block_start", "index": index, "content_block": begun})
         deltas: list[dict[str, Any]] = [{"type": "text_delta", "text": piece} for piece in pieces]
         if block["type"] == "thinking":
