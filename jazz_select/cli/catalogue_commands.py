@@ -46,7 +46,7 @@ from jazz_select.cli.terminal import (
     tell,
     waiting,
 )
-from jazz_select.errors import SyncDeletesError
+from jazz_select.errors import ConfigError, SyncDeletesError
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.telemetry import Trace, line_of
 from jazz_select.text import counted
@@ -139,6 +139,8 @@ async def _listed(settings: "Settings") -> list[dict[str, Any]]:
 
 def select(settings: "Settings", given: "SelectCommand") -> None:
     """Select, and show how it came out; with every step of it, where it is traced."""
+    if given.json and given.prompt:
+        raise ConfigError("pass either --json or --prompt: the JSON holds the prompt as combined_prompt")
     asked = {
         "request": encodable(sys.stdin.read() if given.request == "-" else given.request),
         "episodes": [encodable(each) for each in given.episode or ()],
@@ -147,13 +149,19 @@ def select(settings: "Settings", given: "SelectCommand") -> None:
     trace = Trace()
     result, notes = asyncio.run(_selected(settings, asked, trace if given.trace else None))
     result = replace(result, decision=replace(result.decision, notes=(*result.decision.notes, *notes)))
-    if given.json:
+    if given.json or given.prompt:
         for note in notes:
             hint(note)
+    if given.json:
         told = result.to_dict()
         kept = ("chosen", "combined_prompt", "unresolved_ids", "candidates", "decision")
         spans = trace.as_json() if given.trace else None
         emit({**asked, "agent_id": settings.agent_id, **{name: told[name] for name in kept}, "trace": spans})
+    elif given.prompt:
+        # Plain: it is meant for a file or a pipe, and has to arrive as it is.
+        sys.stdout.write(f"{result.combined_prompt}\n" if result.combined_prompt else "")
+        for span in trace:
+            hint(line_of(span))
     else:
         show(_found(result, asked, settings))
         show(line(Text("  " * span.depth), styled(line_of(span), "dim", limit=1_000), sep="") for span in trace)

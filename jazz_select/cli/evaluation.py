@@ -4,12 +4,13 @@ import asyncio
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from jazz_select.agent import Agent
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 _NOT_GOOD_ENOUGH = 1
 _FLOWS, _PAIRS, _MISSES, _PROBLEMS, _CHANGES = 5, 8, 30, 20, 30
 """How much of each is shown; `--json` has all of it."""
+_SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
 
 
 _COMPARED = (
@@ -79,16 +81,15 @@ _COMPARED = (
 
 def judge(settings: "Settings", given: "EvalCommand") -> None:
     """Measure, report, and end with 1 where something was left out or a floor is not reached."""
-    if given.output is not None and given.output.suffix not in {".json", ".xml", ".md"}:
-        raise ConfigError(f"--output {given.output} is to be a .json, an .xml (JUnit) or an .md (Markdown)")
+    if given.json and given.output is None and given.format not in {None, "json"}:
+        raise ConfigError(f"--format {given.format} beside --json, which is --format json: pass one of them")
     registry = catalogue(settings, learned=settings.learned)
     cases = _picked(read_cases(given.file, registry, flows=settings.flows), given.tag or ())
-    floors = floors_of(given.fail_under or (), _foreseen(cases).measures)  # before anything costs time or calls
-    found = asyncio.run(_evaluated(settings, registry, cases, given))
+    depths = tuple(sorted({*DEPTHS, *(given.k or ())}))
+    floors = floors_of(given.fail_under or (), _foreseen(cases, depths).measures)  # before anything costs time or calls
+    found = asyncio.run(_evaluated(settings, registry, cases, depths, given))
     failed = failures(floors, found.measures)
-    if given.output is not None:
-        write_file(given.output, _report(found, given, failed), option="--output")
-    tell(found.to_dict(), _measured(found, settings, given), json=given.json)
+    _write(found, settings, given, failed)
     for problem in found.problems[:_PROBLEMS]:
         hint(f"{'note' if problem.is_note else 'left out'}: {problem}")
     if len(found.problems) > _PROBLEMS:
@@ -107,13 +108,15 @@ def _picked(cases: Cases, tags: Sequence[str]) -> Cases:
     return Cases(cases=kept, problems=cases.problems, file=cases.file)
 
 
-def _foreseen(cases: Cases) -> Evaluation:
+def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
     """Return every measure of a run, without values."""
     judged = tuple(Judged(case=case, route=Routed(request=case.request)) for case in cases)
-    return Evaluation(judged=judged, policy=Policy(), agent_id="", embedder="", flows=0)
+    return Evaluation(judged=judged, policy=Policy(), agent_id="", embedder="", flows=0, depths=depths)
 
 
-async def _evaluated(settings: "Settings", registry: "FlowRegistry", cases: Cases, given: "EvalCommand") -> Evaluation:
+async def _evaluated(
+    settings: "Settings", registry: "FlowRegistry", cases: Cases, depths: tuple[int, ...], given: "EvalCommand"
+) -> Evaluation:
     who = " and ".join(each for each in (settings.decider, settings.llm) if each)
     async with AsyncExitStack() as stack:
         where: dict[str, Any] = {"embedder": settings.embedder, "language": settings.language, "cache": CACHE}
@@ -135,6 +138,7 @@ async def _evaluated(settings: "Settings", registry: "FlowRegistry", cases: Case
             policy=Policy.of(settings),
             **judged,
             at=given.at,
+            depths=depths,
             timeout_s=settings.timeout_s,
             progress=update,
             **where,
@@ -156,17 +160,34 @@ def _is_deployed(given: "EvalCommand") -> bool:
     return given.index is not None or given.url is not None
 
 
-def _report(found: Evaluation, given: "EvalCommand", failed: Sequence[str]) -> str:
-    if given.output is None or given.output.suffix == ".json":
+def _write(found: Evaluation, settings: "Settings", given: "EvalCommand", failed: Sequence[str]) -> None:
+    """Write the report to its file, in the form that is named or that its suffix says, and show it."""
+    guessed = "" if given.output is None else _SUFFIXES.get(given.output.suffix.lower(), "")
+    form = given.format or guessed or "table"
+    if given.output is not None:
+        write_file(given.output, _text(form, found, settings, given, failed), option="--output")
+        tell(found.to_dict(), _measured(found, settings, given), json=given.json)
+    elif given.json or form == "table":
+        tell(found.to_dict(), _measured(found, settings, given), json=given.json)
+    else:
+        typer.echo(_text(form, found, settings, given, failed).rstrip("\n"))
+
+
+def _text(form: str, found: Evaluation, settings: "Settings", given: "EvalCommand", failed: Sequence[str]) -> str:
+    if form == "json":
         return orjson.dumps(plain(found.to_dict()), option=orjson.OPT_INDENT_2).decode()
-    return (
-        junit(found, name=given.file.stem) if given.output.suffix == ".xml" else markdown_report(found, failed=failed)
-    )
+    if form == "junit":
+        return junit(found, name=given.file.stem)
+    if form == "markdown":
+        return markdown_report(found, failed=failed)
+    console = Console(file=StringIO(), record=True, width=100, highlight=False)
+    show(_measured(found, settings, given), console)
+    return console.export_text()
 
 
 def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> Iterator[RenderableType]:
     told = found.to_dict()
-    shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in (*(f"R@{each}" for each in DEPTHS), "R@k")}
+    shares = {f">{name}": f"{{measures.{name}.value:.1%}}" for name in (*(f"R@{each}" for each in found.depths), "R@k")}
     of_group: dict[str, Column] = {
         "": lambda group: "one flow" if group["name"] == "one" else styled(group["name"], limit=30),
         ">cases": "{cases:,}",

@@ -128,6 +128,7 @@ class SelectCommand(JsonOption, IndexOptions, ChoiceOptions, FlowOptions):
             "KEY=VALUE",
         ),
     ] = None
+    prompt: Annotated[bool, flag("--prompt", "Print the prompt of the chosen flows instead.")] = False
     trace: Annotated[bool, flag("--trace", "Print every narrowing, decision and call as well.")] = False
 
 
@@ -200,7 +201,9 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
     Exit code 1: a --fail-under is not reached, or a case was left out, which is said; all others were judged.
     """
 
-    file: Annotated[Path, typer.Argument(help="Labelled requests, as YAML, JSON or CSV; examples/eval.yaml is one.")]
+    file: Annotated[
+        Path, typer.Argument(help="Labelled requests, as YAML, JSON, JSON Lines or CSV; examples/eval.yaml is one.")
+    ]
     skip_llm_above: Annotated[
         float | None,
         option("Do without the model where recall is at least this sure. (JAZZ_SKIP_LLM_ABOVE)", "P", panel=CHOICE),
@@ -227,6 +230,9 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
             panel=_GOOD,
         ),
     ] = 0.99
+    k: Annotated[
+        list[int] | None, option("Show R@N as well; may be repeated.", "N", "--k", panel=_REPORT, least=1, most=10)
+    ] = None
     fail_under: Annotated[
         list[str] | None,
         option(
@@ -237,9 +243,12 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
         ),
     ] = None
     by_flow: Annotated[bool, flag("--by-flow", "Show every flow, not the worst alone.", panel=_REPORT)] = False
+    format: Annotated[
+        Literal["table", "json", "junit", "markdown"] | None,
+        option("How it is told. (default: by the name of --output, else a table)", panel=_REPORT),
+    ] = None
     output: Annotated[
-        Path | None,
-        option("Write it as JSON, JUnit (.xml) or Markdown (.md) as well.", "FILE", "--output", "-o", panel=_REPORT),
+        Path | None, option("Write it there, and show the table as well.", "FILE", "--output", "-o", panel=_REPORT)
     ] = None
     schema: Annotated[
         bool,

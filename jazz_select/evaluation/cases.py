@@ -18,11 +18,11 @@ from jazz_select.data_files import Document, documents_of, json_value, read_text
 from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
-from jazz_select.text import beginning, describe_value, did_you_mean, nfkc, unknown_field
+from jazz_select.text import beginning, describe_value, did_you_mean, nfkc, problem_of, unknown_field
 from jazz_select.values import flow_id
 
 LARGEST = 32 << 20
-"""Most bytes of a file in JSON, CSV or TSV. YAML is slower to read: it has the limits of files of flows."""
+"""Most bytes of a file in JSON, JSON Lines, CSV or TSV. YAML is slower to read: it has the limits of files of flows."""
 MOST_CASES = 100_000
 """Most entries of one file."""
 _MOST_VALUES = 3_000_000
@@ -79,13 +79,18 @@ def read_entries(file: Path, what: str) -> object:
 
 
 def entries_of(file: Path) -> Entries:
-    """Return the entries of a file of cases in the format of its suffix (.json, .csv, .tsv, or YAML).
+    """Return the entries of a file of cases in the format of its suffix (.json, .jsonl, .ndjson, .csv, .tsv, or YAML).
 
     Raises:
         ConfigError: The file cannot be read, is invalid in its format, is too large, or holds no list of entries.
     """
     suffix = file.suffix.lower()
-    found = _rows(file) if suffix in {".csv", ".tsv"} else _items(file, ".json" if suffix == ".json" else ".yaml")
+    if suffix in {".csv", ".tsv"}:
+        found = _rows(file)
+    elif suffix in {".jsonl", ".ndjson"}:
+        found = _lines(file)
+    else:
+        found = _items(file, ".json" if suffix == ".json" else ".yaml")
     if len(found.entries) > MOST_CASES:
         raise ConfigError(f"{file} holds more than {MOST_CASES:,} cases; split it into several files")
     return found
@@ -109,6 +114,24 @@ def _items(file: Path, suffix: str) -> Entries:
     return Entries(
         entries=tuple(Entry(number=number, line=line, given=each) for number, (each, line) in enumerate(entries, 1))
     )
+
+
+def _lines(file: Path) -> Entries:
+    """Return the entries of a file with one JSON value a line; blank lines are none."""
+    found: list[Entry] = []
+    for line, text in enumerate(_text(file).split("\n"), 1):
+        if not text.strip():
+            continue
+        try:
+            given = json_value(text)
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{file} is no JSON Lines, line {line}: {problem_of(error)}") from error
+        found.append(Entry(number=len(found) + 1, line=line, given=given))
+        if len(found) > MOST_CASES:
+            break
+    if not found:
+        raise ConfigError(f"{file} holds no requests")
+    return Entries(entries=tuple(found))
 
 
 def _text(file: Path) -> str:

@@ -12,8 +12,8 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, Cases
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.judged import Judged
-from jazz_select.evaluation.route import Policy, Query, routes
-from jazz_select.evaluation.scores import Evaluation
+from jazz_select.evaluation.route import DEPTH, Policy, Query, routes
+from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Embedder
 from jazz_select.selector.candidates_stage import side_by_side
@@ -42,6 +42,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     language: str = "english",
     cache: Path | None = None,
     at: Annotated[float, Constraint("a share above 0 and at most 1, such as .99", gt=0, le=1)] = 0.99,
+    depths: Sequence[int] = DEPTHS,
     timeout_s: Seconds | None = 20.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
@@ -60,6 +61,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         language: For a new index, as for `ProceduralMemory.open`.
         cache: A folder where a new index is kept.
         at: The accuracy that thresholds must keep for requests decided without a model, above 0 and at most 1.
+        depths: The ranks, from 1 to 10, at which recall is measured.
         timeout_s: Timeout of the model for one case, in seconds.
         progress: Called with (judged, all) as the model answers.
 
@@ -73,6 +75,8 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     wrong = {
         "there are no cases to judge by": not given,
         "there are no flows to judge: pass a registry that has some": not registry,
+        f"depths are places from 1 to {DEPTH}, not {list(depths)!r:.80}": not depths
+        or not all(1 <= depth <= DEPTH for depth in depths),
         "pass either a model or a selector, which has one": models and selector is not None,
         "an index holds the flows of many agents: say of which with agent_id=…, as it was synced": memory is not None
         and agent_id is None,
@@ -108,6 +112,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         embedder=identity,
         flows=len(registry),
         at=at,
+        depths=tuple(sorted(set(depths))),
         model="" if selector is None else _name(model or decider or selector),
         problems=cases.problems if isinstance(cases, Cases) else (),
     )

@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 from jazz_select.evaluation.cases import NONE
 from jazz_select.evaluation.judged import Judged, Measure
-from jazz_select.evaluation.scores import DEPTHS, Evaluation
+from jazz_select.evaluation.scores import Evaluation
 from jazz_select.evaluation.tables import details_block, markdown, markdown_table, one_cell
 from jazz_select.text import as_text, clean
 
@@ -76,7 +76,7 @@ def _sections(evaluation: Evaluation, failed: Sequence[str]) -> Iterator[str]:
     if len(left_out) > _PROBLEMS:
         yield f"- … and {len(left_out) - _PROBLEMS:,} more"
     yield ""
-    names = [*(f"R@{depth}" for depth in DEPTHS), "R@k", "MRR", "coverage", "size", "exact", "unasked"]
+    names = [*(f"R@{depth}" for depth in evaluation.depths), "R@k", "MRR", "coverage", "size", "exact", "unasked"]
     rows = [(each.name, each.cases, *(each.measures[name].value for name in names)) for each in evaluation.groups]
     yield markdown_table(["", "cases", *names], rows)
     yield f"None: {markdown(none_line(evaluation))}  "

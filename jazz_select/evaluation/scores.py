@@ -74,7 +74,7 @@ class StageMeasures:
 
 
 DEPTHS = (1, 3, 5)
-"""The depths k of recall at k."""
+"""The default depths k of recall at k."""
 _SHOWN = 3
 _IN_SUMMARY = ("R@1", "R@3", "coverage", "exact")
 
@@ -171,6 +171,7 @@ class Evaluation(Framed):
     embedder: str
     flows: int
     at: float = 0.99
+    depths: tuple[int, ...] = DEPTHS
     model: str = ""
     problems: tuple[CaseProblem, ...] = ()
 
@@ -186,7 +187,7 @@ class Evaluation(Framed):
         for tag in sorted({tag for each in self.judged for tag in each.case.tags}):
             parts[f"tag:{tag}"] = [each for each in self.judged if tag in each.case.tags]
         return tuple(
-            group_of(name, part, DEPTHS)
+            group_of(name, part, self.depths)
             for name, part in parts.items()
             if part and (name != "one" or len(part) < len(self.judged))
         )

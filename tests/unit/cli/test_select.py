@@ -54,6 +54,13 @@ def test_json_holds_the_decision_and_what_led_to_it(shared: Jazz) -> None:
     assert selection["combined_prompt"] == selection["chosen"][0]["prompt"]
 
 
+def test_the_prompt_alone_is_what_json_calls_combined_prompt(shared: Jazz) -> None:
+    prompt = shared("select", "money back", "--prompt").stdout
+    assert prompt.startswith('<flow name="refund_order"')
+    assert prompt == shared.json(shapes.Selection, "select", "money back")["combined_prompt"] + "\n"
+    assert "pass either --json or --prompt" in shared("select", "money back", "--prompt", "--json", code=2).stderr
+
+
 def test_episodes_say_what_a_vague_request_is_about(shared: Jazz) -> None:
     vague = "yes, do that"
     for episode, name in [("They want a refund of money.", "refund_order"), ("Their parcel is late.", "track_order")]:

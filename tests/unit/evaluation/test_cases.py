@@ -69,6 +69,7 @@ def as_semicolons() -> str:
         pytest.param("cases.yaml", YAML, id="yaml"),
         pytest.param("cases.yml", yaml.safe_dump(PLAIN), id="yaml, lists written out"),
         pytest.param("cases.json", json.dumps(PLAIN), id="json"),
+        pytest.param("cases.jsonl", "\n".join(map(json.dumps, PLAIN)) + "\n\n", id="a line each"),
         pytest.param("cases.csv", CSV, id="csv"),
         pytest.param("cases.csv", as_semicolons(), id="csv of a spreadsheet, with semicolons and a mark"),
         pytest.param("cases.tsv", CSV.replace(",", "\t").replace("it\t and a bill\t ", "it, and a bill, "), id="tsv"),
@@ -201,6 +202,8 @@ def test_a_csv_that_is_wrong(tmp_path: Path, text: str, told: str) -> None:
     ("name", "text", "told"),
     [
         pytest.param("cases.json", "{", "is no JSON: Expecting", id="broken"),
+        pytest.param("cases.jsonl", '{"request": "x", "expect": "refund"}\n{', "is no JSON Lines, line 2", id="a line"),
+        pytest.param("cases.ndjson", "\n\n", "holds no requests", id="no line"),
         pytest.param("cases.json", '{"request": "x"}', "has to hold a list of cases", id="one mapping"),
         pytest.param("cases.json", "[" * 100_000, "nested too deeply", id="too deep"),
         pytest.param("cases.json", '[{"request": "x", "request": "y"}]', "'request' stands twice", id="a key twice"),
@@ -240,7 +243,7 @@ def test_a_large_file_is_read(tmp_path: Path) -> None:
     assert len(read_cases(file, REGISTRY)) == 20_000
 
 
-@given(st.text(max_size=60), st.sampled_from(["cases.csv", "cases.json", "cases.yaml"]))
+@given(st.text(max_size=60), st.sampled_from(["cases.csv", "cases.json", "cases.jsonl", "cases.yaml"]))
 def test_whatever_a_file_holds_it_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, text: str, name: str
 ) -> None:
