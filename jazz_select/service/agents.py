@@ -99,6 +99,10 @@ class ServedAgents(dict[str, RunningCatalogue]):
         """How many keys there are; an agent without one counts as one."""
         return max(1, len(self._keys))
 
+    def keys_of(self, agent_id: str) -> int:
+        """How many keys open an agent; one without any counts as having one."""
+        return max(1, sum(each == agent_id for each in self._keys.values()))
+
     def caller(self, digest: str) -> Caller:
         """Who asks with the key of this SHA-256; where no key is needed, the program itself."""
         return LOCAL if self.is_open else self._callers[digest]

@@ -60,6 +60,7 @@ class PatientProtocol(HttpToolsProtocol):
         if not self.kept.take(made):
             self._say(503, "there is no room for one more connection: come again in a moment", NO_ROOM)
             return
+        made.is_idle = lambda: not self._is_asked() and not self._read
         self.own = made
         self.app_state = {**self.app_state, CONNECTION: made}
         self._wait()

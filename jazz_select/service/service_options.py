@@ -21,10 +21,17 @@ class ServeOptions:
             has fewer than its part of them; where there are several keys, one that has three quarters of the places
             for itself is refused with 429.
         max_connections: Connections that are open at once. One more takes the place of the oldest by which nobody came
-            who was let in; where there is none, it is refused with 503.
+            who was let in; where there is none, that of the least used idle one of the key with the most; where none is
+            idle, it is refused with 503.
         max_connections_of_one: Likewise of one address.
-        max_streams: Streams that are held open at once beside these, such as a client of MCP that listens.
-        max_sessions: Sessions of MCP that each agent may have at once; one more is refused with 503.
+        max_streams: Streams that are held open at once beside these, such as a client of MCP that listens. Each key
+            has its part of them; beyond it, one more is refused with 503.
+        max_streams_of_one: Likewise of one key, where there are several; one more is refused with 429. None for three
+            quarters of them.
+        max_sessions: Sessions of MCP that each agent may have at once; each of its keys has its part of them, and
+            beyond it one more is refused with 503.
+        max_sessions_of_one: Likewise of one key, where an agent has several; one more is refused with 429. None for
+            three quarters of them.
         session_idle_s: Seconds without a request after which such a session is over; its client begins a new one.
         rate: Requests of each key per second, on average; None for no limit. More is refused with 429.
         burst: How many may come at once before `rate` counts; None for as many as in two seconds.
@@ -44,7 +51,9 @@ class ServeOptions:
     max_connections: Positive = 2_000
     max_connections_of_one: Positive = 1_000
     max_streams: Positive = 256
+    max_streams_of_one: Positive | None = None
     max_sessions: Positive = 1_000
+    max_sessions_of_one: Positive | None = None
     session_idle_s: Seconds = 1_800.0
     rate: _Rate | None = None
     burst: Positive | None = None

@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import lru_cache
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import orjson
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
@@ -16,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jazz_select.outcomes.callers import Caller, calling_as
 from jazz_select.service.agents import ServedAgents, hash_key
-from jazz_select.service.http.shares import Connection, Shares
+from jazz_select.service.http.shares import Connection, Places, Shares
 from jazz_select.service.problems import Rest, problem_response, refused
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
@@ -137,6 +138,9 @@ class Door:
         self._app, self._served, self._life = app, served, life
         self._options, self._shares = options, Shares(options, served.keys_known)
         life.by_key = self._shares.places.by_key
+        self._streams = Places(
+            options.max_streams, served.keys_known, "streams", "held open", most_of_one=options.max_streams_of_one
+        )
         rate = options.rate or 0.0
         burst = options.burst or max(1.0, 2 * rate)
 
@@ -205,19 +209,24 @@ class Door:
             detail = f"more than {rate:g} requests a second with this key: come again in {wait_s:.1f} s"
             raise refused(429, detail, headers={"Retry-After": str(max(1, round(wait_s)))})
         path: str = scope["path"]
-        if scope["method"] == "GET" and (path == "/mcp" or path.startswith("/mcp/")):  # one that listens, by MCP
-            await self._held_open(scope, receive, send)
+        is_mcp = path == "/mcp" or path.startswith("/mcp/")
+        if scope["method"] == "GET" and is_mcp:  # one that listens, by MCP
+            await self._held_open(scope, _after(b"", receive), send)
             return
         with self._shares.places.place(whose):
             reading = self._shares.at_work(whose) if _is_large(scope) else nullcontext()
             async with reading:
                 body = await self._read(scope, receive) if has_body(scope) else b""
-            if body is not None:  # else whoever asked is gone
+            listens = is_mcp and body is not None and _listens(body)
+            if body is not None and not listens:  # else whoever asked is gone
                 lane = _BACKGROUND if path.startswith(_PANEL_DATA) else ""
                 async with self._shares.at_work(whose, lane) as share:
                     scope["state"][_SHARE] = share
                     with calling_as(scope["state"][_CALLER]):
                         await self._app(scope, _after(body, receive), send)
+
+        if body is not None and listens:  # it takes no place of those that are answered soon
+            await self._held_open(scope, _after(body, receive), send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes | None:
         most, timeout_s = self._options.max_body, self._options.body_timeout_s
@@ -244,19 +253,31 @@ class Door:
     async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a stream until its client leaves or the service stops; refuse it if there are too many."""
         life = self._life
-        if life.is_stopping or len(life.streams) >= self._options.max_streams:
+        if life.is_stopping:
             detail = "no more streams are held open here now: come again in a moment"
             raise refused(503, detail, code=NO_ROOM, headers={"Retry-After": "1"})
-        held: asyncio.Task[Any] = asyncio.ensure_future(self._app(scope, _after(b"", receive), send))
-        life.streams.add(held)
-        try:
-            await held
-        except asyncio.CancelledError:
-            if is_cancelled():
-                held.cancel()
-                raise
-        finally:
-            life.streams.discard(held)
+        with self._streams.place(scope["state"][_WHOSE]):
+            held: asyncio.Task[Any] = asyncio.ensure_future(self._app(scope, receive, send))
+            life.streams.add(held)
+            try:
+                await held
+            except asyncio.CancelledError:
+                if is_cancelled():
+                    held.cancel()
+                    raise
+            finally:
+                life.streams.discard(held)
+
+
+def _listens(body: bytes) -> bool:
+    """Whether a message of MCP asks to be told of changes: it is answered for as long as its sender listens."""
+    if b"/listen" not in body:
+        return False
+    try:
+        message: object = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(message, dict) and cast("dict[str, object]", message).get("method") == "subscriptions/listen"
 
 
 def _is_large(scope: Scope) -> bool:
@@ -314,6 +335,12 @@ def as_caller(connection: HTTPConnection) -> Generator[None]:
         yield
 
 
+def whose_request(connection: HTTPConnection) -> str:
+    """What stands for the key: the same for one key, however it was written."""
+    found: str = connection.scope["state"][_WHOSE]
+    return found
+
+
 def check_may_teach(connection: HTTPConnection) -> None:
     """Raise a 403 unless the key may teach, and correct what was asked with others."""
     caller = caller_of(connection)
@@ -358,7 +385,7 @@ def enter(scope: Scope, served: ServedAgents) -> None:
     state = scope.setdefault("state", {})
     state.update({_CATALOGUE: found, _WHOSE: whose, _CALLER: served.caller(whose)})
     if CONNECTION in state:
-        state[CONNECTION].is_known = True
+        state[CONNECTION].let_in(whose)
 
 
 def _check_neighbour(scope: Scope, headers: Headers, *, public: bool) -> None:

@@ -4,10 +4,10 @@ import asyncio
 import ipaddress
 import os
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any, Final, cast
 
 from jazz_select.service.problems import refused
@@ -296,12 +296,12 @@ class Places:
             HTTPException: There is none for it: 429 where it has its share, 503 where all have theirs.
         """
         mine, again = self.by_key[whose], {"Retry-After": "1"}
-        if mine >= self._most_of_one:
-            detail = f"{self._most_of_one} {self._what} with this key are {self._doing} already: come again in a moment"
-            raise refused(429, detail, headers=again)
         if self.by_key.total() >= self._most and mine >= self._own:
             detail = f"{self._most} {self._what} are {self._doing} already: come again in a moment"
             raise refused(503, detail, code=NO_ROOM, headers=again)
+        if mine >= self._most_of_one:
+            detail = f"{self._most_of_one} {self._what} with this key are {self._doing} already: come again in a moment"
+            raise refused(429, detail, headers=again)
         self.by_key[whose] += 1
 
     def give_back(self, whose: str) -> None:
@@ -323,14 +323,28 @@ class Places:
 # --- connections -------------------------------------------------------------------
 
 
+_USES: Final = count(1)
+
+
 @dataclass(slots=True, eq=False)
 class Connection:
-    """One that is open; while it `is_held`, no body that comes is kept."""
+    """One that is open; while it `is_held`, no body that comes is kept.
+
+    `whose` is the key that came by it last, and `used` counts up with each request of anybody; `is_idle` says whether
+    nobody waits for an answer there.
+    """
 
     transport: asyncio.Transport
     address: str
     is_known: bool = False
     is_held: bool = False
+    whose: str = ""
+    used: int = 0
+    is_idle: Callable[[], bool] = lambda: False
+
+    def let_in(self, whose: str) -> None:
+        """Note that somebody who was let in asks by it."""
+        self.is_known, self.whose, self.used = True, whose, next(_USES)
 
     @classmethod
     def of(cls, transport: asyncio.Transport) -> "Connection":
@@ -350,17 +364,21 @@ class Connections:
         self._of: defaultdict[str, dict[Connection, None]] = defaultdict(dict)
 
     def take(self, made: Connection) -> bool:
-        """Whether there is room for one more; the oldest of a stranger's, by which nobody was let in, makes room."""
+        """Whether there is room for one more.
+
+        The oldest of a stranger's, by which nobody was let in, makes room; else the least used idle one of the key that
+        has the most, whose client opens another where it needs one.
+        """
         same = self._of[made.address]
         crowd = same if len(same) >= self._most_of_one else None
         if crowd is None and sum(map(len, self._of.values())) >= self._most:
             crowd = max(self._of.values(), key=len)
         if crowd is not None:
-            stranger = next((each for each in crowd if not each.is_known), None)
-            if stranger is None:
+            leaves = next((each for each in crowd if not each.is_known), None) or _least_used(crowd)
+            if leaves is None:
                 return False
-            self.drop(stranger)
-            stranger.transport.abort()
+            self.drop(leaves)
+            leaves.transport.abort()
         self._of[made.address][made] = None
         return True
 
@@ -370,3 +388,10 @@ class Connections:
         same.pop(closed, None)
         if not same:
             self._of.pop(closed.address, None)
+
+
+def _least_used(crowd: Collection[Connection]) -> Connection | None:
+    """Return the idle connection that was used longest ago, of the key that holds the most; None where none is idle."""
+    counts = Counter(each.whose for each in crowd)
+    idle = [each for each in crowd if each.is_idle()]
+    return min(idle, key=lambda each: (-counts[each.whose], each.used), default=None)

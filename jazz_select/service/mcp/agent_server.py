@@ -36,10 +36,12 @@ from jazz_select.service.agents import ServedAgents
 from jazz_select.service.app import AppPart
 from jazz_select.service.http.limits import as_caller, catalogue_of
 from jazz_select.service.http.observation import metrics_of
+from jazz_select.service.http.shares import Places
 from jazz_select.service.mcp import meta_tools
 from jazz_select.service.mcp.connected_tools import ConnectedTools
 from jazz_select.service.mcp.elicitation import Asking, input_required
 from jazz_select.service.mcp.gateway import Gateway
+from jazz_select.service.mcp.key_sessions import KeySessions
 from jazz_select.service.mcp.meta_tools import Listed, OwnList
 from jazz_select.service.mcp.results import (
     Relay,
@@ -338,11 +340,24 @@ class McpApp:
             options: How many sessions of each agent there may be, how long one may rest, and how large a request is.
         """
         limits = options or ServeOptions()
+        self._sessions = {
+            agent_id: KeySessions(
+                Places(
+                    limits.max_sessions,
+                    served.keys_of(agent_id),
+                    "MCP sessions",
+                    "open",
+                    most_of_one=limits.max_sessions_of_one,
+                ),
+                limits.session_idle_s,
+            )
+            for agent_id in served
+        }
         self._servers = {agent_id: make(running) for agent_id, running in served.items()}
         self._managers = {
             agent_id: StreamableHTTPSessionManager(
                 each.server,
-                max_sessions=limits.max_sessions,
+                max_sessions=2 * limits.max_sessions,  # `KeySessions` counts before: a part of each key is beyond it
                 session_idle_timeout=limits.session_idle_s,
                 max_request_body_size=limits.max_body,
             )
@@ -366,7 +381,8 @@ class McpApp:
         running = catalogue_of(HTTPConnection(scope))
         # Blanks around a value are no part of it (RFC 9110, 5.5), and not every parser takes them off.
         scope = {**scope, "headers": [(name, value.strip(b" \t")) for name, value in scope["headers"]]}
-        await self._managers[running.agent_id].handle_request(scope, receive, send)
+        handle = self._managers[running.agent_id].handle_request
+        await self._sessions[running.agent_id].answer(handle, scope, receive, send)
 
 
 async def serve_stdio(server: AgentServer) -> None:

@@ -115,8 +115,10 @@ async def test_a_connection_of_a_stranger_makes_room_and_one_that_was_let_in_sta
         assert await answered(*mine) == b"200"
         others = [strangers[2], strangers[3]]
         assert [await answered(*each) for each in others] == [b"200", b"200"]
+        assert await answered(*mine) == b"200"
         late = await asyncio.open_connection("127.0.0.1", up.port)
-        assert b" 503 " in await late[0].read(), "all are of those who were let in"
+        assert await others[0][0].read() == b"", "of the key with the most, the idle one that was used longest ago"
+        assert await answered(*late) == b"200"
         assert await answered(*mine) == b"200"
         for _, writer in (mine, *strangers, late):
             writer.close()
