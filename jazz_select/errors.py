@@ -22,6 +22,7 @@ JazzSelectError
 │   └── StoreUnavailableError   the Qdrant server did not answer
 ├── NotLoadedError              a service could not load an agent's flows yet
 ├── OutcomeLogError             the file of a log of outcomes cannot be used
+│   └── OutcomeQuotaError       a key has written into it what it may in an hour
 ├── EmbeddingError              the embedder failed
 ├── ToldError                   an error of another process, of an unknown class
 ├── ServiceError                a service could not be asked; `.retryable` says whether to try again
@@ -302,6 +303,15 @@ class OutcomeLogError(JazzSelectError):
     def __init__(self, path: str, problem: str, *, advice: str) -> None:
         self.path, self.problem = path, problem
         super().__init__(f"the log of outcomes {path} cannot be used: {problem}. {advice}.")
+
+
+class OutcomeQuotaError(OutcomeLogError):
+    """A key has written into the log what it may in an hour; `retry_after` is in seconds."""
+
+    def __init__(self, path: str, key: str, *, retry_after: float) -> None:
+        self.path, self.key, self.retry_after = path, key, retry_after
+        self.problem = f"the key {key!r} has written into the log what it may in an hour"
+        JazzSelectError.__init__(self, f"{self.problem}: try again in {retry_after:.0f} s")
 
 
 class EmbeddingError(JazzSelectError):

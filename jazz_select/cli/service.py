@@ -72,7 +72,7 @@ async def _serve(
     from jazz_select.service.server import serve
 
     async with (
-        open_service(settings, sources, said=hint, allow_delete=given.yes) as served,
+        open_service(settings, sources, said=hint, allow_delete=given.yes, options=given.options) as served,
         _mcp(served, sources, given) as parts,
         _reloading(served, given),
         _settling(served),
@@ -178,7 +178,7 @@ async def _serve_stdio(settings: "Settings", sources: "list[AgentSource]", given
         msg = "--mcp stdio serves one agent to one client: leave --agents out, and name its flows with --flows"
         raise ConfigError(msg)
     async with (
-        open_service(settings, sources, said=hint, allow_delete=given.yes) as served,
+        open_service(settings, sources, said=hint, allow_delete=given.yes, options=given.options) as served,
         open_gateways(_servers(sources)) as gateways,
     ):
         (running,) = served.values()

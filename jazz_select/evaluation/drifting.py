@@ -3,7 +3,8 @@
 Requests without a fitting flow are clustered by meaning; they show what a catalogue lacks.
 """
 
-from collections import defaultdict
+from array import array
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -45,14 +46,14 @@ class Cluster:
 
 
 def _clusters(
-    now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow], embedder: str | Embedder
+    now: Iterable[Logged], before: Iterable[Logged], registry: Mapping[str, BaseFlow], embedder: str | Embedder
 ) -> tuple[Cluster, ...]:
     """Cluster the requests without a flow, in clusters of at least `LEAST`, the largest first. Deterministic.
 
     The text with the most neighbours forms a cluster with them, and the rest is clustered again. Neighbours are as near
-    as examples of one flow usually are. Only the last `MOST_READ` texts are read.
+    as examples of one flow usually are.
     """
-    lacking, lacked = ([each for each in some if _lacks_a_flow(each)][-MOST_READ:] for some in (now, before))
+    lacking, lacked = list(now), list(before)
     if not lacking:
         return ()
     opened = open_embedder(embedder)
@@ -136,17 +137,30 @@ class Accuracy:
     spread: float | None = None
     observed: Share = Share(count=0, of=0)
 
-    @classmethod
-    def of_entries(cls, entries: Sequence[Logged]) -> "Accuracy":
-        """Compute the accuracy over log entries."""
-        sure = [each.confidence for each in entries if each.confidence is not None]
-        reported = [each for each in entries if each.right is not None and each.is_corrected_by_human]
-        right = sum(each.first in (each.right or ()) for each in reported)
-        observed = Share.of_all(right, len(reported))
+
+class _AccuracyTally:
+    """Counts entries for an `Accuracy`, without keeping them."""
+
+    def __init__(self) -> None:
+        self.requests = self._reported = self._right = 0
+        self.sure = array("d")
+
+    def add(self, entry: Logged) -> None:
+        """Count an entry."""
+        self.requests += 1
+        if entry.confidence is not None:
+            self.sure.append(entry.confidence)
+        if entry.right is not None and entry.is_corrected_by_human:
+            self._reported += 1
+            self._right += entry.first in entry.right
+
+    def accuracy(self) -> Accuracy:
+        """Return the accuracy of what was counted."""
+        observed, sure = Share.of_all(self._right, self._reported), self.sure
         if not sure:
-            return cls(requests=len(entries), observed=observed)
+            return Accuracy(requests=self.requests, observed=observed)
         error = stdev(sure) / sqrt(len(sure)) if len(sure) > 1 else 0.0
-        return cls(requests=len(entries), known=len(sure), expected=fmean(sure), spread=error, observed=observed)
+        return Accuracy(requests=self.requests, known=len(sure), expected=fmean(sure), spread=error, observed=observed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +246,8 @@ async def drift(
     """Compare the last days of a log with as many days before them.
 
     Args:
-        entries: Log entries, such as `OutcomeLog.read` returns; those before both windows are ignored.
+        entries: Log entries, such as `OutcomeLog.read` returns; those before both windows are ignored. They are read
+            in a thread, and kept in memory only without `until`.
         registry: The live flows.
         days: Length of a window.
         until: End of the last window, in seconds since 1970; by default after the last entry.
@@ -242,17 +257,15 @@ async def drift(
         ConfigError: The log is empty, or `days` is invalid.
         EmbeddingError: The embedder failed.
     """
-    found = list(entries)
-    if not found:
-        raise ConfigError("the log has no entries for this agent: FlowSelector(…, log=PATH) writes them")
-    end = until if until is not None else max(each.at for each in found) + 1.0
+    if until is None:
+        kept = list(entries)
+        entries, until = kept, max((each.at for each in kept), default=0.0) + 1.0
     length = days * DAY_S
-    now = [each for each in found if end - length <= each.at < end]
-    before = [each for each in found if end - 2 * length <= each.at < end - length]
-    windows = (_window(now, end - length, end), _window(before, end - 2 * length, end - length))
+    now, before = await compute(_tallied, entries, until - 2 * length, until - length, until)
+    windows = (now.window(until - length, until), before.window(until - 2 * length, until - length))
     flows = _flows(now, before, registry)
     silent = tuple(each.flow for each in flows if not each.now.requests)
-    clusters = await compute(_clusters, now, before, registry, embedder)
+    clusters = await compute(_clusters, now.lacking, before.lacking, registry, embedder)
     return Drift(
         days=days,
         now=windows[0],
@@ -265,25 +278,59 @@ async def drift(
     )
 
 
-def _window(entries: Sequence[Logged], since: float, until: float) -> Window:
-    ended = [each for each in entries if not _is_question(each)]
-    return Window(
-        since=since,
-        until=until,
-        requests=len(entries),
-        asked=Share.of_all(sum(each.asked for each in ended), len(ended)),
-        none=Share.of_all(sum(not each.chosen for each in ended), len(ended)),
-        accuracy=Accuracy.of_entries(entries),
-    )
+class _WindowTally:
+    """Counts the entries of a window. Of those without a flow the last `MOST_READ` are kept, to be clustered."""
+
+    def __init__(self) -> None:
+        self._ended = self._asked = self._none = 0
+        self.accuracy, self.by_flow = _AccuracyTally(), defaultdict[str, _AccuracyTally](_AccuracyTally)
+        self.lacking = deque[Logged](maxlen=MOST_READ)
+        self.has_texts = False
+
+    def add(self, entry: Logged) -> None:
+        """Count an entry."""
+        self.accuracy.add(entry)
+        self.by_flow[entry.first].add(entry)
+        self.has_texts = self.has_texts or bool(entry.request)
+        if _lacks_a_flow(entry):
+            self.lacking.append(entry)
+        if not _is_question(entry):
+            self._ended += 1
+            self._asked += entry.asked
+            self._none += not entry.chosen
+
+    def window(self, since: float, until: float) -> Window:
+        """Return the window."""
+        return Window(
+            since=since,
+            until=until,
+            requests=self.accuracy.requests,
+            asked=Share.of_all(self._asked, self._ended),
+            none=Share.of_all(self._none, self._ended),
+            accuracy=self.accuracy.accuracy(),
+        )
 
 
-def _flows(now: Sequence[Logged], before: Sequence[Logged], registry: Mapping[str, BaseFlow]) -> tuple[FlowDrift, ...]:
-    by_flow: defaultdict[str, tuple[list[Logged], list[Logged]]] = defaultdict(lambda: ([], []))
-    for side, entries in enumerate((now, before)):
-        for each in entries:
-            by_flow[each.first][side].append(each)
+def _tallied(entries: Iterable[Logged], since: float, middle: float, until: float) -> tuple[_WindowTally, _WindowTally]:
+    """Count the entries from the middle on, and those before it. Blocking.
+
+    Raises:
+        ConfigError: There are no entries.
+    """
+    now, before, entry = _WindowTally(), _WindowTally(), None
+    for entry in entries:
+        if middle <= entry.at < until:
+            now.add(entry)
+        elif since <= entry.at < middle:
+            before.add(entry)
+    if entry is None:
+        raise ConfigError("the log has no entries for this agent: FlowSelector(…, log=PATH) writes them")
+    return now, before
+
+
+def _flows(now: _WindowTally, before: _WindowTally, registry: Mapping[str, BaseFlow]) -> tuple[FlowDrift, ...]:
     found = [
-        FlowDrift(flow=name, now=Accuracy.of_entries(by_flow[name][0]), before=Accuracy.of_entries(by_flow[name][1]))
+        FlowDrift(flow=name, now=now.by_flow[name].accuracy(), before=before.by_flow[name].accuracy())
         for name in sorted(flow.name for flow in registry.values())
     ]
     return tuple(sorted(found, key=lambda each: (each.now.expected is None, each.now.expected or 0.0)))
@@ -356,10 +403,11 @@ def _less(now: Accuracy, before: Accuracy) -> str:
     )
 
 
-def _notes(now: Sequence[Logged], before: Sequence[Logged], days: float) -> Iterator[str]:
-    if not before:
+def _notes(now: _WindowTally, before: _WindowTally, days: float) -> Iterator[str]:
+    requests = now.accuracy.requests
+    if not before.accuracy.requests:
         yield f"there is nothing from the {days:g} days before, so no change can be told"
-    if now and all(each.confidence is None for each in now):
+    if requests and not now.accuracy.sure:
         yield "how sure recall was is not known: the catalogue is too small to tell, or the flows were given"
-    if now and not any(each.request for each in now):
+    if requests and not now.has_texts:
         yield "texts were not kept, so requests without a flow cannot be put into groups"

@@ -17,13 +17,13 @@ from dataclasses import dataclass, fields
 from math import isfinite
 from pathlib import Path
 from queue import SimpleQueue
-from time import time
+from time import monotonic, time
 from typing import Annotated, Any, Final, Self, cast, get_args
 
 import orjson
 
 from jazz_select.arguments import Constraint, Positive, checked
-from jazz_select.errors import ConfigError, OutcomeLogError
+from jazz_select.errors import ConfigError, OutcomeLogError, OutcomeQuotaError
 from jazz_select.outcomes.callers import current_caller, current_conversation
 from jazz_select.sqlite_files import guard, limit_steps, wrong_schema
 from jazz_select.text import as_text, describe_error
@@ -354,7 +354,9 @@ _Line = tuple[str, tuple[object, ...]]
 _MOST_QUEUED: Final = 20_000
 _GATHER_S, _RETRIES = 0.2, 3
 _SWEEP_EVERY: Final = 1_000
-_DAY_S, _GRACE_S = 86_400.0, 3_600.0
+_DAY_S, _GRACE_S, _HOUR_S = 86_400.0, 3_600.0, 3_600.0
+_LINE_BYTES: Final = 100
+"""What a row takes beside its texts."""
 _WIDEST: Final = (1 << 63) - 1
 _LINE_ERRORS: Final = (
     sqlite3.IntegrityError,
@@ -371,8 +373,11 @@ _LINE_ERRORS: Final = (
 class LogWriter:
     """The queue of rows and the thread that writes them. It holds no reference to the log, so the log can be freed."""
 
-    def __init__(self, path: Path, keep_days: float | None, max_entries: int | None) -> None:
+    def __init__(
+        self, path: Path, keep_days: float | None, max_entries: int | None, hourly_bytes: int | None = None
+    ) -> None:
         self._path = path
+        self._hourly_bytes = hourly_bytes
         self._keep_s = None if keep_days is None else keep_days * _DAY_S
         self._max_entries = max_entries
         self.dropped = 0
@@ -386,6 +391,7 @@ class LogWriter:
         self._hurry, self._lock, self._counting = threading.Event(), threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._unswept, self._warned = _SWEEP_EVERY, False
+        self._hour, self._written = 0.0, Counter[str]()
 
     @staticmethod
     def new_id() -> str:
@@ -395,6 +401,13 @@ class LogWriter:
     def put(self, sql: str, row: tuple[object, ...]) -> bool:
         """Queue a row; return False where the queue is full or closed."""
         line = (sql, tuple(map(_storable, row)))
+        key = str(line[1][-1])
+        if self.seconds_until_room(key):
+            self.lost(1, f"key {key!r} has written its {self._hourly_bytes} bytes of this hour")
+            return False
+        if self._hourly_bytes is not None:
+            with self._counting:
+                self._written[key] += _LINE_BYTES + sum(len(each) for each in line[1] if isinstance(each, str))
         with self._lock:  # shared with `close`: rows queued before it are written, and none is queued after
             closed = self._closed
             if room := not closed and self._queue.qsize() < _MOST_QUEUED:
@@ -415,6 +428,16 @@ class LogWriter:
         if not warned:
             with suppress(Exception):  # a logging handler may raise
                 _log.warning("path=<%s> | outcomes are not kept: %s", as_text(self._path), why)
+
+    def seconds_until_room(self, key: str) -> float:
+        """Return how long a key has to wait until it may write again; 0 if it may now."""
+        if self._hourly_bytes is None:
+            return 0.0
+        now = monotonic()
+        with self._counting:
+            if now - self._hour >= _HOUR_S:
+                self._hour, self._written = now, Counter()
+            return self._hour + _HOUR_S - now if self._written[key] >= self._hourly_bytes else 0.0
 
     def flush(self, timeout_s: float) -> bool:
         """Wait until every queued row is written or lost; return False after `timeout_s`."""
@@ -556,6 +579,7 @@ class OutcomeLog:
         keep_days: Annotated[float, Constraint("a number of days above 0", gt=0)] | None = 90,
         max_entries: Positive | None = 1_000_000,
         redact: Redact | None = None,
+        hourly_bytes: Positive | None = None,
     ) -> None:
         """Open the file, or create it.
 
@@ -564,6 +588,8 @@ class OutcomeLog:
             keep_days: Age at which entries are deleted, in days; None: never.
             max_entries: The number of entries to keep, the newest; None: all.
             redact: Applied to each request and note before it is queued.
+            hourly_bytes: How much each key of a service may add within an hour; what is more is not kept. None: no
+                limit.
 
         Raises:
             ConfigError: An argument is invalid.
@@ -571,12 +597,12 @@ class OutcomeLog:
         """
         file = log_path(path)
         made(file)
-        self._begin(file, keep_days, max_entries, redact)
+        self._begin(file, redact, LogWriter(file, keep_days, max_entries, hourly_bytes))
 
-    def _begin(self, path: Path, keep_days: float | None, max_entries: int | None, redact: Redact | None) -> None:
+    def _begin(self, path: Path, redact: Redact | None, writer: LogWriter) -> None:
         self.path = path
         self._redact = redact
-        self._writer = LogWriter(path, keep_days, max_entries)
+        self._writer = writer
         self._end = weakref.finalize(self, self._writer.close)
 
     @classmethod
@@ -593,7 +619,7 @@ class OutcomeLog:
         with reading(file):
             pass
         log = cls.__new__(cls)
-        log._begin(file, None, None, None)  # noqa: SLF001 - one of this class
+        log._begin(file, None, LogWriter(file, None, None))  # noqa: SLF001 - one of this class
         return log
 
     def __enter__(self) -> Self:
@@ -670,12 +696,16 @@ class OutcomeLog:
 
         Raises:
             ConfigError: There are too many names.
+            OutcomeQuotaError: Its key has written what it may in this hour.
             OutcomeLogError: It could not be written.
         """
         if len(right) > MOST_RIGHT:
             raise ConfigError(f"right must have at most {MOST_RIGHT} names of flows, got {len(right)}")
+        source = said_by("user") if source is None else source
+        if wait_s := self._writer.seconds_until_room(source.key):
+            raise OutcomeQuotaError(str(self.path), source.key, retry_after=wait_s)
         before = self.dropped
-        self.hint(entry, right, note=note, source=said_by("user") if source is None else source)
+        self.hint(entry, right, note=note, source=source)
         if not self.flush() or self.dropped > before:
             advice = "see the log of the program for the cause, then say it again"
             raise OutcomeLogError(str(self.path), "the correction could not be written", advice=advice)

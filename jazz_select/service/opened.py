@@ -23,6 +23,7 @@ from jazz_select.routing.tools.tool_loading import no_tools
 from jazz_select.service.agents import AgentSource, ServedAgents, unnamed_key
 from jazz_select.service.reload import ReadAnew
 from jazz_select.service.running import Generation, RunningCatalogue, Sources
+from jazz_select.service.service_options import ServeOptions
 from jazz_select.settings import Settings
 from jazz_select.text import describe_error
 from jazz_select.threads import beside, in_thread
@@ -41,6 +42,7 @@ async def open_service(
     *,
     said: Callable[[str], object] = lambda _: None,
     allow_delete: bool = False,
+    options: ServeOptions | None = None,
 ) -> AsyncGenerator[ServedAgents]:
     """What is to be served, loaded and synced.
 
@@ -49,6 +51,7 @@ async def open_service(
         agents: Who is served. One without a key is open to whoever can connect.
         said: Hears what there is to say of each agent, such as the notes of its sync.
         allow_delete: Whether most of the flows that were indexed may be gone; as of `sync_registry`.
+        options: How much each key may add to a log within an hour.
 
     Raises:
         ConfigError: Something that is named cannot be used, or two agents have one key, or one log.
@@ -65,7 +68,7 @@ async def open_service(
         made: dict[str, RunningCatalogue] = {}
         for each in agents:
             try:
-                running = await _running(stack, each, memory, claims, master)
+                running = await _running(stack, each, memory, claims, master, options or ServeOptions())
             except JazzSelectError as error:
                 if len(agents) == 1:
                     if each.agents_file is None:
@@ -114,7 +117,12 @@ def _notes(source: AgentSource, live: Generation) -> Iterator[str]:
 
 
 async def _running(
-    stack: AsyncExitStack, source: AgentSource, memory: ProceduralMemory, claims: SqliteClaims, master: bytes
+    stack: AsyncExitStack,
+    source: AgentSource,
+    memory: ProceduralMemory,
+    claims: SqliteClaims,
+    master: bytes,
+    options: ServeOptions,
 ) -> RunningCatalogue:
     settings, read = source.settings, ReadAnew(source.read, source.places)
     made = RunningCatalogue(settings, memory, read, claims=claims, factory=source.factory)
@@ -127,7 +135,7 @@ async def _running(
     if made.decider is not None:
         stack.push_async_callback(made.decider.aclose)
     if source.log is not None:
-        made.log = await in_thread(OutcomeLog, source.log)
+        made.log = await in_thread(partial(OutcomeLog, source.log, hourly_bytes=options.max_log_bytes_of_one))
         stack.push_async_callback(partial(in_thread, made.log.close))
     return made
 

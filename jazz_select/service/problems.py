@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
+from math import ceil
 from typing import Final, Literal
 
 from pydantic import ValidationError
@@ -17,6 +18,7 @@ from jazz_select.errors import (
     JazzSelectError,
     MissingExtraError,
     NotLoadedError,
+    OutcomeQuotaError,
     ToolError,
     UnknownFlowError,
 )
@@ -33,6 +35,7 @@ _STATUS: Final[Mapping[type, int]] = {
     UnknownFlowError: 404,
     AgentError: 400,
     ToolError: 400,
+    OutcomeQuotaError: 429,
 }
 """Of the nearest kind; 503 of any other: what is not the client's doing, who may come again; the log says more."""
 _AGAIN_S: Final = "1"
@@ -93,6 +96,8 @@ def problem_response(error: BaseException, scope: Scope) -> Response:
         status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 503)
         detail, code = str(error), type(error).__name__
         headers = {"Retry-After": _AGAIN_S} if status >= _TOLD_BELOW else None
+        if isinstance(error, OutcomeQuotaError):
+            headers = {"Retry-After": str(ceil(error.retry_after))}
         # What is wrong with the agent's own files is told, to who has its key.
         if status >= _TOLD_BELOW and not isinstance(error, NotLoadedError):
             told = describe_error(error)

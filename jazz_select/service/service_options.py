@@ -33,6 +33,8 @@ class ServeOptions:
         max_sessions_of_one: Likewise of one key, where an agent has several; one more is refused with 429. None for
             three quarters of them.
         session_idle_s: Seconds without a request after which such a session is over; its client begins a new one.
+        max_log_bytes_of_one: Bytes that each key may add to the log of its agent within an hour: beyond it selections
+            are not kept, and feedback is refused with 429.
         rate: Requests of each key per second, on average; None for no limit. More is refused with 429.
         burst: How many may come at once before `rate` counts; None for as many as in two seconds.
         body_timeout_s: Seconds in which a body has to be there; a slower one is refused with 408.
@@ -55,6 +57,7 @@ class ServeOptions:
     max_sessions: Positive = 1_000
     max_sessions_of_one: Positive | None = None
     session_idle_s: Seconds = 1_800.0
+    max_log_bytes_of_one: Positive = 256 << 20
     rate: _Rate | None = None
     burst: Positive | None = None
     body_timeout_s: Seconds = 10.0

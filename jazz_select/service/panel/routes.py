@@ -102,6 +102,7 @@ class _Panel:
         self._catalogue, self._files = catalogue, files
         self._survey = pages.Overview(catalogue, files)
         self.runs = runs.Runs(catalogue, files)
+        self._drift = runs.SharedDrift(catalogue)
 
     async def state(self, request: Request) -> Any:
         catalogue, files = self._catalogue, self._files
@@ -173,7 +174,7 @@ class _Panel:
             days = float(request.query_params.get("days", _DAYS))
         except ValueError as error:
             raise HTTPException(400, "days is a number of days, such as 7") from error
-        found = await runs.drifted(self._catalogue, days)
+        found = await self._drift.of(days)
         return {"has_log": self._catalogue.log is not None, "drift": found}
 
     async def corrections(self, request: Request) -> Any:

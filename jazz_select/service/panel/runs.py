@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,7 +23,7 @@ from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import Policy
 from jazz_select.evaluation.whole_files import write_readable
-from jazz_select.outcomes.log import Logged, chosen_in, reading
+from jazz_select.outcomes.log import chosen_in, reading
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.reload import source_location
 from jazz_select.service.running import RunningCatalogue
@@ -35,6 +35,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,119}")
 _LARGEST: Final = 32 << 20
 _MOST_LISTED, _MOST_COMMITS, _MOST_DAYS = 100, 15, 3_660
 _LATELY_DAYS: Final = 30
+_FRESH_S, _MOST_KEPT = 10.0, 8
+"""For how long what was computed of a log is told again, and of how many numbers of days."""
 _SUMMARIES: Final = ("requests", "flows", "recall_at_1", "recall_at_3", "mrr", "model", "summary", "passed")
 
 
@@ -252,24 +254,44 @@ def read_run(file: Path) -> dict[str, Any]:
     return run
 
 
-async def drifted(catalogue: RunningCatalogue, days: float) -> dict[str, Any] | None:
-    """The last days of the log against as many before; None where there is no log, or nothing in it."""
-    log = catalogue.log
-    if log is None:
-        return None
-    if not 0 < days < _MOST_DAYS:  # also where it is no number at all
-        raise ConfigError("days is a number of days above 0, such as 7")
+class SharedDrift:
+    """The drift of one agent's log: computed once at a time, and once for all who ask for it meanwhile."""
 
-    def entries() -> list[Logged]:
-        last = next(log.read(agent_id=catalogue.agent_id, last=1), None)
-        since = None if last is None else last.at - 2 * days * DAY_S
-        return list(log.read(agent_id=catalogue.agent_id, since=since))
+    def __init__(self, catalogue: RunningCatalogue) -> None:
+        self._catalogue = catalogue
+        self._one_at_a_time = asyncio.Lock()
+        self._found: OrderedDict[float, tuple[float, dict[str, Any] | None]] = OrderedDict()
 
-    found = await compute(entries)
-    if not found:
-        return None
-    embedder = catalogue.memory.encoder.embedder
-    return (await drift(found, catalogue.live.registry, days=days, embedder=embedder)).to_dict()
+    async def of(self, days: float) -> dict[str, Any] | None:
+        """The last days of the log against as many before; None where there is no log, or nothing in it.
+
+        What was computed within the last seconds is told again.
+        """
+        if not 0 < days < _MOST_DAYS:  # also where it is no number at all
+            raise ConfigError("days is a number of days above 0, such as 7")
+        asked_at = time.monotonic()
+        async with self._one_at_a_time:
+            found_at, found = self._found.get(days, (-_FRESH_S, None))
+            if found_at + _FRESH_S < asked_at:
+                found = await self._drifted(days)
+                if found is not None:
+                    self._found[days] = (time.monotonic(), found)
+                while len(self._found) > _MOST_KEPT:
+                    self._found.popitem(last=False)
+            return found
+
+    async def _drifted(self, days: float) -> dict[str, Any] | None:
+        catalogue = self._catalogue
+        log = catalogue.log
+        if log is None:
+            return None
+        last = await compute(lambda: next(log.read(agent_id=catalogue.agent_id, last=1), None))
+        if last is None:
+            return None
+        entries = log.read(agent_id=catalogue.agent_id, since=last.at - 2 * days * DAY_S)
+        embedder = catalogue.memory.encoder.embedder
+        found = await drift(entries, catalogue.live.registry, days=days, until=last.at + 1.0, embedder=embedder)
+        return found.to_dict()
 
 
 def chosen_lately(catalogue: RunningCatalogue) -> Counter[str]:

@@ -1,17 +1,23 @@
 """What a key may hold: streams, sessions and connections; and what another one still gets beside it."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from starlette.routing import Route
 
+from jazz_select.outcomes import Logged, OutcomeLog
 from jazz_select.service.app import AppPart
 from jazz_select.service.mcp.agent_server import McpApp
+from jazz_select.service.panel.runs import SharedDrift
+from jazz_select.service.running import RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
+from jazz_select.settings import Settings
+from jazz_select.values import Decision, Reason, Tier
 from tests.unit.service.served import (
     KEY,
     OTHER_KEY,
@@ -140,3 +146,55 @@ async def test_sessions_that_nobody_uses_make_room() -> None:
         assert [(await opened(up, KEY)).status_code for _ in range(3)] == [200, 200, 429]
         await asyncio.sleep(0.5)
         assert (await opened(up, KEY)).status_code == 200
+
+
+async def test_a_key_fills_no_disk_with_feedback_and_another_goes_on(tmp_path: Path) -> None:
+    limits = ServeOptions(stop_s=1, panel=False, mcp=False)
+    async with memory() as index:
+        with OutcomeLog(tmp_path / "log.db", hourly_bytes=20_000) as log:
+            shop = RunningCatalogue(Settings(agent_id="shop", top_k=3), index, Shop().sources, log=log)
+            async with service(shop, keys=[KEY], more_keys={SECOND: "shop"}, options=limits) as up:
+                entry = {
+                    key: (await up.post("/v1/select", {"request": "x"}, **by(key))).json() for key in (KEY, SECOND)
+                }
+                told = [
+                    await up.post(
+                        "/v1/feedback",
+                        {"selection": entry[KEY]["logged"], "right": [], "note": f"{number}" * 4_000},
+                        **by(KEY),
+                    )
+                    for number in range(8)
+                ]
+                assert [each.status_code for each in told] == [200] * 5 + [429] * 3
+                assert 0 < int(told[-1].headers["retry-after"]) <= 3_600
+                assert told[-1].json()["code"] == "OutcomeQuotaError"
+                assert str(tmp_path) not in told[-1].text
+                selected = await up.post("/v1/select", {"request": "x"}, **by(KEY))
+                assert (selected.status_code, selected.json()["logged"]) == (200, ""), "it is answered, and not kept"
+                fine = {"selection": entry[SECOND]["logged"], "right": []}
+                assert (await up.post("/v1/feedback", fine, **by(SECOND))).status_code == 200
+
+
+class CountedLog(OutcomeLog):
+    """Counts how often it is read."""
+
+    reads = 0
+
+    def read(self, **options: Any) -> Iterator[Logged]:
+        self.reads += 1
+        return super().read(**options)
+
+
+async def test_drift_is_computed_once_for_all_who_ask_at_once(tmp_path: Path) -> None:
+    async with memory() as index:
+        with CountedLog(tmp_path / "log.db") as log:
+            for number in range(20):
+                log.record(f"request {number}", Decision(tier=Tier.OPEN, reason=Reason.NONE), agent_id="shop")
+            shop = RunningCatalogue(Settings(agent_id="shop"), index, Shop().sources, log=log)
+            await shop.reload()
+            shared = SharedDrift(shop)
+            found = await asyncio.gather(*(shared.of(7) for _ in range(12)))
+            assert log.reads == 2, "the last entry, and once all of them"
+            assert all(each == found[0] for each in found)
+            assert found[0] is not None
+            assert found[0]["now"]["requests"] == 20
