@@ -391,7 +391,8 @@ class LogWriter:
         self._hurry, self._lock, self._counting = threading.Event(), threading.Lock(), threading.Lock()
         self._thread: threading.Thread | None = None
         self._unswept, self._warned = _SWEEP_EVERY, False
-        self._hour, self._written = 0.0, Counter[str]()
+        self._hour = 0.0
+        self._written: Counter[str] = Counter()
 
     @staticmethod
     def new_id() -> str:
@@ -436,7 +437,8 @@ class LogWriter:
         now = monotonic()
         with self._counting:
             if now - self._hour >= _HOUR_S:
-                self._hour, self._written = now, Counter()
+                self._hour = now
+                self._written.clear()
             return self._hour + _HOUR_S - now if self._written[key] >= self._hourly_bytes else 0.0
 
     def flush(self, timeout_s: float) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Final
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -21,6 +20,7 @@ from jazz_select.service.problems import refused
 SESSION_ID: Final = "mcp-session-id"
 _LONGEST_ID: Final = 128
 """Characters of a session's id: ours have 32."""
+_OK, _BAD, _GONE = 200, 400, 404
 Handle = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -71,7 +71,7 @@ class KeySessions:
 
         async def watch(message: Message) -> None:
             nonlocal opened
-            if message["type"] == "http.response.start" and message["status"] < HTTPStatus.BAD_REQUEST:
+            if message["type"] == "http.response.start" and message["status"] < _BAD:
                 opened = Headers(raw=message.get("headers", ())).get(SESSION_ID, "")
                 if opened:
                     self._open[opened] = _Session(whose, _now())
@@ -84,12 +84,12 @@ class KeySessions:
                 self._places.give_back(whose)
 
     async def _used(self, session_id: str, handle: Handle, scope: Scope, receive: Receive, send: Send) -> None:
-        session, status = self._open.get(session_id), 0
+        session = self._open.get(session_id)
+        statuses: list[int] = []
 
         async def watch(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                statuses.append(message["status"])
             await send(message)
 
         is_own = session is not None and session.whose == whose_request(HTTPConnection(scope))
@@ -102,8 +102,8 @@ class KeySessions:
         finally:
             session.in_flight -= 1
             session.used_at = _now()
-            is_ended = scope["method"] == "DELETE" and 0 < status < HTTPStatus.BAD_REQUEST
-            if is_ended or status == HTTPStatus.NOT_FOUND:
+            is_deleted = scope["method"] == "DELETE" and any(_OK <= each < _BAD for each in statuses)
+            if is_deleted or _GONE in statuses:
                 self._end(session_id)
 
     def _end_idle(self) -> None:

@@ -67,9 +67,9 @@ async def served(options: ServeOptions, *, mcp: bool = False) -> AsyncGenerator[
 
 
 async def listen(up: Service, key: str, method: str, left: list[int]) -> None:
-    body = {"json": LISTEN} if method == "POST" else {}
-    async with up.client.stream(method, "/mcp", headers=by(key), **body) as answer:
-        if answer.status_code != httpx.codes.OK:
+    body = LISTEN if method == "POST" else None
+    async with up.client.stream(method, "/mcp", headers=by(key), json=body) as answer:
+        if answer.is_error:
             left.append(answer.status_code)
             return
         async for _ in answer.aiter_raw():
@@ -171,7 +171,7 @@ async def test_a_key_fills_no_disk_with_feedback_and_another_goes_on(tmp_path: P
                 assert str(tmp_path) not in told[-1].text
                 selected = await up.post("/v1/select", {"request": "x"}, **by(KEY))
                 assert (selected.status_code, selected.json()["logged"]) == (200, ""), "it is answered, and not kept"
-                fine = {"selection": entry[SECOND]["logged"], "right": []}
+                fine: dict[str, Any] = {"selection": entry[SECOND]["logged"], "right": []}
                 assert (await up.post("/v1/feedback", fine, **by(SECOND))).status_code == 200
 
 
