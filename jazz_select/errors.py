@@ -18,6 +18,8 @@ JazzSelectError
 │   ├── EmbedderMismatchError   the flows were indexed with other settings than these
 │   ├── UnknownFlowError        the flow to update is not in the index
 │   ├── SyncDeletesError        a sync would delete most of an agent's flows without `allow_delete`
+│   ├── SyncIncompleteError     the index kept losing flows while a sync wrote them
+│   ├── FlowsMissingError       the flows that were synced are gone from the index
 │   ├── DiskFullError           there is no room to write to the index
 │   └── StoreUnavailableError   the Qdrant server did not answer
 ├── NotLoadedError              a service could not load an agent's flows yet
@@ -284,6 +286,31 @@ class DiskFullError(StoreError):
         super().__init__(
             f"there is no room to write to the index {path}: {wanted / 1e6:.1f} MB have to be free on its disk, and "
             f"{free / 1e6:.1f} MB are. Make room, or open an index on another disk, then sync again."
+        )
+
+
+class SyncIncompleteError(StoreError):
+    """What a sync wrote was not there afterwards, again and again; `missing` names the flows."""
+
+    def __init__(self, agent_id: str, *, missing: Sequence[str], total: int) -> None:
+        self.agent_id, self.missing, self.total = agent_id, tuple(missing), total
+        what = f"{len(self.missing)} of {total} flows" if self.missing else "what was learned of the flows"
+        names = f" ({some_of(self.missing, _MOST_NAMES, _short)})" if self.missing else ""
+        super().__init__(
+            f"the sync of agent {agent_id!r} is incomplete: {what}{names} were written and are not in the index. Does "
+            "somebody delete the collection, or sync another catalogue at the same time? Run sync_registry "
+            "(jazz-select sync) again once that has stopped."
+        )
+
+
+class FlowsMissingError(StoreError):
+    """The flows of an agent were in the index, and are gone from it, together with what was noted of them."""
+
+    def __init__(self, agent_id: str, *, known: int) -> None:
+        self.agent_id, self.known = agent_id, known
+        super().__init__(
+            f"the flows of agent {agent_id!r} are gone from the index: {known} were there, and now there is none. Was "
+            "the collection deleted? Run sync_registry (jazz-select sync), which writes them again."
         )
 
 

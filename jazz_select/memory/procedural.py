@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, ClassVar, Protocol, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
-from jazz_select.errors import ConfigError, EmbedderMismatchError, UnknownFlowError
+from jazz_select.errors import ConfigError, EmbedderMismatchError, FlowsMissingError, UnknownFlowError
 from jazz_select.memory.encoder import Encoder, Lexical, TermCounts
 from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, SYNCED, fault_at
 from jazz_select.memory.fit.model import UNREAD, RecallModel
@@ -97,6 +97,8 @@ class Agents:
         self._dims = dims
         self._states: OrderedDict[str, AgentState] = OrderedDict()
         self._checked: set[str] = set()
+        self._synced: OrderedDict[str, int] = OrderedDict()
+        """Numbers of flows that a sync had written, as they were last seen in a store that others write to as well."""
         # A lock belongs to an event loop, and a memory may be used from several. Who holds one or waits keeps it.
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, WeakValueDictionary[tuple[str, str], asyncio.Lock]]
         self._locks = WeakKeyDictionary()
@@ -127,6 +129,8 @@ class Agents:
                 state = self._fresh(agent_id)
                 if state is None:
                     state = self._states[agent_id] = await self._read(agent_id)
+                    if state.model.flows is not None:
+                        self.remember(agent_id, state.flows)
                     self._make_room()
         return state
 
@@ -142,6 +146,21 @@ class Agents:
         held = sum(state.size for state in self._states.values())
         while len(self._states) > 1 and (len(self._states) > _MOST_AGENTS or held > _MOST_BYTES):
             held -= self._states.popitem(last=False)[1].size
+
+    def missing(self, agent_id: str, state: AgentState) -> int:
+        """Return how many flows were synced and are gone without a trace; 0 if none.
+
+        A sync to an empty catalogue leaves a note, and so does the deletion of the last flow.
+        """
+        return 0 if state.flows or state.model.flows is not None else self._synced.get(agent_id, 0)
+
+    def remember(self, agent_id: str, synced: int) -> None:
+        """Note how many flows of an agent are in the index, as a sync wrote them."""
+        if self._store.shared:
+            self._synced[agent_id] = synced
+            self._synced.move_to_end(agent_id)
+            if len(self._synced) > _MOST_AGENTS:
+                self._synced.popitem(last=False)
 
     async def _read(self, agent_id: str) -> AgentState:
         """Read a state; without a note, which a sync writes last, a move to this layout may be unfinished."""
@@ -342,6 +361,7 @@ class ProceduralMemory:
             ConfigError: An argument is invalid.
             EmbedderMismatchError: The agent's flows were indexed with another embedder or other settings.
             StoreUnavailableError: The server did not answer.
+            FlowsMissingError: The flows were there before, and the collection was deleted since.
         """
         found = await self.recall_many(
             (query,), agent_id, top_k, rrf_k, exclude=exclude, focuses=(focus,), coverage=coverage
@@ -371,8 +391,13 @@ class ProceduralMemory:
             msg = f"there are {len(queries)} queries and {len(focuses)} focuses; give one for each, or none"
             raise ConfigError(msg)
         check_texts((*queries, *focuses))
-        state = await self._state(agent_id)
+        state = await self._found_state(agent_id)
         results = await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
+        if state.flows and self._store.shared and queries and not any(results):  # is what was read of it still there?
+            self._agents.forget(agent_id)
+            state = await self._found_state(agent_id)
+            if state.flows:
+                results = await self._recaller.recall(queries, focuses or [""] * len(queries), scope, state.model)
         unknown = () if state.flows or not scope.exclude else (nothing_indexed(scope.agent_id),)
         for result in results:
             result.notes = (*result.notes, *state.notes, *(() if result else unknown))
@@ -424,6 +449,20 @@ class ProceduralMemory:
             self._agents.forget(agent_id)
             return known
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether others may write to the index, and delete it: it is on a server."""
+        return self._store.shared
+
+    async def count_flows(self, agent_id: str) -> int:
+        """Return the number of an agent's flows in the index as it is now; nothing remembered is used.
+
+        Raises:
+            StoreUnavailableError: The server did not answer.
+        """
+        checked_agent(agent_id)
+        return await self._store.count(agent_id)
+
     async def list_flows(self, agent_id: str) -> list[dict[str, Any]]:
         """Return the metadata of an agent's flows, by name.
 
@@ -461,11 +500,15 @@ class ProceduralMemory:
         cards = await in_thread(lambda: {card.id: card for card in map(_card, given)})
         async with self._agents.writing(agent_id):
             try:
-                return await self._writer.sync(
+                report = await self._writer.sync(
                     agent_id, cards, dry_run=dry_run, progress=progress, cases=cases, allow_delete=allow_delete
                 )
             finally:
                 self._agents.forget(agent_id)
+        if not dry_run:
+            self._agents.remember(agent_id, len(cards))
+        caveat: str = getattr(self._store, "caveat", "")
+        return replace(report, notes=(*report.notes, caveat)) if caveat else report
 
     async def _stored(self, agent_id: str, flow_id: str) -> dict[str, Any] | None:
         key = self._store.key(agent_id, flow_id)
@@ -477,6 +520,14 @@ class ProceduralMemory:
         state = await self._agents.state(agent_id)
         if state.elsewhere:
             raise EmbedderMismatchError(agent_id, indexed=state.elsewhere, current=self.layout)
+        return state
+
+    async def _found_state(self, agent_id: str) -> AgentState:
+        """Return the state of an agent for a recall; an error if its flows were deleted behind this process."""
+        state = await self._state(agent_id)
+        if known := self._agents.missing(agent_id, state):
+            self._agents.forget(agent_id)  # the next recall looks again
+            raise FlowsMissingError(agent_id, known=known)
         return state
 
 

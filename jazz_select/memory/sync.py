@@ -1,14 +1,14 @@
 """Syncs: a plan of what is created, updated and deleted, and the writer that applies it and fits recall."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
 from threadpoolctl import threadpool_limits
 
-from jazz_select.errors import ConfigError, SyncDeletesError
+from jazz_select.errors import ConfigError, SyncDeletesError, SyncIncompleteError
 from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, indexable, payload
 from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, fault_at, fault_in
 from jazz_select.memory.fit.fitting import catalogue_digest, fit_stages, shuffled
@@ -27,6 +27,8 @@ Cases = Sequence[tuple[str, str]]
 _MANY_DELETED = 5
 """Most flows that a sync deletes without `allow_delete`, unless they are half of the agent's."""
 _MOST_KINDS = 3
+_MOST_ROUNDS = 4
+"""Times that a sync looks whether what it wrote is there; after all but the last it writes what is missing."""
 _MOST_NAMED = 10
 
 
@@ -198,7 +200,7 @@ class IndexWriter:
         total = len(names) + len(indexed.broken) + len(indexed.broken_elsewhere)
         if not (dry_run or allow_delete) and len(lost) > max(_MANY_DELETED, total / 2):
             raise SyncDeletesError(agent_id, deleted=lost, total=total)
-        notes = (*indexed.notes(overwritten), *(() if cases else await self._labels_missing(agent_id)))
+        notes: tuple[str, ...] = (*indexed.notes(overwritten), *(() if cases else await self._labels_missing(agent_id)))
         if not dry_run:
             order = shuffled(cards.values())
             chosen = order[: SLOW_SAMPLE if self._encoder.embedder.offload else SAMPLE]
@@ -207,10 +209,47 @@ class IndexWriter:
                 await self.outdate(agent_id)  # where this is cut short, the words are of neither catalogue
             made = await self._apply(agent_id, plan, cards, progress, kept={card.id for card in chosen})
             await self._store.delete(agent_id, broken)
-            await self._fit(agent_id, chosen, made, catalogue_digest(wanted, cases), cases, order)
+            fit = partial(self._fit, agent_id, chosen, digest=catalogue_digest(wanted, cases), cases=cases, cards=order)
+            await fit(made)
+            if self._store.shared and not plan.is_empty:
+                again = await self._complete(agent_id, cards, wanted, fit)
+                plan = replace(
+                    plan,
+                    create=(*plan.create, *(each for each in plan.skip if each in again)),
+                    skip=tuple(each for each in plan.skip if each not in again),
+                )
+                if again:
+                    notes += (f"the index lost {len(again)} flows while the sync wrote: they were written again",)
             await self._store.forget_other_layouts(agent_id)
         names |= {each: card.name for each, card in cards.items()}
         return _report(replace(plan, delete=gone), names, dry_run=dry_run, notes=notes)
+
+    async def _complete(
+        self,
+        agent_id: str,
+        cards: Mapping[str, FlowCard],
+        wanted: Mapping[str, str],
+        fit: Callable[[Mapping[str, Vectors]], Awaitable[None]],
+    ) -> Collection[str]:
+        """Write again what is missing, since others may delete what a sync has written; return these flow ids.
+
+        Flows that others wrote meanwhile are left to the next sync.
+
+        Raises:
+            SyncIncompleteError: Flows are missing again and again.
+        """
+        again = set[str]()
+        missing: tuple[str, ...] = ()
+        for _ in range(_MOST_ROUNDS):
+            payloads = await self._store.payloads(agent_id)
+            stored = {str(each.get("flow_id")): str(each.get(FINGERPRINT)) for each in payloads.values()}
+            missing = plan_sync(wanted, stored).write
+            if not missing and await self._store.read_note(agent_id) is not None:
+                return again
+            again.update(missing)
+            made = await self._apply(agent_id, SyncPlan(update=missing), cards, None, kept=set())
+            await fit(made)
+        raise SyncIncompleteError(agent_id, missing=[cards[each].name for each in missing], total=len(cards))
 
     async def _indexed(self, agent_id: str) -> _Indexed:
         marks: dict[str, str] = {}
@@ -276,6 +315,7 @@ class IndexWriter:
         agent_id: str,
         chosen: Sequence[FlowCard],
         made: Mapping[str, Vectors],
+        *,
         digest: str,
         cases: Cases,
         cards: Sequence[FlowCard],

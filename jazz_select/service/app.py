@@ -30,8 +30,10 @@ from jazz_select.service.api.models import ProblemAnswer, json_answer
 from jazz_select.service.api.operations import OPERATIONS, Operation
 from jazz_select.service.http.limits import Door, Lifecycle
 from jazz_select.service.http.observation import AgentMetrics, Watched
+from jazz_select.service.index_watch import IndexWatch
 from jazz_select.service.problems import answer_problem
 from jazz_select.service.service_options import ServeOptions
+from jazz_select.threads import beside
 
 _SECURE: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'",
@@ -183,10 +185,12 @@ def make_app(
     """Put the service together; what it serves has been loaded before, and is closed by whoever opened it."""
     wanted = options or ServeOptions()
     life = life or Lifecycle()
+    index = IndexWatch(served.values())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
+            await stack.enter_async_context(beside(index.run()))
             for part in parts:
                 await stack.enter_async_context(part.lifespan())
             yield
@@ -209,7 +213,7 @@ def make_app(
     handled = dict.fromkeys((HTTPException, JazzSelectError, ValidationError), answer_problem)
     app = Starlette(routes=routes, middleware=middleware, exception_handlers=handled, lifespan=lifespan)
     app.router.redirect_slashes = False
-    app.state.served, app.state.options, app.state.life = served, wanted, life
+    app.state.served, app.state.options, app.state.life, app.state.index = served, wanted, life, index
     return app
 
 

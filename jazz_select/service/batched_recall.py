@@ -2,7 +2,7 @@
 
 import asyncio
 import contextvars
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -30,8 +30,10 @@ class BatchedRecall:
 
     capabilities = ProceduralMemory.capabilities
 
-    def __init__(self, memory: ProceduralMemory) -> None:
+    def __init__(self, memory: ProceduralMemory, *, failed: Callable[[StoreError], object] = lambda _: None) -> None:
+        """Answer from this memory; `failed` hears of each recall that the index did not answer."""
         self._memory = memory
+        self._failed = failed
         self._waiting: dict[_Scope, list[_Waiting]] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: set[asyncio.Task[None]] = set()
@@ -119,4 +121,8 @@ class BatchedRecall:
         return found
 
     async def _recall(self, scope: _Scope, query: str, focus: str) -> RecallResult:
-        return await self._memory.recall(query, focus=focus, **dict(scope[1]))
+        try:
+            return await self._memory.recall(query, focus=focus, **dict(scope[1]))
+        except StoreError as error:
+            self._failed(error)
+            raise

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 from jazz_select.agent import Agent, Approval
 from jazz_select.build import load_factory, made_by, selector_options, sync_registry
 from jazz_select.chat.decisions import DecisionClient
-from jazz_select.errors import ConfigError, FlowLoadError, JazzSelectError, NotLoadedError
+from jazz_select.errors import (
+    ConfigError,
+    FlowLoadError,
+    FlowsMissingError,
+    JazzSelectError,
+    NotLoadedError,
+    StoreError,
+    StoreUnavailableError,
+)
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.json_values import Secret
 from jazz_select.memory.procedural import ProceduralMemory
@@ -92,6 +100,7 @@ class RunningCatalogue:
         recalls: The index as requests ask it: those of one moment together.
         problem: Why the newest files are not live; empty where they are.
         failures: How often flows and tools could not be read anew.
+        index_problem: Why the index cannot be asked now, or what it has lost; empty where nothing is wrong with it.
         is_outdated: Whether a reading that was given up has come back since: the next one may succeed.
     """
 
@@ -108,11 +117,12 @@ class RunningCatalogue:
     patience_s: float = _PATIENCE_S
     problem: str = field(default="", init=False)
     failures: int = field(default=0, init=False)
+    index_problem: str = field(default="", init=False)
     is_outdated: bool = field(default=False, init=False)
     _live: Generation | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.recalls = BatchedRecall(self.memory)
+        self.recalls = BatchedRecall(self.memory, failed=self._note_failed_recall)
         self._one_at_a_time = asyncio.Lock()
 
     @property
@@ -162,6 +172,37 @@ class RunningCatalogue:
             _tell(made, self)
             self._live, self.problem = made, ""
             return made
+
+    def note_index(self, problem: str) -> None:
+        """Note what is wrong with the index, or that nothing is any more; the log says so once."""
+        if problem and not self.index_problem:
+            _log.warning("agent %s: the index does not answer for it: %s", self.agent_id, problem)
+        elif self.index_problem and not problem:
+            _log.info("agent %s: the index answers again", self.agent_id)
+        self.index_problem = problem
+
+    def _note_failed_recall(self, error: StoreError) -> None:
+        if self.memory.is_shared and isinstance(error, StoreUnavailableError | FlowsMissingError):
+            self.note_index(str(error))
+
+    async def restore(self) -> None:
+        """Write the flows that answer into the index again, after somebody deleted them there.
+
+        Raises:
+            JazzSelectError: It failed.
+        """
+        async with self._one_at_a_time:
+            live = self.live
+            report = await sync_registry(
+                self.memory,
+                self.agent_id,
+                live.registry,
+                tools=live.tools or None,
+                learned=self.settings.learned_by_now,
+            )
+            count = len(report.created) + len(report.updated)
+            _log.warning("agent %s: %d flows were gone from the index, and are written again", self.agent_id, count)
+            self.note_index("")
 
     async def _found(self) -> Sources:
         """Read the catalogue in its own thread, since a module may never return."""

@@ -339,7 +339,7 @@ class ReloadAnswer(_Catalogue):
 class HealthAnswer(BaseModel):
     """How the service is."""
 
-    status: Literal["ok", "ready", "starting", "stopping"]
+    status: Literal["ok", "ready", "starting", "no_index", "stopping"]
     not_served: int = 0
 
 

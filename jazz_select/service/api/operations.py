@@ -234,11 +234,16 @@ async def healthz(_: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    """Whether requests may be sent here: 503 before flows are loaded, and before the service stops."""
+    """Whether requests may be sent here: 503 before flows are loaded, while no index answers, and before the end."""
     served, life = request.app.state.served, request.app.state.life
+    await request.app.state.index.look()
     # One agent whose files are broken keeps no other's requests away.
-    broken = sum(not each.is_ready for each in served.values())
-    status = "stopping" if life.is_stopping else "starting" if broken == len(served) else "ready"
+    broken = sum(not each.is_ready or bool(each.index_problem) for each in served.values())
+    status = "ready"
+    if life.is_stopping:
+        status = "stopping"
+    elif broken == len(served):
+        status = "no_index" if any(each.is_ready for each in served.values()) else "starting"
     # How many, and not which: everybody may ask.
     told = {"status": status, **({"not_served": broken} if broken else {})}
     return json_answer(told, 200 if status == "ready" else 503)
