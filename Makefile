@@ -165,7 +165,8 @@ stop-qdrant: ## Stop either; the data stays in its volumes
 	JAZZ_API_KEY="$${JAZZ_API_KEY:-not needed to stop}" $(COMPOSE) --profile single --profile cluster down
 
 .PHONY: live
-live: $(VENV)/.test.done ## Run the tests that need a real Qdrant server or model (JAZZ_URL, JAZZ_API_KEY, JAZZ_LLM)
+live: $(VENV)/.test.done ## Run the contracts against the server and the embedder of JAZZ_URL, JAZZ_API_KEY, JAZZ_GRPC_PORT and JAZZ_EMBEDDER; without a url against one on loopback
+	@[ -n "$$JAZZ_URL" ] || echo "No JAZZ_URL is set: the contract is run against a Qdrant server in Python, on loopback."
 	@$(BIN)/python -m pytest -q -m live $(PYTEST_ARGS)
 
 .PHONY: clean

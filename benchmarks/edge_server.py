@@ -1,6 +1,7 @@
 """A Qdrant server on loopback that searches with Qdrant Edge, as fast as an installed server: for times over a wire.
 
-All else is `tests.qdrant_server`, whose engine in Python takes milliseconds to search a hundred flows.
+All else is `tests.qdrant_server`, whose engine in Python takes milliseconds to search a hundred flows; answers over
+REST come as an installed server sends them, compressed in two writes where the client takes that, and with Nagle on.
 """
 
 import sys

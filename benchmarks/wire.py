@@ -1,7 +1,7 @@
 """What a recall from a server costs over gRPC and REST, beside the bare embedder and the bare batch query, in one run.
 
-`python -m benchmarks.wire --data DIR [--url http://127.0.0.1:6333]`; without a url, a server on loopback that is
-started for it, in a process of its own (`benchmarks.edge_server`). One request at a time, then 32 at once.
+`python -m benchmarks.wire --data DIR [--url http://127.0.0.1:6333 --api-key …]`; without a url, a server on loopback
+that is started for it, in a process of its own (`benchmarks.edge_server`). One request at a time, then 32 at once.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from benchmarks.scale import catalogue
 from jazz_select import ProceduralMemory, sync_registry
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.encoder import Encoder, Lexical
+from jazz_select.memory.engines.server_address import ServerAddress, own_certificates
 from jazz_select.memory.recall import ARM_DEPTH
 from jazz_select.ports import SparseVector
 
@@ -47,6 +48,7 @@ class Server:
 
     url: str
     grpc_port: int
+    api_key: str | None = None
 
 
 @contextmanager
@@ -67,8 +69,13 @@ class BareServer:
     """Both arms in one batch over gRPC, and nothing done with the answer."""
 
     def __init__(self, server: Server, collection: str) -> None:
-        host = server.url.removeprefix("http://").rpartition(":")[0]
-        self._channel = grpc.aio.insecure_channel(f"{host}:{server.grpc_port}")
+        address = ServerAddress.parse(server.url, server.api_key)
+        place = f"{address.host}:{server.grpc_port}"
+        if address.is_encrypted:
+            self._channel = grpc.aio.secure_channel(place, grpc.ssl_channel_credentials(own_certificates()))
+        else:
+            self._channel = grpc.aio.insecure_channel(place)
+        self._metadata = tuple(address.headers.items())
         self._ask: Any = qg.PointsStub(self._channel)
         self._collection = collection
         own = qg.FieldCondition(key="agent_id", match=qg.Match(keyword=AGENT))
@@ -88,7 +95,8 @@ class BareServer:
             )
             for name, vector in arms
         ]
-        return await self._ask.QueryBatch(qg.QueryBatchPoints(collection_name=self._collection, query_points=queries))
+        batch = qg.QueryBatchPoints(collection_name=self._collection, query_points=queries)
+        return await self._ask.QueryBatch(batch, metadata=self._metadata)
 
     async def close(self) -> None:
         """Hang up."""
@@ -103,7 +111,7 @@ async def ways(server: Server, entries: Sequence[Any]) -> AsyncGenerator[dict[st
     async with AsyncExitStack() as stack:
         memories = {
             name: await stack.enter_async_context(
-                await ProceduralMemory.open(url=server.url, grpc_port=port, embedder="static")
+                await ProceduralMemory.open(url=server.url, api_key=server.api_key, grpc_port=port, embedder="static")
             )
             for name, port in (("grpc", server.grpc_port), ("rest", 0))
         }
@@ -174,10 +182,9 @@ async def measured(server: Server, name: str, data: Path, size: int) -> rows.Row
 
 def main(
     data: DataFolder = None,
-    url: Annotated[
-        str | None, typer.Option(help="A Qdrant server without a key; its agent 'bench' is written.")
-    ] = None,
+    url: Annotated[str | None, typer.Option(help="A Qdrant server; its agent 'bench' is written.")] = None,
     grpc_port: Annotated[int, typer.Option(help="Where it speaks gRPC.")] = 6334,
+    api_key: Annotated[str | None, typer.Option(help="Its key.", envvar="JAZZ_API_KEY", show_envvar=True)] = None,
     *,
     unclean: Unclean = False,
 ) -> None:
@@ -186,7 +193,8 @@ def main(
     console, book = Console(), opened_book("wire", KEY, look=unclean)
     for size in SIZES:
         if url:
-            row = asyncio.run(measured(Server(url=url, grpc_port=grpc_port), "qdrant", folder, size))
+            server = Server(url=url, grpc_port=grpc_port, api_key=api_key)
+            row = asyncio.run(measured(server, "qdrant", folder, size))
         else:
             with loopback() as server:
                 row = asyncio.run(measured(server, LOOPBACK, folder, size))

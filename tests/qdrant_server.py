@@ -212,7 +212,7 @@ class _Rest(BaseHTTPRequestHandler):
 
     qdrant: ClassVar[LoopbackQdrant]
     protocol_version = "HTTP/1.1"
-    wbufsize = -1
+    wbufsize = 1 << 24  # so that an answer is one write
 
     def setup(self) -> None:
         super().setup()

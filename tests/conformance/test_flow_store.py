@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from qdrant_client import QdrantClient
 
 from jazz_select.memory.engines.edge import EdgeStore
 from jazz_select.memory.engines.qdrant_server import RemoteStore, Wire, connect
+from jazz_select.memory.engines.server_address import ServerAddress
 from jazz_select.memory.engines.stored_points import Layout
 from jazz_select.ports import FlowStore
 from jazz_select.settings import Settings
@@ -65,17 +68,33 @@ def _over_rest(_: Path, stack: ExitStack) -> Opener:
     return _loopback(stack, grpc=False)
 
 
-def _server(_: Path, __: ExitStack) -> Opener:
+def _server(_: Path, stack: ExitStack) -> Opener:
+    """The server that JAZZ_URL names; without one, one on loopback that wants a key."""
     settings = Settings()
-    assert settings.url, "JAZZ_URL names the server to test"
+    url, port = settings.url or "", settings.grpc_port
     key = settings.api_key.get_secret_value() if settings.api_key else None
+    if not url:
+        key = "a-key-of-the-contract"
+        server = stack.enter_context(LoopbackQdrant(api_key=key))
+        url, port = server.url, server.grpc_port
+    run = uuid4().hex  # two runs at once, and what one that was killed has left, are no matter
 
     async def open_store(layout: str) -> FlowStore:
-        url = str(settings.url)
-        wire = Wire(url, port=settings.grpc_port, api_key=key)
-        return RemoteStore(connect(url, key), _layout(f"contract {layout}"), where=url, wire=wire)
+        made = _layout(f"contract {run} {layout}")
+        stack.callback(_drop, ServerAddress.parse(url, key), f"jazz_flows_{made.key}")
+        wire = Wire(url, port=port, api_key=key)
+        return RemoteStore(connect(url, key), made, where=url, wire=wire)
 
     return open_store
+
+
+def _drop(address: ServerAddress, collection: str) -> None:
+    """Leave nothing on the server."""
+    client = QdrantClient(url=address.url, headers=dict(address.headers), check_compatibility=False)
+    try:
+        client.delete_collection(collection)
+    finally:
+        client.close()
 
 
 BACKENDS = [
@@ -113,3 +132,14 @@ async def test_second_vectors_are_asked_for_themselves(make: Make, stack: ExitSt
 @pytest.mark.parametrize("make", BACKENDS)
 async def test_layouts_stay_apart(make: Make, stack: ExitStack, tmp_path: Path) -> None:
     await check_layouts(make(tmp_path, stack))
+
+
+@pytest.mark.real_clock
+async def test_the_contract_leaves_nothing_on_a_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with LoopbackQdrant(api_key="a key") as server, ExitStack() as opened:
+        for name, value in (("URL", server.url), ("API_KEY", "a key"), ("GRPC_PORT", str(server.grpc_port))):
+            monkeypatch.setenv(f"JAZZ_{name}", value)
+        await check_layouts(_server(tmp_path, opened))
+        assert server.client.get_collections().collections
+        await asyncio.to_thread(opened.close)
+        assert server.client.get_collections().collections == []
