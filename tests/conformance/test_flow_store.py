@@ -134,7 +134,6 @@ async def test_layouts_stay_apart(make: Make, stack: ExitStack, tmp_path: Path) 
     await check_layouts(make(tmp_path, stack))
 
 
-@pytest.mark.real_clock
 async def test_the_contract_leaves_nothing_on_a_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with LoopbackQdrant(api_key="a key") as server, ExitStack() as opened:
         for name, value in (("URL", server.url), ("API_KEY", "a key"), ("GRPC_PORT", str(server.grpc_port))):
