@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, time
@@ -10,12 +11,12 @@ from enum import Enum
 from hashlib import sha256
 from hmac import compare_digest
 from hmac import digest as hmac
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import orjson
 
 from jazz_select.errors import ConfigError, JazzSelectError, SnapshotError, ToldError
-from jazz_select.text import as_text, beginning, describe_error
+from jazz_select.text import as_text, beginning, describe_error, whole_characters
 
 Secret = str | bytes | Sequence[str | bytes]
 """A signing secret, or several: the first signs, and each verifies."""
@@ -35,6 +36,15 @@ _OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _MOST_DIGITS: Final = 18
 _MOST_BITS: Final = 1_023
 """Integers of so many bits are surely within the range of a float."""
+_HALF_ESCAPED: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPES: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""An escape in JSON text: of a whole pair, of half a pair alone, or any other."""
+_HALF_ENCODED: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+"""A surrogate encoded as if it were a character, which UTF-8 forbids; nothing else in UTF-8 has these bytes."""
+_REPLACEMENT: Final = "\ufffd".encode()
 _LARGEST_FACT: Final = 100_000
 _MOST_FACTS: Final = 100
 _LONGEST_MESSAGE: Final = 10_000
@@ -96,12 +106,10 @@ def has_more_values(text: bytes | bytearray, most: int) -> bool:
     return marks.count(b'"') > 2 * most + 1 or sum(map(len, marks.split(b'"')[::2])) >= most
 
 
-def as_json(value: object, *, errors: Literal["strict", "replace"] = "strict") -> Any:
+def as_json(value: object) -> Any:
     """Return a copy as plain JSON values. Understands dataclasses, pydantic models, decimals, dates and the like.
 
-    Args:
-        value: The value; integers in it may be of any size.
-        errors: What to do with lone surrogates, which JSON cannot hold: as in `str.encode`.
+    Integers may be of any size. A lone surrogate, which JSON cannot hold, becomes U+FFFD.
 
     Raises:
         TypeError: The value has no JSON form.
@@ -109,17 +117,30 @@ def as_json(value: object, *, errors: Literal["strict", "replace"] = "strict") -
     try:
         return orjson.loads(orjson.dumps(value, default=_foreign, option=orjson.OPT_NON_STR_KEYS))
     except TypeError as error:
-        is_half = "surrogates" in str(error)
-        if (is_half and errors == "strict") or not (is_half or "64-bit" in str(error)):
+        if "surrogates" not in str(error) and "64-bit" not in str(error):
             raise
-        text = json.dumps(value, default=_foreign_of_any, ensure_ascii=False).encode(errors=errors)
-        return json.loads(text, parse_constant=lambda _: None)
+        text = json.dumps(value, default=_foreign_of_any, ensure_ascii=False)
+        return json.loads(whole_characters(text), parse_constant=lambda _: None)
+
+
+def with_whole_characters(text: bytes) -> bytes:
+    """Return JSON text with U+FFFD for each lone surrogate in it, escaped or not; the length stays the same.
+
+    Browsers and Node write half of an emoji as an escape, such as \\ud83d, which RFC 8259 allows and parsers refuse.
+    """
+    if _HALF_ESCAPED.search(text):
+        text = _ESCAPES.sub(_whole_escape, text)
+    return _HALF_ENCODED.sub(_REPLACEMENT, text) if b"\xed" in text else text
+
+
+def _whole_escape(found: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if found["half"] else found[0]
 
 
 def json_object(text: str | bytes) -> dict[str, Any] | None:
     """Read a JSON object; None if the text is anything else."""
     try:
-        found = orjson.loads(text)
+        found = orjson.loads(with_whole_characters(text) if isinstance(text, bytes) else text)
     except orjson.JSONDecodeError:
         return None
     return cast("dict[str, Any]", found) if isinstance(found, dict) else None
@@ -128,7 +149,7 @@ def json_object(text: str | bytes) -> dict[str, Any] | None:
 def plain(value: object) -> Any:
     """Return a copy as plain JSON values, with the text of what has no JSON form; the same in each process.
 
-    A number that is not finite becomes None, a lone surrogate a question mark, and an integer of more than 64 bits a
+    A number that is not finite becomes None, a lone surrogate U+FFFD, and an integer of more than 64 bits a
     text.
     """
     return orjson.loads(json_bytes(value))
@@ -213,7 +234,7 @@ def is_json(value: object) -> bool:
 def _is_leaf(value: object) -> bool:
     kind = type(value)
     if kind is str:
-        return cast("str", value).encode(errors="replace").decode() == value
+        return whole_characters(cast("str", value)) == value
     if kind is int:
         return cast("int", value).bit_length() <= _MOST_BITS
     return value is None or kind in {float, bool}
@@ -354,7 +375,7 @@ def storable_fields(facts: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str
 def storable_text(value: object) -> str:
     """Return the JSON text of a value, or a text that says what it is."""
     try:
-        return orjson.dumps(storable(as_json(value, errors="replace"))).decode()
+        return orjson.dumps(storable(as_json(value))).decode()
     except (TypeError, ValueError, RecursionError):
         return f"[a {type(value).__name__} that is no JSON]"
 

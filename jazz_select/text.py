@@ -29,6 +29,7 @@ _FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+
 _NEWLINE = re.compile("\r\n?")
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Line breaks and direction controls of any reader, invisible characters, and lone surrogates."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _PIECE = 100_000
 LONGEST_NORMALIZED = 50_000
 """A longer text keeps its spelling: to bring one of a million characters into NFKC takes seconds."""
@@ -107,11 +108,21 @@ def in_log(value: object) -> str:
 
 
 def as_text(value: object, limit: int | None = None) -> str:
-    """Return any value as Unicode text without lone surrogates; of a long one, the first `limit` characters."""
+    """Return any value as Unicode text, U+FFFD for each lone surrogate; of a long one, the first `limit` characters."""
     try:
-        return str(value)[:limit].encode(errors="replace").decode()
+        return whole_characters(str(value)[:limit])
     except Exception:  # noqa: BLE001 - too deep, too large, or its own text fails
         return type(value).__name__
+
+
+def whole_characters(text: str) -> str:
+    """Return `text` with both halves of a surrogate pair joined, and each lone half replaced by U+FFFD.
+
+    A client that cuts a string at so many UTF-16 units leaves half of an emoji at its end, which no encoding can hold.
+    """
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def describe_value(value: object) -> str:

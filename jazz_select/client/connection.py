@@ -37,7 +37,7 @@ from jazz_select.errors import (
     SnapshotError,
     UnknownFlowError,
 )
-from jazz_select.json_values import json_object
+from jazz_select.json_values import json_object, with_whole_characters
 from jazz_select.selector.selector_options import TimeLimit
 from jazz_select.text import beginning, describe_error
 from jazz_select.travel import MAY_NOT_TEACH, NO_ROOM, error_of
@@ -322,7 +322,8 @@ async def _frames(answered: "httpx.Response", url: str) -> AsyncGenerator[tuple[
             fields = dict(line.split(b": ", 1) for line in lines if b": " in line)
             if b"data" in fields:
                 try:
-                    yield fields.get(b"event", b"message").decode(errors="replace"), orjson.loads(fields[b"data"])
+                    event = fields.get(b"event", b"message").decode(errors="replace")
+                    yield event, orjson.loads(with_whole_characters(fields[b"data"]))
                 except ValueError as error:
                     raise ServiceReplyError(url, "the data of an event are no JSON") from error
             del left[: end + 2]

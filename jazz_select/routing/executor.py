@@ -25,7 +25,7 @@ from jazz_select.routing.decisions.decision_points import (
     decision_prompt,
 )
 from jazz_select.routing.records import RunResult, StepRecord, ToolCall, note_step
-from jazz_select.routing.schemas.compatibility import Slot, outputs, schema_of
+from jazz_select.routing.schemas.compatibility import Slot, described_value, outputs, schema_of
 from jazz_select.routing.schemas.fields import RESULT, Cursor, alternatives, fields, shape
 from jazz_select.routing.schemas.validity import verdicts
 from jazz_select.routing.tool_call import CallOutcome, call_tool, copied, may_repeat
@@ -33,7 +33,7 @@ from jazz_select.routing.tools.context_inputs import bind_context, check_context
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
-from jazz_select.text import describe_error, misspelt
+from jazz_select.text import describe_error, misspelt, name_shown
 from jazz_select.threads import in_daemon_thread, run_with_timeout
 from jazz_select.values import Tier
 from jazz_select.words import by_spelling, folded_name
@@ -120,6 +120,12 @@ class RunContext:
         there = self.context.items()
         return tuple(self._declared.get(name) or Slot(name, schema_of(value)) for name, value in there)
 
+    @property
+    def unclear(self) -> tuple[str, ...]:
+        """What could not be known of the values that are there, when tools were compared with them."""
+        there = ((name, described_value(value)[1]) for name, value in self.context.items() if name not in self._declared)
+        return tuple(f"{name_shown(name)} {problem}" for name, problem in there if problem)[:_MOST_NOTES]
+
     def last_fields(self, tools: Mapping[str, Tool]) -> list[str]:
         """What the last step gave, by name."""
         tool = tools.get(self.last_tool)
@@ -177,6 +183,7 @@ def _takes_null(part: object, tool: Tool) -> bool:
     return any(each.type in {"null", ""} for each in alternatives(part, tool.input_schema))
 
 
+_MOST_NOTES = 10
 _MANY, _LARGE = 500, 50_000
 """Tools, and characters of one schema, from which on they are read beside a loop, not in it."""
 P = ParamSpec("P")
@@ -362,9 +369,12 @@ class FlowExecutor:
             return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="unknown", status="open", error=told)
         point = step if isinstance(step, GuidedDecisionPoint) else None
         candidates, dropped = await self._read(self._candidates, run, point)
+        unclear = run.unclear
         if not candidates:
             told = "none of the tools that may come next fits what is there"
-            return StepRecord(step=number, tool="", tier=Tier.OPEN, reason="none", status="open", error=told)
+            return StepRecord(
+                step=number, tool="", tier=Tier.OPEN, reason="none", status="open", error=told, notes=unclear
+            )
         # That only one fits is a finding of schemas, nobody's word: it is not enough to destroy something.
         destroys = any(self.tools[each.name].destructive for each in candidates)
         if len(candidates) == 1 and not destroys:
@@ -375,8 +385,9 @@ class FlowExecutor:
                 reason="single",
                 candidates=tuple(candidates),
                 dropped=dropped,
+                notes=unclear,
             )
-        record = StepRecord(step=number, tool="", tier=Tier.GUIDED, reason="callback", dropped=dropped)
+        record = StepRecord(step=number, tool="", tier=Tier.GUIDED, reason="callback", dropped=dropped, notes=unclear)
         return await self._guided(run, point, replace(record, candidates=tuple(candidates)))
 
     async def _guided(self, run: RunContext, point: GuidedDecisionPoint | None, record: StepRecord) -> StepRecord:
@@ -396,7 +407,7 @@ class FlowExecutor:
                 *asked, limit_s=self._decision_timeout_s, name="jazz-select-decision_callback"
             )
             if isinstance(choice, ToolChoice):
-                record = replace(record, probability=choice.probability, notes=choice.notes)
+                record = replace(record, probability=choice.probability, notes=(*record.notes, *choice.notes))
                 choice = choice.tool
             if choice is None or (isinstance(choice, str) and choice.strip().casefold() in ("", "none")):
                 told = f"none of {_listed(candidates)} was chosen"

@@ -29,7 +29,7 @@ from jazz_select.routing.schemas.validity import invalid
 from jazz_select.routing.tools.context_inputs import describe_dropped, filled_arguments
 from jazz_select.routing.tools.tool import CALL_ID, Tool
 from jazz_select.telemetry import span
-from jazz_select.text import as_text, describe_error
+from jazz_select.text import as_text, describe_error, whole_characters
 from jazz_select.threads import (
     MOST_RUNNING,
     Threaded,
@@ -222,18 +222,21 @@ def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return copies of the arguments, so that a tool changes nothing that is kept.
 
     Values that cannot be copied, such as a lock, stay as they are; so do objects that are no data, such as a client.
+    Lone surrogates in texts become U+FFFD.
     """
     return {name: _copy(value, {}) if _is_data(value) else value for name, value in arguments.items()}
 
 
 def _is_data(value: object) -> bool:
-    if isinstance(value, dict | list | tuple | set | bytearray):
+    if isinstance(value, str | dict | list | tuple | set | bytearray):
         return True
     return not isinstance(value, type) and (is_dataclass(value) or hasattr(value, "model_dump"))
 
 
 def _copy(value: Any, known: dict[int, Any]) -> Any:
     """Return a copy in which values that cannot be copied stay. `known` are the parts so far, for cycles."""
+    if type(value) is str:
+        return whole_characters(value)
     own = id(value)
     if own in known:
         return known[own]
@@ -492,7 +495,7 @@ def _returned(call: ToolCall, result: object) -> CallOutcome:
         if large := too_much(result):
             problem = f"{call.tool}: it ran, but returned {large}; let it return fewer, or page by page"
             return replace(_failed(call, "output", problem), called=True)
-        return CallOutcome(call=call, status="ok", output=as_json(result, errors="replace"), called=True)
+        return CallOutcome(call=call, status="ok", output=as_json(result), called=True)
     except Exception as problem:  # noqa: BLE001 - whatever a value trips over, it is no JSON
         message = f"{call.tool}: it ran, but returned what is no JSON: {describe_error(problem)}"
         return replace(_failed(call, "output", message, cause=problem), called=True)

@@ -37,6 +37,7 @@ from jazz_select.agent.chain.transcript import (
     ToolResult,
     tell,
 )
+from jazz_select.chat.call_reader import folded_key
 from jazz_select.chat.client import ChatClient, ChatReply
 from jazz_select.chat.json_reader import BROKEN, decoded
 from jazz_select.chat.models import ModelLike
@@ -45,7 +46,7 @@ from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Answer, ApprovalPolicy, Approve, answered_approver, engine_approver
 from jazz_select.routing.names.resolution import NameIndex
 from jazz_select.routing.plans.plan import MOST_STEPS, PlanStep
-from jazz_select.routing.plans.replies import ToolReply, folded_key, read_tool_reply, step_of
+from jazz_select.routing.plans.replies import ToolReply, read_tool_reply, step_of
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.tools.context_inputs import bind_tools, check_context, describe_dropped
 from jazz_select.routing.tools.showing import shown_names

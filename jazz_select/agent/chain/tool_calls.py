@@ -244,9 +244,7 @@ def _shown_and_given(arguments: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the arguments as storable JSON, and as the tool gets them: objects that are no JSON unchanged."""
     try:
         shown = storable(as_json(arguments))
-    except TypeError as error:
-        if "surrogates" in str(error):
-            raise
+    except TypeError:
         shown = storable(arguments)
         return shown, {name: _storable_or_same(value) for name, value in arguments.items()}
     return shown, shown

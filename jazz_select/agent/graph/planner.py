@@ -3,18 +3,18 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Generic, cast
 
-import orjson
-
 from jazz_select.agent.chain.prompts import with_system
 from jazz_select.agent.graph.guards import FINISH, ActionDecision, StateT
 from jazz_select.arguments import Count, checked
+from jazz_select.chat.call_reader import REASON_KEYS, folded_fields, is_call, read_call
 from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, client_for
 from jazz_select.chat.json_reader import ends_as_json, repaired, unquoted, values_in
 from jazz_select.chat.models import ModelLike
 from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.errors import ConfigError, PlanError
+from jazz_select.json_values import as_json
 from jazz_select.selector.selector_options import TimeLimit
-from jazz_select.text import in_one_line, name_shown
+from jazz_select.text import as_text, in_one_line, name_shown
 from jazz_select.threads import Deadline
 from jazz_select.values import Message
 from jazz_select.words import folded_name
@@ -144,11 +144,15 @@ def read_decision(text: object, actions: Collection[str], *, finished: bool = Tr
         raise PlanError("there is no JSON object with an action in it" if finished else "it was cut off")
     if any(each != found[0] for each in found):
         raise PlanError(f"there are {len(found)} decisions in it, and they differ")
-    fields = found[0]
+    written = read_call(found[0], known=REASON_KEYS)
+    if not written.tool:
+        raise _unknown_action(folded_fields(found[0]).get("action"), actions)
+    if written.problem:
+        raise PlanError(written.problem)
     return ActionDecision(
-        action=_named(fields["action"], actions),
-        arguments=_arguments(fields.get("arguments")),
-        reason=_reason(fields.get("reason")),
+        action=_named(written.tool, actions),
+        arguments=_arguments(written.arguments),
+        reason=_reason(written.reason),
     )
 
 
@@ -162,29 +166,33 @@ def _decisions(text: str, *, finished: bool) -> list[Mapping[str, Any]]:
 
 
 def _decision(value: object) -> Mapping[str, Any] | None:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) and "action" in value else None
+    if not isinstance(value, Mapping):
+        return None
+    fields = cast("Mapping[str, Any]", value)
+    return fields if "action" in folded_fields(fields) or is_call(fields) else None
 
 
-def _named(action: object, actions: Collection[str]) -> str:
+def _named(action: str, actions: Collection[str]) -> str:
     """Match an action's name regardless of case and separators."""
-    if isinstance(action, str):
-        if action in actions:
-            return action
-        alike = [name for name in actions if folded_name(name) == folded_name(action)]
-        if len(alike) == 1:
-            return alike[0]
-    raise PlanError(f"{action!r:.80} is none of the actions {', '.join(actions)}")
+    if action in actions:
+        return action
+    alike = [name for name in actions if folded_name(name) == folded_name(action)]
+    if len(alike) == 1:
+        return alike[0]
+    raise _unknown_action(action, actions)
 
 
-def _arguments(given: object) -> dict[str, Any]:
+def _unknown_action(action: object, actions: Collection[str]) -> PlanError:
+    return PlanError(f"{action!r:.80} is none of the actions {', '.join(actions)}")
+
+
+def _arguments(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments as JSON values that can be stored: no lone surrogates, no excessive depth."""
-    if given is not None and not isinstance(given, dict):
-        raise PlanError("its arguments are no JSON object")
     try:
-        return orjson.loads(orjson.dumps(given or {}))
+        return as_json(given)
     except (TypeError, ValueError, RecursionError) as error:
         raise PlanError(f"its arguments cannot be kept: {error}") from error
 
 
-def _reason(value: object) -> str:
-    return " ".join(value.split())[:_LONGEST_REASON].encode(errors="replace").decode() if isinstance(value, str) else ""
+def _reason(value: str) -> str:
+    return as_text(" ".join(value.split())[:_LONGEST_REASON])

@@ -90,6 +90,7 @@ class PlanStep:
         tool: The name that the model gave, unresolved.
         arguments: JSON values that may contain references.
         id: Its id for other steps; empty until assigned.
+        after: Ids of steps that have to come before, beside those whose outputs it uses.
         problem: Why the call cannot run as written, or "".
     """
 
@@ -97,6 +98,7 @@ class PlanStep:
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     id: str = ""
     problem: str = ""
+    after: tuple[str, ...] = ()
 
 
 class Reference(NamedTuple):
@@ -131,6 +133,7 @@ class Plan:
         needs: dict[str, tuple[str, ...]] = {}
         for step in named:
             references, found = references_in(step.arguments)
+            references += [Reference(each, "") for each in step.after]
             for reference in references:
                 found += _unusable(reference, step.id, ids, twice)
             problems += [f"{step.id}: {problem}" for problem in found]

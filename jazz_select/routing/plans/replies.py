@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Final, Literal, cast
 
+from jazz_select.chat.call_reader import CALLING, folded_fields, is_call, read_call
 from jazz_select.chat.json_reader import (
     BROKEN,
     Located,
@@ -26,10 +27,6 @@ from jazz_select.chat.reasoning import without_reasoning
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.plans.plan import MOST_STEPS, Plan, PlanStep
 
-TOOL_KEYS: Final = ("tool", "tool_name", "name", "function", "function_name", "tool_id")
-ARGUMENT_KEYS: Final = ("arguments", "args", "parameters", "params", "input", "inputs", "tool_input")
-_ID_KEYS = ("id", "step", "step_id", "call_id")
-_SEPARATOR = re.compile(r"[\s_-]+")
 _CALL_TAG = re.compile(r"</?tool_?calls?>", re.IGNORECASE)
 _OPENED = re.compile(r"```+\w{0,15}\s*$")
 _WORDED = re.compile(r"\w")
@@ -49,25 +46,8 @@ _REVISED = re.compile(
 )
 _TEXT_BESIDE = ("content", "text", "message", "response")
 _MOST_FIELDS = 1_000
-_CALLING = frozenset(folded for key in (*TOOL_KEYS, *ARGUMENT_KEYS) for folded in [key.replace("_", "").casefold()]) | {
-    "toolcall",
-    "toolcalls",
-    "functioncall",
-    "action",
-    "actioninput",
-}
 _BEFORE = 200
 _LONGEST_FENCE = 40
-
-
-def folded_key(key: object) -> str:
-    """A key without case and separators: toolCalls and tool_calls are one."""
-    return _SEPARATOR.sub("", key[:80]).casefold() if isinstance(key, str) else ""
-
-
-def folded_fields(item: Mapping[Any, Any]) -> dict[str, Any]:
-    """The first fields of an object by folded keys; of two that fold to one, the first."""
-    return {folded_key(key): value for key, value in reversed([*islice(item.items(), _MOST_FIELDS)])}
 
 
 def step_of(call: object) -> PlanStep:
@@ -76,67 +56,10 @@ def step_of(call: object) -> PlanStep:
         return PlanStep(tool=call)
     if not isinstance(call, Mapping):
         return PlanStep(tool="", problem=f"a call is an object with a tool and arguments, not {type(call).__name__}")
-    fields = folded_fields(cast("Mapping[Any, Any]", call))
-    own_id = _id_of(fields)
-    for wrapping in ("toolcall", "function", "tool"):
-        inner = fields.get(wrapping)
-        if isinstance(inner, Mapping):
-            fields = {**fields, **folded_fields(cast("Mapping[Any, Any]", inner))}
-            fields.pop(wrapping)
-    tool = _tool_of(fields)
-    arguments = _arguments_of(fields)
-    if not tool:
-        own_id, tool = "", own_id  # a tool's own id, as the list of tools shows it
-    if not tool:
-        return PlanStep(tool="", problem="the call names no tool")
-    if arguments is None:
-        return PlanStep(tool=tool, id=own_id, problem="the arguments are no JSON object")
-    return PlanStep(tool=tool, id=own_id, arguments=arguments)
-
-
-def is_call(value: object) -> bool:
-    """True for an object that names a tool and gives it arguments, and does not describe one."""
-    if not isinstance(value, Mapping):
-        return False
-    fields = folded_fields(cast("Mapping[Any, Any]", value))
-    inner = fields.get("function")
-    if isinstance(inner, Mapping):
-        fields = folded_fields(cast("Mapping[Any, Any]", inner))
-    has_arguments = any(folded_key(key) in fields for key in ARGUMENT_KEYS)
-    return bool(_tool_of(fields)) and has_arguments and "description" not in fields
-
-
-def _tool_of(fields: Mapping[str, Any]) -> str:
-    for key in TOOL_KEYS:
-        value = fields.get(folded_key(key))
-        if isinstance(value, str) and value.strip():
-            return value
-    provider, operation = fields.get("provider"), fields.get("operation")
-    if isinstance(operation, str) and operation:
-        return f"{provider}.{operation}" if isinstance(provider, str) and provider else operation
-    return ""
-
-
-def _id_of(fields: Mapping[str, Any]) -> str:
-    for key in _ID_KEYS:
-        value = fields.get(folded_key(key))
-        if isinstance(value, str) and value.strip():
-            return value.strip()
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**9:
-            return str(value)
-    return ""
-
-
-def _arguments_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
-    value = next((fields[folded_key(key)] for key in ARGUMENT_KEYS if folded_key(key) in fields), None)
-    if isinstance(value, str):
-        value = decoded(value) if value.strip() else None
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        return None
-    given = cast("Mapping[Any, Any]", value)
-    return {key: each for key, each in given.items() if isinstance(key, str)}
+    written = read_call(cast("Mapping[Any, Any]", call))
+    return PlanStep(
+        tool=written.tool, arguments=written.arguments, id=written.id, after=written.after, problem=written.problem
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +153,7 @@ def _may_call(value: object) -> bool:
     if not isinstance(value, Mapping):
         return True
     outer = cast("Mapping[Any, Any]", value)
-    if folded_fields(outer).keys() & _CALLING:
+    if folded_fields(outer).keys() & CALLING:
         return True
     left: list[object] = list(outer.values())
     for _ in range(_MOST_FIELDS):

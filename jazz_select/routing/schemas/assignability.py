@@ -40,6 +40,10 @@ _ABOUT: Final[Mapping[str, tuple[str, ...]]] = {
 _ALWAYS: Final = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "$ref", "$dynamicRef", "$recursiveRef")
 
 
+NOT_FINITE: Final[Schema] = {"type": "number", "not": {"type": "integer"}}
+"""What is known of an infinite number, or of one that is not a number."""
+
+
 class Effort:
     """How much may still be done, by all questions that share it."""
 
@@ -166,6 +170,8 @@ class _Comparison:
         if not kind:
             return PERHAPS
         if wanted not in ("", kind) and (kind, wanted) != ("integer", "number"):
+            if own.schema.get("not") == NOT_FINITE["not"]:
+                return NEVER
             return PERHAPS if (kind, wanted) == ("number", "integer") else NEVER
         found = SURELY if other.certain else PERHAPS
         allowed = other.schema.get("enum")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
+from math import isfinite
 from statistics import fmean
 from typing import Any, Final, cast
 from uuid import uuid4
@@ -12,9 +13,11 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from jazz_select.routing.schemas.assignability import Effort, assignable, is_possible
+from jazz_select.json_values import as_json
+from jazz_select.routing.schemas.assignability import NOT_FINITE, Effort, assignable, is_possible
 from jazz_select.routing.schemas.fields import RESULT, Schema, fields, refers, shape, written
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.text import describe_error, whole_characters
 from jazz_select.words import folded_name
 
 FOLDED: Final = 0.9
@@ -32,6 +35,8 @@ _MOST_KEYS: Final = 2_000
 _LONGEST_KEY, _LONGEST_SAID = 200, 40
 """What is kept to be found again: scores, pairs of fields, schemas, and characters of one and of a text in it."""
 _REFERS: Final = "#/"
+_SMALLEST, _LARGEST = -(2**63), 2**64
+"""The range of the integers that the encoder writes."""
 
 Scores = npt.NDArray[np.float64]
 
@@ -246,8 +251,34 @@ class _Keys:
         return found
 
 
-def schema_of(value: object) -> dict[str, Any]:
-    """What a value is, as a schema that admits it alone where that is short."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return {"const": value}
-    return {"type": "array"} if isinstance(value, list | tuple) else {"type": "object"}
+def schema_of(value: object) -> object:
+    """Return what a value is, as a schema that admits it alone where that is short."""
+    return described_value(value)[0]
+
+
+def described_value(value: object) -> tuple[object, str]:
+    """Return what is known of a value, as a schema, and what is not, in words; "" where all of it is.
+
+    A value without a JSON form fits nothing: no call could give it.
+    """
+    if isinstance(value, str):
+        return {"const": whole_characters(value)}, ""
+    if value is None or isinstance(value, bool):
+        return {"const": value}, ""
+    if isinstance(value, int):
+        if _SMALLEST <= value < _LARGEST:
+            return {"const": value}, ""
+        return {"type": "integer"}, "is an integer of more than 64 bits, so its size was not compared"
+    if isinstance(value, float):
+        if isfinite(value):
+            return {"const": value}, ""
+        return NOT_FINITE, "is a number that is not finite, so its size was not compared"
+    if isinstance(value, list | tuple):
+        return {"type": "array"}, ""
+    if isinstance(value, Mapping):
+        return {"type": "object"}, ""
+    try:
+        known: object = as_json(value)
+    except Exception as error:  # noqa: BLE001 - any error of an object's own JSON
+        return False, f"is {type(value).__name__}, which has no JSON form ({describe_error(error)}), so no tool takes it"
+    return described_value(known)

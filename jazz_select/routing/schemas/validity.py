@@ -30,7 +30,7 @@ from jazz_select.routing.schemas.rewriting import (
     Rewriting,
     size_of,
 )
-from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of
+from jazz_select.text import LONGEST_PROBLEM, beginning, problem_of, whole_characters
 
 MOST_PROBLEMS: Final = 5
 MOST_VISITS: Final = 500_000
@@ -347,7 +347,7 @@ def _measured(value: object, *, letters: bool) -> tuple[int, int, int]:
 def _as_json(value: Any, known: dict[int, Any] | None = None) -> Any:
     """Replace what is no JSON, and cycles, by null: the engine accepts nothing else."""
     if isinstance(value, str):
-        return value.encode(errors="replace").decode()
+        return whole_characters(value)
     if not isinstance(value, Mapping | list | tuple):
         if type(value) is int:
             return max(-_LARGEST, min(value, _LARGEST))

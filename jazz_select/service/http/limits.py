@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from jazz_select.json_values import with_whole_characters
 from jazz_select.outcomes.callers import Caller, calling_as
 from jazz_select.service.agents import ServedAgents, hash_key
 from jazz_select.service.http.shares import Connection, Places, Shares
@@ -248,7 +249,7 @@ class Door:
         except TimeoutError as error:
             detail = f"the body was not there within {timeout_s:g} s: send it at once"
             raise refused(408, detail, rest="close") from error
-        return bytes(body)
+        return with_whole_characters(bytes(body))
 
     async def _held_open(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run a stream until its client leaves or the service stops; refuse it if there are too many."""

@@ -147,10 +147,10 @@ async def test_deep_and_odd_values_can_be_stored() -> None:
     odd = '{"tool_call": {"tool": "find_order", "arguments": {"order_id": "\\ud800", "n": 1e999}}}'
     open_tools = [Tool(name="find_order", function=giving(deep))]
     chain = await run_chain(ScriptedModel(odd, f"\ud800{FIND}", f"{SAID}\ud800"), ASK, open_tools)
-    refused, elided = results(chain)
-    assert "surrogates not allowed" in refused.error
+    halved, elided = results(chain)
+    assert halved.ok
     assert "nested deeper" in json.dumps(elided.output, ensure_ascii=False)
-    assert chain.answer == f"{SAID}?"
+    assert chain.answer == f"{SAID}\ufffd"
     assert Chain.from_dict(json.loads(json.dumps(chain.to_dict()))) == chain
 
 

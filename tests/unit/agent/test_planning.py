@@ -42,7 +42,7 @@ READ: list[Any] = [
         id="no number",
     ),
     pytest.param(
-        '{"action": "search", "reason": "\\ud800"}', ActionDecision(action="search", reason="?"), id="half a character"
+        '{"action": "search", "reason": "\\ud800"}', ActionDecision(action="search", reason="\ufffd"), id="half a character"
     ),
 ]
 
@@ -63,14 +63,16 @@ UNREAD: list[Any] = [
     pytest.param('{"action": ["search"]}', "is none of the actions", id="a list"),
     pytest.param('{"action": null}', "None is none of the actions", id="null"),
     pytest.param(
-        '{"action": "search", "arguments": [1]}', "its arguments are no JSON object", id="a list of arguments"
+        '{"action": "search", "arguments": [1]}', "the arguments are no JSON object", id="a list of arguments"
     ),
     pytest.param(
-        '{"action": "search", "arguments": "rent"}', "its arguments are no JSON object", id="a word for arguments"
+        '{"action": "search", "arguments": "rent"}', "the arguments are no JSON object", id="a word for arguments"
     ),
-    pytest.param(
-        '{"action": "search", "arguments": {"a": "\\ud800"}}', "its arguments cannot be kept", id="half a character"
-    ),
+    pytest.param('{"action": "search", "query": "rent"}', 'an unknown key, query; arguments must', id="no arguments"),
+    pytest.param('{"action": "search", "arguments": {}, "q": 1, "r": 2}', "unknown keys, q, r", id="beside arguments"),
+    pytest.param('{"action": "search", "args": {"a": 1}, "params": {"a": 2}}', '"args" and "params"', id="two kinds"),
+    pytest.param('{"action": "search", "tool": "finish"}', 'twice, under "tool" and "action"', id="two names"),
+    pytest.param('{"action": "search", "description": "rent"}', "an unknown key, description", id="words or argument"),
     pytest.param(f'{{"action": "search", "arguments": {NESTED}}}', "its arguments cannot be kept", id="too deep"),
     pytest.param(
         f'{SAID} or {{"action": "finish"}}', "there are 2 decisions in it, and they differ", id="two decisions"

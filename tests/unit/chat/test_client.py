@@ -184,8 +184,8 @@ async def test_a_stream_is_told_piece_by_piece_and_is_one_span() -> None:
 
     with Trace() as trace:
         answer = await ChatClient(Writing("a\ud800b")).stream(ASK, ever(), hear)
-    assert (heard, answer.text, answer.attempts) == (["a", "?", "b"], "a?b", 1)
-    assert [(each.kind, each.content["reply"]) for each in trace] == [("chat", "a?b")]
+    assert (heard, answer.text, answer.attempts) == (["a", "\ufffd", "b"], "a\ufffdb", 1)
+    assert [(each.kind, each.content["reply"]) for each in trace] == [("chat", "a\ufffdb")]
 
 
 async def ignore(piece: str) -> None:

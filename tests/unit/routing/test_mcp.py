@@ -275,7 +275,7 @@ async def test_what_is_no_clear_no_is_a_failure(mark: object) -> None:
     (tool,) = tools_from_mcp([{"name": "a"}], call=lambda name, arguments: answer)
     error = (await called(tool)).error
     assert error is not None
-    assert error.message == "a failed: half?"
+    assert error.message == "a failed: half\ufffd"
 
 
 async def test_what_is_too_large_to_take_may_have_been_done() -> None:

@@ -1,16 +1,19 @@
 """What a model's reply says: calls, text, both, or nothing that can be made out."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from jazz_select.chat.json_reader import LONGEST
 from jazz_select.routing.plans.plan import PlanStep
+from jazz_select.routing.plans.plan_runner import run_plan
 from jazz_select.routing.plans.replies import ToolReply, read_tool_reply
 
 SEARCH = {"tool": "web_search", "arguments": {"query": "Gibby"}}
 MAIL = {"id": "m", "tool": "send_mail", "arguments": {"body": "```\n</think> {x}"}}
+X = PlanStep(tool="x", arguments={"a": 1})
 ONE = PlanStep(tool="web_search", arguments={"query": "Gibby"})
 TWO = PlanStep(tool="send_mail", arguments=MAIL["arguments"], id="m")  # pyright: ignore[reportArgumentType]
 
@@ -77,6 +80,17 @@ def test_the_shapes(reply: Any, expected: ToolReply) -> None:
         pytest.param({"id": "node-7", "arguments": {}}, PlanStep(tool="node-7"), id="by the tool's id"),
         pytest.param({"provider": "cal", "operation": "list"}, PlanStep(tool="cal.list"), id="provider, operation"),
         pytest.param({"id": 2, "tool": "x"}, PlanStep(tool="x", id="2"), id="a number for an id"),
+        pytest.param({"action": "x", "args": {"a": 1}}, X, id="action and args"),
+        pytest.param({"action": "x", "action_input": {"a": 1}}, X, id="action and its input"),
+        pytest.param({"action": {"name": "x", "args": {"a": 1}}}, X, id="an action as an object"),
+        pytest.param({"functionCall": {"name": "x", "args": {"a": 1}}}, X, id="as Gemini writes it"),
+        pytest.param({"type": "tool_use", "id": "t1", "name": "x", "input": {"a": 1}}, replace(X, id="t1"), id="Claude"),
+        pytest.param({"tool_name": "x", "kwargs": {"a": 1}}, X, id="keyword arguments"),
+        pytest.param({"tool": "x", "tool_arguments": '{"a": 1}'}, X, id="a tool's arguments as text"),
+        pytest.param({"function": {"name": "x", "parameters": {"a": 1}}, "thought": "so"}, X, id="beside a thought"),
+        pytest.param({"tool": "x", "arguments": {"a": 1}, "reason": "so"}, X, id="beside a reason"),
+        pytest.param({"tool": "x", "arguments": {}, "args": {"a": 1}}, X, id="an empty one beside"),
+        pytest.param({"tool": "x", "args": {"a": 1}, "depends_on": ["s1"]}, replace(X, after=("s1",)), id="after"),
     ],
 )
 def test_the_spellings_of_a_call(call: Any, step: PlanStep) -> None:
@@ -99,6 +113,39 @@ def test_a_bad_call_is_told_and_the_good_one_beside_it_kept(call: Any) -> None:
     bad, good = read_tool_reply({"tool_calls": [call, SEARCH]}).calls
     assert bad.problem
     assert good == ONE
+
+
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        pytest.param({"tool": "x", "query": "rent"}, "an unknown key, query;", id="an argument of its own"),
+        pytest.param({"tool": "x", "arguments": {}, "q": 1, "r": 2}, "unknown keys, q, r;", id="beside arguments"),
+        pytest.param({"action": "x", "reason": "late"}, "an unknown key, reason;", id="a reason may be an argument"),
+        pytest.param({"tool": "x", "type": "open"}, "an unknown key, type;", id="a type that is none of a call"),
+        pytest.param({"tool": "x", "name": "Ada"}, 'twice, under "tool" and "name"', id="two names"),
+        pytest.param({"tool": "x", "args": {"a": 1}, "input": {"a": 2}}, '"args" and "input"', id="two arguments"),
+        pytest.param({"x": {"a": 1}}, "names no tool; it has x", id="the name as a key"),
+    ],
+)
+def test_a_key_that_is_not_understood_is_named_and_nothing_runs_without_it(call: Any, problem: str) -> None:
+    (step,) = read_tool_reply({"tool_calls": [call]}).calls
+    assert problem in step.problem
+    assert step.arguments == {}
+
+
+async def test_a_step_waits_for_those_it_says_it_comes_after() -> None:
+    calls = [
+        {"id": "b", "tool": "note", "args": {"text": "second"}, "depends_on": "a"},
+        {"id": "a", "tool": "note", "args": {"text": "first"}},
+    ]
+    noted: list[str] = []
+
+    def note(text: str) -> None:
+        noted.append(text)
+
+    await run_plan(read_tool_reply({"tool_calls": calls}).plan, [note], parallel=True)
+    assert noted == ["first", "second"]
+    assert "'c', which is no step" in str(read_tool_reply({"tool_calls": [{**calls[0], "after": "c"}]}).plan.problems)
 
 
 def in_prose(before: str, *values: Any, after: str = "") -> str:

@@ -363,3 +363,24 @@ async def test_the_document_is_an_openapi_document() -> None:
     assert named <= known.keys()
     for schema in known.values():
         jsonschema.Draft202012Validator.check_schema(schema)
+
+
+HALVES: dict[str, tuple[bytes, str]] = {
+    "the first half at the end": (rb"refund \ud83d", "refund \ufffd"),
+    "the second half at the beginning": (rb"\ude00 refund", "\ufffd refund"),
+    "in capitals": (rb"refund \uD83D!", "refund \ufffd!"),
+    "the halves in the wrong order": (rb"refund \ude00\ud83d", "refund \ufffd\ufffd"),
+    "a half before a whole one": (rb"refund \ud83d\ud83d\ude00", "refund \ufffd\U0001f600"),
+    "after an escaped backslash": (rb"refund \\ud83d", r"refund \ud83d"),
+    "encoded as a character": (b"refund \xed\xa0\xbd", "refund \ufffd"),
+}
+
+
+@pytest.mark.parametrize(("written", "request_"), HALVES.values(), ids=HALVES)
+async def test_half_an_emoji_is_replaced_and_the_rest_is_read(written: bytes, request_: str) -> None:
+    json_ = {"content-type": "application/json"}
+    async with shop_service() as up:
+        body = b'{"request": "%b", "context": {"note %b": ["%b"]}}' % (written, written, written)
+        answered = await up.client.post("/v1/select", content=body, headers=json_)
+        same = await up.client.post("/v1/select", json={"request": request_})
+    assert without_times(checked("/v1/select", "post", answered)) == without_times(same.json())

@@ -94,7 +94,6 @@ BODIES: dict[str, bytes] = {
     "a text for a list": b'{"request": "x", "episode_summaries": "y"}',
     "a list for a mapping": b'{"request": "x", "context": []}',
     "bad UTF-8": b'{"request": "\xff\xfe"}',
-    "half of a surrogate pair": b'{"request": "\\ud800"}',
     "NaN": b'{"request": "x", "context": {"n": NaN}}',
     "an endless number": b'{"request": "x", "context": {"n": 1e999}}',
     "deep": b'{"request": "x", "context": {"n": ' + b"[" * 5_000 + b"]" * 5_000 + b"}}",
