@@ -1,12 +1,17 @@
 """One agent as an MCP server: four tools, a prompt for each flow, a list that only grows; over HTTP or a pipe."""
 
 import asyncio
+import os
+import sys
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import lru_cache, partial
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, Final, cast
 
+from anyio import wrap_file
 from mcp import MCPError, types
 from mcp.server import NotificationOptions, Server
 from mcp.server.context import ServerRequestContext
@@ -23,7 +28,7 @@ from starlette.types import Receive, Scope, Send
 from jazz_select import __version__
 from jazz_select.arguments import Seconds, checked
 from jazz_select.errors import JazzSelectError
-from jazz_select.json_values import too_much
+from jazz_select.json_values import too_much, with_whole_characters
 from jazz_select.routing.approval import ApprovalPolicy, Approve, Verdict
 from jazz_select.routing.records import ToolCall
 from jazz_select.routing.schemas.nulls import without_nulls
@@ -385,7 +390,38 @@ class McpApp:
         await self._sessions[running.agent_id].answer(handle, scope, receive, send)
 
 
+class _WholeLines(TextIOWrapper):
+    """Lines of JSON, with U+FFFD for each lone surrogate: the SDK drops a line that its parser refuses, unanswered."""
+
+    def readline(self, size: int = -1, /) -> str:
+        """Return the next line."""
+        return with_whole_characters(super().readline(size).encode()).decode()
+
+
+@contextmanager
+def _claimed_input() -> Generator[TextIOWrapper | None]:
+    """Keep standard input to the client's messages: tools and the programs that they start read an empty file there.
+
+    The SDK does the same, but for a stream that it is given.
+    """
+    try:
+        descriptor = sys.stdin.fileno()
+    except (AttributeError, OSError, ValueError):  # not a file, as where tests replace it
+        yield None
+        return
+    kept = os.dup(descriptor)
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), descriptor)
+    try:
+        # A thread may still wait for a line when this ends, so the descriptor is never closed and used anew under it.
+        yield _WholeLines(os.fdopen(kept, "rb", closefd=False), encoding="utf-8", errors="replace")
+    finally:
+        os.dup2(kept, descriptor)
+
+
 async def serve_stdio(server: AgentServer) -> None:
     """Answer the client at standard in- and output until it leaves; nothing else is written there meanwhile."""
-    async with stdio_server() as (incoming, outgoing), server.running():
-        await server.server.run(incoming, outgoing, server.server.create_initialization_options())
+    with _claimed_input() as lines:
+        transport = stdio_server(stdin=None if lines is None else wrap_file(lines))
+        async with transport as (incoming, outgoing), server.running():
+            await server.server.run(incoming, outgoing, server.server.create_initialization_options())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import httpx2
 import orjson
 
-from jazz_select.json_values import has_more_values
+from jazz_select.json_values import has_more_values, with_whole_characters
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -99,7 +99,7 @@ class _Lines(codecs.IncrementalDecoder):
         self._begun, self._size = bytearray(), 0
         excess = self._limits.excess(line, size)
         if not excess:
-            return line + b"\n"
+            return with_whole_characters(line) + b"\n"
         named = _ID_FIRST.match(line) or _ID_LAST.search(line[-_NEAR_AN_END:])
         if named is None:
             raise ValueError(excess)
@@ -146,7 +146,7 @@ class _Measured(httpx2.AsyncByteStream):
         if excess := self._limits.excess(message):
             # Of each kind the SDK takes this one for an answer that cannot be read.
             raise httpx2.SSEError(excess) if self._in_events else httpx2.StreamError(excess)
-        return bytes(message)
+        return with_whole_characters(bytes(message))
 
     async def aclose(self) -> None:
         await self._coded.aclose()

@@ -1,6 +1,7 @@
 """`jazz-select serve` as clients start it: MCP at `/mcp` or on standard in- and output, other servers behind it."""
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import AsyncGenerator
@@ -70,6 +71,33 @@ async def test_on_standard_in_and_output(folder: Path) -> None:
     with (folder / "errors.txt").open("w", encoding="utf-8") as errors:
         async with Client(stdio_client(parameters, errlog=errors)) as client:
             await used(client)
+
+
+async def test_half_an_emoji_on_standard_input_is_read(folder: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *command(folder, "--mcp", "stdio")),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment(),
+        cwd=folder,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    begun = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    given = {"name": "select_flow", "arguments": {"request": "where is my parcel? \ud83d"}}
+    ask = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": given}
+    for message in (begin, begun, ask):
+        process.stdin.write(f"{json.dumps(message)}\n".encode())
+    await process.stdin.drain()
+    async with asyncio.timeout(60):
+        while (answer := orjson.loads(await process.stdout.readline())).get("id") != 2:
+            pass
+    assert [flow["name"] for flow in answer["result"]["structuredContent"]["flows"]] == ["track_order"]
+    process.stdin.close()
+    await process.wait()
 
 
 @asynccontextmanager
