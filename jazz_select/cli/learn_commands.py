@@ -41,6 +41,9 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
     if given.log is None:
         raise ConfigError("name the log to learn from: jazz-select learn outcomes.db")
     overlay = load_overlay(file, must_exist=given.shadow)
+    if given.shadow and overlay.version("shadow") is None:
+        _say_nothing_on_trial(file, overlay, given)
+        return
     registry = catalogue(settings)
     how: Any = {"embedder": settings.embedder, "language": settings.language, "policy": Policy.of(settings)}
     if given.shadow:
@@ -64,9 +67,13 @@ _NEXT = "--shadow shows what it would have changed, --promote makes it live"
 
 
 def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned:
-    """Put what was learned on trial in the file, unless it was judged beside a version that is no longer live."""
+    """Put what was learned on trial in the file, unless it was judged beside a version that is no longer live.
+
+    The file is there afterwards, whatever was learned, since the commands that follow read it.
+    """
     version = learned.version
     if version is None:
+        _ = changed_overlay(file, lambda now: now if file.exists() else Overlay())
         return learned
 
     def tried(now: Overlay) -> Overlay:
@@ -77,9 +84,19 @@ def _kept(file: Path, learned: Learned, overlay: Overlay) -> Learned:
     return learned.numbered(changed_overlay(file, tried).shadow)
 
 
+def _say_nothing_on_trial(file: Path, overlay: Overlay, given: "LearnCommand") -> None:
+    """Say that the last `learn` put nothing on trial, which is no error: what is live stays."""
+    text = f"no version is on trial in {file}, so nothing changes: {_called(overlay.live, overlay)} is live"
+    tell({"live": overlay.live, "shadow": overlay.shadow}, [line(text)], json=given.json)
+
+
 def _move(file: Path, settings: "Settings", given: "LearnCommand") -> None:
     change = Overlay.promoted if given.promote else Overlay.rolled_back
-    before = load_overlay(file, must_exist=True).live
+    known = load_overlay(file, must_exist=True)
+    if given.promote and known.version("shadow") is None:
+        _say_nothing_on_trial(file, known, given)
+        return
+    before = known.live
     overlay = changed_overlay(file, change, must_exist=True)
     now, was = (_called(each, overlay) for each in (overlay.live, before))
     moved = f"{now} is live; before: {was}. Your flows are unchanged."

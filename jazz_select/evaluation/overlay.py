@@ -190,8 +190,10 @@ def load_overlay(file: Path, *, must_exist: bool = False) -> Overlay:
     Raises:
         ConfigError: The file is unreadable or invalid, or is missing although it must exist.
     """
-    if not file.exists() and not must_exist:
-        return Overlay()
+    if not file.exists():
+        if not must_exist:
+            return Overlay()
+        raise ConfigError(f"there is no file {file}: jazz-select learn LOG --learned {file} makes it")
     entries = read_entries(file, "learned examples")
     overlay = read_as(Overlay, {} if entries is None else entries, str(file))
     numbers = [each.number for each in overlay.versions]

@@ -21,7 +21,7 @@ SAID = {
 }
 
 
-async def kept(folder: Path, flows: Path, *, hostile: bool = False) -> Path:
+async def kept(folder: Path, flows: Path, *, hostile: bool = False, corrected: bool = True) -> Path:
     """A log of requests, each with what was right for it."""
     path, registry = folder / "outcomes.db", load_registry(str(flows))
     async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
@@ -30,7 +30,8 @@ async def kept(folder: Path, flows: Path, *, hostile: bool = False) -> Path:
             for name, requests in SAID.items():
                 for request in requests:
                     result = await selector.select(f"{request}\x1b[31m" if hostile else request)
-                    await selector.feedback(result, right=name)
+                    if corrected:
+                        await selector.feedback(result, right=name)
             await selector.select("sing a song")
     return path
 
@@ -121,6 +122,22 @@ def test_what_is_learned_already_is_said_to_be(jazz: Jazz, log: Path) -> None:
     assert document["version"] is None
     assert document["nothing"]
     assert "nothing was learned: " in run(jazz, "learn", str(log)).stdout
+
+
+@pytest.mark.spec("016.12")
+def test_a_run_that_learned_nothing_leaves_a_state_that_the_next_commands_accept(jazz: Jazz) -> None:
+    log = str(asyncio.run(kept(jazz.folder, jazz.flows, corrected=False)))
+    missing = run(jazz, "learn", log, "--shadow", code=2).stderr
+    assert "jazz-select learn LOG --learned" in " ".join(missing.split())
+    assert "nothing was learned: " in run(jazz, "learn", log).stdout
+    state = {"live": 0, "shadow": 0}
+    assert "no version is on trial" in run(jazz, "learn", log, "--shadow").stdout
+    assert orjson.loads(run(jazz, "learn", log, "--shadow", "--json").stdout) == state
+    assert "what the authors wrote is live" in run(jazz, "learn", "--promote").stdout
+    assert orjson.loads(run(jazz, "learn", "--promote", "--json").stdout) == state
+    run(jazz, "sync")
+    run(jazz, "check", "--fail-on", "never")
+    run(jazz, "drift", log)
 
 
 def test_labelled_requests_are_a_gate(jazz: Jazz, log: Path) -> None:
