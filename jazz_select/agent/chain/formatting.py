@@ -46,9 +46,9 @@ _LONG: Final = 100_000
 """Characters from which on a chain's transcript is written in a thread."""
 _EARLIER: Final = ((("message",), 0),)
 """Elided first: messages before this request."""
-_OWN: Final = ((("text",), 0), (("call",), 60), (("system",), 0), (("result",), 60), (("call", "result"), 0))
+_OWN: Final = ((("text",), 0), (("call",), 60), (("result",), 60), (("call", "result"), 0))
 """Then elided in this order, once long results are cut: line kinds, and the least length at which a line is worth a
-mark."""
+mark. The caller's system text says how to work, so it is never among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,8 +99,8 @@ def formatting_messages(
         prompt: The formatting prompt; None for the default.
         max_chars: Most characters of transcript and closing answer together. The rest is elided in this order, with
             marks that count it: the earlier conversation, oldest first; then long results, in their middle; then texts
-            and calls of the chain. The closing answer is cut if results need its room. The user's request is kept
-            longest.
+            and calls of the chain, then its results, oldest first. The closing answer is cut if results need its room.
+            The caller's system text and the user's request stay; what is too long of them is cut in its middle.
 
     Raises:
         ConfigError: The schema, the prompt or `max_chars` cannot work.
@@ -109,7 +109,7 @@ def formatting_messages(
     if max_chars < LEAST_CHARS:
         raise ConfigError(f"max_chars is at least {LEAST_CHARS}, not {max_chars!r}")
     lines = _lines(chain, max_chars // 4)
-    needed = _size([line for line in lines if line.kind in {"request", "result"}])
+    needed = _size([line for line in lines if line.kind in {"system", "request", "result"}])
     most = min(max(max_chars - needed, max_chars // 4), max_chars // 2)
     answer = _quote_within(chain.answer, most) if chain.answer else ""
     lines = _fit(lines, max_chars - len(answer))
@@ -184,7 +184,8 @@ def _fit(lines: list[_Line], budget: int) -> list[_Line]:
     fitted = _elide(lines, _EARLIER, budget)
     if _size(fitted) <= budget:
         return fitted
-    return _elide(_with_results_cut(fitted, budget), _OWN, budget)
+    fitted = _elide(_with_cut("result", fitted, budget, least=_SHORTEST), _OWN, budget)
+    return fitted if _size(fitted) <= budget else _with_cut("system", fitted, budget, least=0)
 
 
 def _elide(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budget: int) -> list[_Line]:
@@ -200,8 +201,9 @@ def _elide(lines: list[_Line], passes: Sequence[tuple[Sequence[str], int]], budg
     return fitted
 
 
-def _with_results_cut(lines: list[_Line], budget: int) -> list[_Line]:
-    sizes = sorted(len(line.text) for line in lines if line.kind == "result")
+def _with_cut(kind: str, lines: list[_Line], budget: int, *, least: int) -> list[_Line]:
+    """Cut the longest lines of a kind in their middle, to equal lengths of at least `least`, until all fits."""
+    sizes = sorted(len(line.text) for line in lines if line.kind == kind)
     room = budget - (_size(lines) - sum(sizes))
     share = 0
     for number, size in enumerate(sizes):
@@ -209,8 +211,8 @@ def _with_results_cut(lines: list[_Line], budget: int) -> list[_Line]:
         if size > share:
             break
         room -= size
-    limit = max(share, _SHORTEST)
-    return [replace(line, text=_cut_middle(line.text, limit)) if line.kind == "result" else line for line in lines]
+    limit = max(share, least)
+    return [replace(line, text=_cut_middle(line.text, limit)) if line.kind == kind else line for line in lines]
 
 
 def _cut_middle(text: str, limit: int) -> str:

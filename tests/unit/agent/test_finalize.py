@@ -186,6 +186,24 @@ async def test_however_much_there_is_the_bound_holds(max_chars: int) -> None:
     assert "elided" in transcript
 
 
+@pytest.mark.spec("001.13")
+@pytest.mark.parametrize("max_chars", [1_000, 3_000, 6_000, 24_000])
+async def test_the_callers_system_text_is_kept_whatever_else_is_left_out(max_chars: int) -> None:
+    rule = f"Amounts are in cents; {'always round down; ' * 20}and never guess."
+    system = Message(role="system", content=rule)
+    entries: list[Entry] = [AssistantText(text="Let me look at that. " * 10)]
+    for n in range(60):
+        entries.append(ToolRequest(id=f"s{n}", round=n, tool="find", arguments={"number": n, "why": "w" * 80}))
+        entries.append(ToolResult(id=f"s{n}", round=n, tool="find", ok=True, output={"n": n, "text": "x" * 900}))
+    chain = Chain(messages=(system, *ASK), entries=tuple(entries), answer=SAID)
+    [message] = formatting_messages(chain, SCHEMA, max_chars=max_chars)
+    assert f"[system] {json.dumps(rule)}\n" in message.content
+    assert not re.findall(r"\[… ,? ?\d+ chars elided\]", message.content.replace("x[…", "")), "each mark counts something"
+    left_out = sum(map(int, re.findall(r"(\d+) tool results?", message.content)))
+    there = [int(n) for n in re.findall(r"\[tool result (\d+)/", message.content)]
+    assert there == list(range(60))[left_out:], "the oldest results are left out, and counted"
+
+
 # --- prompts of one's own ----------------------------------------------------------
 
 
