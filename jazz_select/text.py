@@ -259,6 +259,13 @@ def nfkc(text: str) -> str:
     return "".join(pieces)
 
 
+def nfc(text: str) -> str:
+    """Return `text` in NFC form, in which one name has one spelling; marks beyond the thirtieth as in `nfkc`."""
+    if text.isascii():
+        return text
+    return normalize("NFC", text if len(text) <= _SHORT else _MARKED.sub(_fewer_marks, text))
+
+
 def _fewer_marks(found: re.Match[str]) -> str:
     if not any(map(combining, set(found[0]))):
         return found[0]

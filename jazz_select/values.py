@@ -15,6 +15,7 @@ from jazz_select.arguments import Constraint, Positive
 from jazz_select.json_values import json_bytes, plain
 from jazz_select.notebook import NotebookRepr, facts_html, page_html, rows_html
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, UserQuestion
+from jazz_select.text import nfc
 from jazz_select.travel import JsonData, read_json, value_of, whole_of
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -25,7 +26,8 @@ _LONGEST_CACHED = 120
 
 
 def flow_id(name: str) -> str:
-    """Return the id of the flow of this name: `uuid5(name)`, the same in every process."""
+    """Return the id of the flow of this name: `uuid5` of its NFC form, the same in every process."""
+    name = nfc(name)
     return _flow_id(name) if len(name) <= _LONGEST_CACHED else str(uuid5(NAMESPACE_DNS, name))
 
 

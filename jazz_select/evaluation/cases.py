@@ -18,7 +18,7 @@ from jazz_select.data_files import Document, documents_of, json_value, read_text
 from jazz_select.errors import ConfigError, DataFileError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
-from jazz_select.text import beginning, describe_value, did_you_mean, nfkc, problem_of, unknown_field
+from jazz_select.text import beginning, describe_value, did_you_mean, nfc, nfkc, problem_of, unknown_field
 from jazz_select.values import flow_id
 
 LARGEST = 32 << 20
@@ -224,10 +224,12 @@ def _labels(value: object) -> object:
     if value is None or value == "":
         raise ValueError("is empty; write the name of a flow, or none where no flow fits")
     if isinstance(value, str):
-        return () if value.strip().casefold() in _NONE else (value.strip(),)
+        return () if value.strip().casefold() in _NONE else (nfc(value.strip()),)
     if isinstance(value, list | tuple):
         given = cast("Sequence[object]", value)
-        return tuple(dict.fromkeys(given)) if all(isinstance(each, str) for each in given) else given
+        if not all(isinstance(each, str) for each in given):
+            return given
+        return tuple(dict.fromkeys(nfc(each) for each in cast("Sequence[str]", given)))
     return value
 
 
@@ -257,7 +259,7 @@ class Case(BaseModel):
     """The context for guards."""
     inputs: Mapping[str, Any] = Field(default_factory=dict[str, Any])
     """Initial inputs of the flow's tools."""
-    tools: tuple[str, ...] = ()
+    tools: tuple[Annotated[str, AfterValidator(nfc)], ...] = ()
     """The tools expected to run, in order."""
     why: str = ""
     """What the case shows."""

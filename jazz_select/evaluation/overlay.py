@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from jazz_select.arguments import read_as
 from jazz_select.data_files import LARGEST, MOST_VALUES
@@ -20,6 +20,7 @@ from jazz_select.evaluation.cases import Case, read_entries
 from jazz_select.evaluation.whole_files import locked, write_readable
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.encoder import indexable
+from jazz_select.text import nfc
 
 FORMAT = 1
 _KEPT: Final = 10
@@ -75,6 +76,15 @@ class Version(_Frozen):
     examples: Mapping[str, Mapping[str, str]] = Field(default_factory=dict[str, dict[str, str]])
     """Learned texts by flow name, each with the ids of its log entries, separated by blanks."""
     cases: tuple[HeldCase, ...] = ()
+
+    @field_validator("examples")
+    @classmethod
+    def _of_each_flow(cls, given: Mapping[str, Mapping[str, str]]) -> Mapping[str, Mapping[str, str]]:
+        """Join what was learned for one name in two spellings of Unicode."""
+        made: dict[str, dict[str, str]] = {}
+        for name, texts in given.items():
+            made.setdefault(nfc(name), {}).update(texts)
+        return made
 
     @property
     def count(self) -> int:
@@ -254,7 +264,7 @@ def takes_examples(flow: BaseFlow) -> bool:
 
 def spelled(text: str) -> str:
     """Return a key that spellings of one request share."""
-    return " ".join(text.casefold().split())
+    return " ".join(nfc(text).casefold().split())
 
 
 def yaml_text(text: str) -> str:

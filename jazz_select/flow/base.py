@@ -14,13 +14,14 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import deepcopy
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from inspect import cleandoc
+from inspect import cleandoc, getattr_static
 from itertools import count
 from threading import RLock
 from types import ModuleType
-from typing import Any, ClassVar, Literal, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict, Unpack, cast
 from weakref import ref
 
 from jazz_select.arguments import Count, checked
@@ -28,7 +29,7 @@ from jazz_select.errors import DuplicateFlowError, FlowValidationError, ToolErro
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
 from jazz_select.flow.field_checks import FIELDS, OPERATIONAL, Input, Subject, check_bars, check_fields, check_spelling
 from jazz_select.flow.origin import Origin, is_ours, locate
-from jazz_select.text import beginning, did_you_mean, titled, unknown_field
+from jazz_select.text import beginning, did_you_mean, nfc, titled, unknown_field
 from jazz_select.threads import set_in
 from jazz_select.values import FlowCard, flow_id
 
@@ -138,6 +139,34 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
     def __len__(self) -> int:
         return len(self._flows)
 
+    def __copy__(self) -> "FlowRegistry":
+        """Return a registry with the same flows."""
+        made = FlowRegistry(min_examples=self.min_examples)
+        made._flows = dict(self._flows)
+        for flow in made._flows.values():
+            flow.joined(made)
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "FlowRegistry":
+        """Return a registry with copies of the flows, which look up their parts there."""
+        made = FlowRegistry(min_examples=self.min_examples)
+        memo[id(self)] = made
+        made._flows = deepcopy(dict(self._flows), memo)
+        for flow in made._flows.values():
+            flow.joined(made)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all but the lock."""
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Read back what was pickled."""
+        vars(self).update(state)
+        self._lock = RLock()
+        for flow in self._flows.values():
+            flow.joined(self)
+
     def __repr__(self) -> str:
         return f"<FlowRegistry of {len(self)} flows>"
 
@@ -199,7 +228,9 @@ class GuidedDecisionPoint:
                 raise ToolError(self.after_step, f"{name} is a list of names, not {given!r:.80}")
             if len(set(names)) != len(names):
                 raise ToolError(self.after_step, f"{name} names something twice: {', '.join(map(str, names))}")
-            object.__setattr__(self, name, names)
+            object.__setattr__(self, name, [nfc(cast("str", each)) for each in names])
+        object.__setattr__(self, "after_step", nfc(self.after_step))
+        object.__setattr__(self, "fallback_tool", self.fallback_tool and nfc(self.fallback_tool))
         if self.after_step in self.candidate_tools:
             raise ToolError(self.after_step, "a tool never follows itself: take it out of candidate_tools")
 
@@ -208,6 +239,9 @@ class Choose:
     """A step that is left open on purpose: whatever fits what is there then."""
 
 
+_NAMES = ("name", "aliases", "tools", "_own_tools", "optional_tools", "calls")
+_OF_REGISTRIES = frozenset({"_homes", "_pinned"})
+"""Attributes that belong to the registries a flow is in, and are shared by its copies."""
 CHOOSE = Choose()
 Step = str | GuidedDecisionPoint | Choose
 _LONGEST_NAME = 80
@@ -345,11 +379,40 @@ class BaseFlow:
                 setattr(self, field, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
         if not self.description:
             self.description = _docstring(type(self))
+        self._normalize_names()
         self._origin = locate()
         inherited = type(self).registry
         self._pinned = registry if registry is not None else None if inherited is BaseFlow.registry else inherited
         self.home.register(self, replace=replace)
         _remember(self)
+
+    def _normalize_names(self) -> None:
+        """Bring the names that it has, and those that it refers to, into NFC form, in which they are compared."""
+        for field in _NAMES:
+            given: object = getattr_static(self, field, None)
+            if hasattr(given, "__get__"):
+                continue  # it is computed, perhaps from parts that are not there yet
+            made = _normalized(given)
+            if made != given:
+                setattr(self, field, made)
+
+    def __copy__(self) -> Self:
+        """Return a flow with the same attributes, in no further registry."""
+        made = type(self).__new__(type(self))
+        vars(made).update(vars(self))
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return a flow with copies of the attributes, in no further registry; part names mean what they meant."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        for name, value in vars(self).items():
+            vars(made)[name] = value if name in _OF_REGISTRIES else _copied(value, memo)
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: all but the registries, so that a flow read back is in none."""
+        return {name: value for name, value in vars(self).items() if name not in _OF_REGISTRIES}
 
     @classmethod
     def declared(cls) -> "BaseFlow | None":
@@ -552,6 +615,23 @@ class BaseFlow:
         return f"<{type(self).__name__} {self.label!r}>"
 
 
+def _copied(value: object, memo: dict[int, Any]) -> object:
+    try:
+        return deepcopy(value, memo)
+    except Exception:  # noqa: BLE001 - a lock, a client, whatever an author keeps: it is shared
+        return value
+
+
+def _normalized(given: object) -> object:
+    """Return a name, or a list of names, in NFC form; anything else as it is."""
+    if isinstance(given, str):
+        return nfc(given)
+    if type(given) in {list, tuple}:
+        made = [nfc(each) if isinstance(each, str) else each for each in cast("Sequence[object]", given)]
+        return made if isinstance(given, list) else tuple(made)
+    return given
+
+
 def _docstring(kind: type[BaseFlow]) -> str:
     authored = (base.__doc__ for base in kind.__mro__ if issubclass(base, BaseFlow) and not is_ours(base))
     return next((cleandoc(text) for text in authored if text), "")
@@ -585,6 +665,8 @@ def chain_of(flow: BaseFlow) -> tuple[Step, ...]:
 def _step(flow: BaseFlow, field: str, step: Any) -> Step:
     """Return a step as a value; a tool named CHOOSE takes precedence over the keyword."""
     tools = flow.own_tools
+    if isinstance(step, str):
+        step = nfc(step)
     if isinstance(step, Mapping):
         step = _point(flow, field, cast("Mapping[str, Any]", step))
     if isinstance(step, Choose) or (step == "CHOOSE" and step not in tools):

@@ -20,6 +20,7 @@ from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.engines.stored_points import SYNCED, Layout
 from jazz_select.memory.text_vectors import VectorFile, embedded
 from jazz_select.ports import BatchEmbedder, Embedder, FlowPoint, SparseVector, Vectors
+from jazz_select.text import nfc
 from jazz_select.values import FlowCard
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ _NOTED_TERMS = 1 << 16
 
 
 def indexable(text: str) -> str:
-    """Replace control characters and lone surrogates, which no engine accepts, by spaces."""
+    """Return `text` in NFC form, with spaces for control characters and lone surrogates, which no engine accepts."""
+    text = nfc(text)
     return text.strip() if text.isprintable() else _CONTROL.sub(" ", text).strip()
 
 

@@ -13,7 +13,7 @@ from jazz_select.outcomes.callers import current_caller
 from jazz_select.outcomes.log import OutcomeLog
 from jazz_select.selector.candidates_stage import Request
 from jazz_select.selector.result import FlowSelectionResult
-from jazz_select.text import as_text, near
+from jazz_select.text import as_text, near, nfc
 from jazz_select.threads import in_thread
 from jazz_select.values import Source
 
@@ -82,7 +82,8 @@ class Outcomes:
         return caller.may_teach or found.chosen_by.key == caller.key
 
     def _checked(self, right: Collection[str]) -> tuple[str, ...]:
-        names = (right,) if isinstance(right, str) else tuple(right)
+        given: tuple[object, ...] = (right,) if isinstance(right, str) else tuple(right)
+        names = [nfc(each) if isinstance(each, str) else each for each in given]
         known = {flow.name for flow in self._registry.values()}
         for name in names:
             if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from jazz_select.routing.tools.sources import ToolsLike, tools_of
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.text import beginning
+from jazz_select.text import beginning, nfc
 from jazz_select.words import (
     ACTING,
     BEFORE,
@@ -302,7 +302,7 @@ class NameIndex:
         """The tool that `name` stands for. Whatever `name` is, nothing is raised and the work is bounded."""
         if not isinstance(name, str):
             return self._nothing(type(name).__name__, "the name is no text")
-        tool = self._exact.get(name)
+        tool = self._exact.get(nfc(name) if len(name) <= LONGEST else name)
         if tool is not None:
             return Resolution(requested=name, tool=tool, stage="exact", score=1.0, reason="the same name")
         shown = beginning(name, LONGEST)

@@ -22,7 +22,7 @@ from jazz_select.routing.schemas.validity import Checker, unusable
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.mcp_session import tool_answer, tools_page
 from jazz_select.routing.tools.tool import ContextKeys, Tool, Toolbox, checked_tool, context_keys
-from jazz_select.text import as_text, cut, describe_error, in_log, in_one_line, one_line
+from jazz_select.text import as_text, cut, describe_error, in_log, in_one_line, nfc, one_line
 from jazz_select.threads import in_thread, run_with_timeout
 
 Calling = Callable[[str, dict[str, Any]], object]
@@ -94,7 +94,7 @@ def _called_as(name: object, given: object) -> Tool:
     if not isinstance(name, str):
         raise ConfigError(f"a mapping of tools has their names as its keys, and no {name!r:.80}")
     tool = _as_tool(given, name)
-    if tool.name != name:
+    if tool.name != nfc(name):
         msg = f"a mapping of tools calls one {name!r:.80} that calls itself {tool.name!r:.80}; give both the same name"
         raise ConfigError(msg)
     return tool

@@ -13,7 +13,7 @@ from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.schemas.fields import mapping
 from jazz_select.routing.schemas.reduction import input_names, without_inputs
-from jazz_select.text import titled
+from jazz_select.text import nfc, titled
 from jazz_select.threads import unbound
 from jazz_select.words import ACTING, LOOKING, READING, folded_name, stems, words
 
@@ -120,8 +120,10 @@ class Tool:
             raise ToolError(self.name, "input_schema is a JSON Schema as a mapping, such as {'type': 'object'}")
         if not isinstance(cast("object", self.title), str):
             raise ToolError(self.name, f"title is a text in words for users, not {self.title!r:.60}")
+        object.__setattr__(self, "name", nfc(self.name))
+        object.__setattr__(self, "undoes", nfc(self.undoes))
         object.__setattr__(self, "title", " ".join(self.title.split()))
-        object.__setattr__(self, "id", self.id or ".".join(part for part in (self.provider, self.name) if part))
+        object.__setattr__(self, "id", nfc(self.id) or ".".join(part for part in (self.provider, self.name) if part))
         object.__setattr__(self, "capabilities", tuple(dict.fromkeys(map(capability, self.capabilities))))
         self._hide_context_inputs()
 
