@@ -425,9 +425,9 @@ class Encoder:
         """
         embedder = self.stages[stage]
         if len(texts) > 1 and isinstance(embedder, BatchEmbedder):
-            rows = [*_called(embedder, lambda: embedder.embed_queries(texts), (len(texts), embedder.dim))]
+            rows = [*_called(embedder, lambda: embedder.embed_queries(texts), texts, (len(texts), embedder.dim))]
         else:
-            rows = [_called(embedder, partial(embedder.embed_query, text), (embedder.dim,)) for text in texts]
+            rows = [_called(embedder, partial(embedder.embed_query, text), [text], (embedder.dim,)) for text in texts]
         return [row if np.count_nonzero(row) else None for row in rows]  # three times as fast as `any`
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -440,12 +440,14 @@ class Encoder:
 
     def _embedded(self, texts: Sequence[str], file: VectorFile | None) -> Vectors:
         def embed(stage: Embedder, new: Sequence[str]) -> Vectors:
-            return _called(stage, partial(stage.embed, new), (len(new), stage.dim))
+            return _called(stage, partial(stage.embed, new), new, (len(new), stage.dim))
 
         return np.hstack([embedded(stage, partial(embed, stage), texts, file) for stage in self.stages])
 
 
-def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, ...]) -> Vectors:
+def _called(
+    embedder: Embedder, embed: Callable[[], Vectors], texts: Sequence[str], shape: tuple[int, ...]
+) -> Vectors:
     try:
         vectors = np.asarray(embed(), dtype=np.float32)
     except EmbeddingError:
@@ -456,7 +458,8 @@ def _called(embedder: Embedder, embed: Callable[[], Vectors], shape: tuple[int, 
         raise EmbeddingError(embedder.identity, f"it returned shape {vectors.shape}, not {shape}")
     # The dot product is a fast check; `isfinite` of all numbers would take as long as embedding.
     if not isfinite(float(np.vdot(vectors, vectors))) and not np.isfinite(vectors).all():
-        raise EmbeddingError(embedder.identity, "it returned numbers that are not finite")
+        text = texts[int(np.argmin(np.isfinite(np.atleast_2d(vectors)).all(axis=1)))]
+        raise EmbeddingError(embedder.identity, f"it returned numbers that are not finite, for {text!r:.80}")
     return vectors
 
 

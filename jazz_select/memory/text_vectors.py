@@ -67,7 +67,8 @@ class VectorFile:
     """The vectors of a catalogue's texts in an SQLite file, by digest of embedder and text.
 
     It is only a cache: a damaged, full or locked file counts as none. Each row has a checksum, since SQLite does not
-    detect a changed byte.
+    detect a changed byte; and a vector that no text can have (not finite, zero, of another length) is neither stored
+    nor read, whoever wrote it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -77,21 +78,35 @@ class VectorFile:
     def known(self, embedder: Embedder, texts: Sequence[str]) -> dict[str, Vectors]:
         """Return the cached vectors of these texts."""
         found: dict[str, Vectors] = {}
+        damaged: list[str] = []
 
         def read(file: sqlite3.Connection) -> None:
             for text in texts:
                 held = file.execute("SELECT row FROM vectors WHERE key = ?", (_digest(embedder.identity, text),))
-                row = next(held, (b"",))[0]
-                if (vector := _read(row)) is not None and len(vector) == embedder.dim:
+                row = next(held, None)
+                vector = None if row is None else _read(row[0])
+                if vector is not None and _is_usable(vector, embedder.dim):
                     found[text] = vector
+                elif row is not None:
+                    damaged.append(text)
 
         if self._path.exists():
             self._use(read)
+        if damaged:
+            what = "vectors in %s are damaged (not finite, zero, or of another length), and made again"
+            _log.warning(f"%d {what}; the first is of %.80r", len(damaged), self._path.name, damaged[0])
         return found
 
     def keep(self, embedder: Embedder, rows: Mapping[str, Vectors]) -> None:
-        """Write these vectors in one transaction."""
-        written = [(_digest(embedder.identity, text), _written(row)) for text, row in rows.items()]
+        """Write these vectors in one transaction, without those that no text can have."""
+        usable = {text: row for text, row in rows.items() if _is_usable(row, embedder.dim)}
+        if len(usable) < len(rows):
+            first = next(text for text in rows if text not in usable)
+            what = "%d of %d vectors are not stored in %s (not finite, zero, or of another length); the first is of %.80r"
+            _log.info(what, len(rows) - len(usable), len(rows), self._path.name, first)
+        if not usable:
+            return
+        written = [(_digest(embedder.identity, text), _written(row)) for text, row in usable.items()]
 
         def write(file: sqlite3.Connection) -> None:
             file.execute("PRAGMA synchronous = OFF")  # a loss of power costs only another embedding
@@ -147,6 +162,13 @@ def embedded(embedder: Embedder, embed: Embed, texts: Sequence[str], file: Vecto
             slow.keep(embedder, made)
         known |= made
     return np.stack([known[text] for text in texts])
+
+
+def _is_usable(vector: Vectors, dim: int) -> bool:
+    """Whether it may be the vector of a text: of this length, finite, and with a direction."""
+    if vector.shape != (dim,) or not np.isfinite(vector).all():
+        return False
+    return bool(vector.any())
 
 
 def _digest(identity: str, text: str) -> bytes:

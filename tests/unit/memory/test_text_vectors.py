@@ -5,11 +5,13 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from zlib import crc32
 
 import numpy as np
 import pytest
 
 from jazz_select import ProceduralMemory
+from jazz_select.errors import EmbeddingError
 from jazz_select.memory.text_vectors import FILE_NAME
 from jazz_select.ports import Vectors
 from jazz_select.testing import HashEmbedder
@@ -111,3 +113,62 @@ async def test_a_file_of_somebody_else_is_made_again(tmp_path: Path, sql: str) -
     more = [*CATALOGUE, card("flow of another agent")]
     assert await synced(tmp_path, more, "b") > len(CATALOGUE)
     assert await synced(tmp_path, more, "c") == 0
+
+
+DAMAGES = {
+    "not a number": np.full(32, np.nan),
+    "infinite": np.array([np.inf, *[0.1] * 31]),
+    "zero": np.zeros(32),
+    "of another length": np.full(16, 0.1),
+    "empty": np.zeros(0),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+async def test_a_vector_that_no_text_can_have_is_made_again_and_said_to_be(
+    tmp_path: Path, damage: Vectors, caplog: pytest.LogCaptureFixture
+) -> None:
+    await synced(tmp_path, CATALOGUE)
+    row = damage.astype("<f4").tobytes()
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+        other.execute("UPDATE vectors SET row = ?", (crc32(row).to_bytes(4, "little") + row,))
+        other.commit()
+    np.testing.assert_array_equal(await vectors(tmp_path), await vectors(":memory:"))
+    assert "are damaged (not finite, zero, or of another length), and made again" in caplog.text
+    assert await synced(tmp_path, CATALOGUE, agent="b") == 0, "what was damaged is written anew"
+
+
+class Faulty(SlowEmbedder):
+    """An embedder that gives one text the same value in all places."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        rows = super().embed(texts)
+        rows[["something" in text for text in texts]] = self.value
+        return rows
+
+    def embed_query(self, text: str) -> Vectors:
+        return self.embed([text])[0]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf], ids=str)
+async def test_an_embedder_that_returns_no_numbers_is_an_error_that_names_the_text(
+    tmp_path: Path, value: float
+) -> None:
+    async with await ProceduralMemory.open(tmp_path, embedder=Faulty(value)) as memory:
+        for embed in (memory.encoder.embed, memory.encoder.requests):
+            with pytest.raises(EmbeddingError, match="not finite, for 'something odd'"):
+                embed(["one", "something odd"])
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+async def test_a_vector_of_nothing_is_not_stored(tmp_path: Path) -> None:
+    async with await ProceduralMemory.open(tmp_path, embedder=Faulty(0.0)) as memory:
+        await memory.sync("a", [card("flow", "something odd")])
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as file:
+        rows = [np.frombuffer(row, "<f4", offset=4) for (row,) in file.execute("SELECT row FROM vectors")]
+    assert rows
+    assert all(row.any() for row in rows)
