@@ -76,11 +76,25 @@ def _short(name: str) -> str:
 
 
 class JazzSelectError(Exception):
-    """The root: `except JazzSelectError` catches all that this library raises. It can be copied and pickled."""
+    """The root: `except JazzSelectError` catches all that this library raises. It can be copied and pickled.
+
+    Attributes:
+        others: What else was found to be wrong in the same place, such as further fields of a flow.
+    """
+
+    others: "tuple[JazzSelectError, ...]" = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Rebuild from the attributes, since the constructor takes other arguments than the message."""
         return BaseException.__new__, (type(self), *self.args), dict(vars(self))
+
+
+def raise_all(faults: Sequence[JazzSelectError]) -> None:
+    """Raise the first of these errors, with the others beside it; none if there are none."""
+    if faults:
+        first = faults[0]
+        first.others = (*first.others, *faults[1:])
+        raise first
 
 
 class ConfigError(JazzSelectError):

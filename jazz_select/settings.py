@@ -73,6 +73,8 @@ class Settings(BaseSettings):
     model; 0 always asks the model."""
     ask_user: bool = False
     """Ask the user if two or three flows are left and no stage may decide."""
+    allow_modules: str = ""
+    """Modules and packages, separated by commas, that files of tools may name though they are not the project's own."""
     on_empty: Literal["top1", "none"] = "none"
     """The result if the model finds that nothing fits: nothing, or the top candidate."""
     serve_key: SecretStr | None = None
@@ -81,6 +83,11 @@ class Settings(BaseSettings):
     """The key to sign conversations with, so that several processes can continue each other's."""
     serve_state: Path | None = None
     """The folder of the service's own data: the secret if none is given, and claims of calls."""
+
+    @property
+    def allowed_modules(self) -> tuple[str, ...]:
+        """The names in `allow_modules`."""
+        return tuple(each.strip() for each in self.allow_modules.split(",") if each.strip())
 
     @property
     def learned_by_now(self) -> Path | None:

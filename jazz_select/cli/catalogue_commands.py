@@ -76,7 +76,8 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
 
     began = perf_counter()
     registry = catalogue(settings)
-    tools = None if given.tools is None else list(load_tools(given.tools).values())
+    allowed = settings.allowed_modules
+    tools = None if given.tools is None else list(load_tools(given.tools, allow_modules=allowed).values())
     with TemporaryDirectory() as passing:
         # A dry run leaves no trace, so it does not make an index either.
         empty = {"index": Path(passing)} if given.dry_run and not is_there(settings) else {}
@@ -239,7 +240,8 @@ def graph(_: "Settings", given: "GraphCommand") -> None:
     if given.source is None:
         require_folder(source, advice="name a folder, package or file with TOOLS, as docs/tools.md describes")
     look_here()
-    analyzer, least = ChainAnalyzer(load_tools(source).values()), given.min_compatibility
+    tools = load_tools(source, allow_modules=given.settings().allowed_modules)
+    analyzer, least = ChainAnalyzer(tools.values()), given.min_compatibility
     edges = list(analyzer.edges(min_compatibility=least))
     unreachable, collisions = analyzer.unreachable(min_compatibility=least), analyzer.collisions()
     if given.json:

@@ -46,6 +46,7 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
             only=_codes(given.only or ()),
             ignore=(*how.ignore, *_codes(given.ignore or ())),
             learned=settings.learned_by_now,
+            allow_modules=settings.allowed_modules,
         )
     if given.sarif is not None:
         report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)

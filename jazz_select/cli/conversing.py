@@ -51,7 +51,7 @@ async def _played(settings: "Settings", given: "ConverseCommand") -> "Conversati
             cases = load_conversations(given.source, registry)
             agents = _made_of(settings, registry, factory)
         else:
-            tools = _tools_of(settings.flows, given.tools, quiet=given.json)
+            tools = _tools_of(settings, given.tools, quiet=given.json)
             cases = load_conversations(given.source, registry, tools=tools())
             agents = _made_of(settings, registry, _of_tools(tools, given.tools or settings.flows), tools)
         make_agent = await stack.enter_async_context(agents)
@@ -60,10 +60,11 @@ async def _played(settings: "Settings", given: "ConverseCommand") -> "Conversati
         return await play_all(cases, make_agent, model=settings.llm, at_once=given.at_once, progress=update)
 
 
-def _tools_of(flows: str, named: str | None, *, quiet: bool) -> Callable[..., Toolbox]:
+def _tools_of(settings: "Settings", named: str | None, *, quiet: bool) -> Callable[..., Toolbox]:
     """Return a function that makes the tools anew for each conversation: the named ones, else those of the flows."""
+    flows = settings.flows
     if named is not None:
-        return partial(load_tools, named)
+        return partial(load_tools, named, allow_modules=settings.allowed_modules)
     if not load_tools(flows, may_be_none=True) and not quiet:
         hint(no_tools(flows, named_by="--tools"))
     return partial(load_tools, flows, may_be_none=True)

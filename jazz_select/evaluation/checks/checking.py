@@ -164,6 +164,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     only: Collection[str] = (),
     ignore: Iterable[str] = (),
     learned: Path | None = None,
+    allow_modules: Collection[str] = (),
 ) -> Findings:
     """Find the problems of a catalogue. No index is needed, and nothing is written.
 
@@ -181,6 +182,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         ignore: Accepted findings: a code, or a code with flows, such as `near-twins:exchange_item,refund_order`. An
             entry without a finding is reported as `unused-ignore`, unless it names only flows of other catalogues.
         learned: The file that `learn` writes; the flows are checked with its live version.
+        allow_modules: As for `load_tools`.
 
     Raises:
         FlowLoadError: The source does not exist.
@@ -206,7 +208,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         raise FlowLoadError(str(source), "there are no flows in it; define one, or point to another place")
     placed, found = read([cases] if isinstance(cases, str | Path) else cases)
     found += of_faults(faults, places)
-    box, wrong = _toolbox(tools)
+    box, wrong = _toolbox(tools, allow_modules)
     found += (*wrong, *structure(flows, box, places))
     found += wording(flows, min_examples=min_examples, places=places)
     found += safety(flows, places)
@@ -237,15 +239,21 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     )
 
 
-def _toolbox(tools: "ToolsLike | str | Path | None") -> tuple["Mapping[str, Tool] | None", list[Finding]]:
+def _toolbox(
+    tools: "ToolsLike | str | Path | None", allow_modules: Collection[str]
+) -> tuple["Mapping[str, Tool] | None", list[Finding]]:
     """Return the tools by name; None and a finding if their source cannot be read."""
     if tools is None:
         return None, []
     try:
-        return (load_tools(tools) if isinstance(tools, str | Path) else toolbox_of(tools)), []
+        if isinstance(tools, str | Path):
+            return load_tools(tools, allow_modules=allow_modules), []
+        return toolbox_of(tools), []
     except JazzSelectError as error:
         remedy = "Mend it; whether the tools that flows name exist was not looked at."
-        return None, [Finding(code="unreadable-file", what=f"The tools cannot be loaded: {error}", remedy=remedy)]
+        every = (error, *error.others)
+        whats = [f"The tools cannot be loaded: {each}" for each in every]
+        return None, [Finding(code="unreadable-file", what=what, remedy=remedy) for what in whats]
 
 
 def _unchecked_tools(flows: Sequence[BaseFlow]) -> list[str]:

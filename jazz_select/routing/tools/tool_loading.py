@@ -2,11 +2,9 @@
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -15,9 +13,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from jazz_select.arguments import problem_in, takes
 from jazz_select.data_files import documents_of, place_of
-from jazz_select.errors import ConfigError, DataFileError, FlowLoadError, ToolError
+from jazz_select.errors import ConfigError, DataFileError, FlowLoadError, ToolError, raise_all
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.flow.data import SUFFIXES
+from jazz_select.flow.named_objects import named_object
 from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, import_name, is_package
 from jazz_select.flow.origin import short_path
 from jazz_select.routing.decisions.decision_points import DecisionCallback
@@ -39,15 +38,24 @@ POLICY: Final = "POLICY"
 """What a module calls the `DecisionCallback` that chooses where no model is configured."""
 
 
-def load_tools(source: str | Path, *, may_be_none: bool = False, state: Mapping[str, Any] | None = None) -> Toolbox:
+def load_tools(
+    source: str | Path,
+    *,
+    may_be_none: bool = False,
+    state: Mapping[str, Any] | None = None,
+    allow_modules: Collection[str] = (),
+) -> Toolbox:
     """Return the tools of a source, in the order of their definition, file by file in alphabetical order.
 
     Args:
         source: The name of an importable package or module, a folder, a .py file with a list named `TOOLS`, or a .json,
             .yaml or .yml file with an MCP server's answer to `tools/list` or OpenAI-style function declarations. In
-            YAML, tools may also be written field by field, as in `Tool`; `function: module:name` runs one.
+            YAML, tools may also be written field by field, as in `Tool`; `function: module:name` runs one of a module
+            beside the file, or of another one of the project's.
         may_be_none: Whether no tools are acceptable: for a source of flows, which need not have tools.
         state: Passed to each `TOOLS` that is a function with a parameter `state`.
+        allow_modules: Modules and packages that a data file may name too, though Python or an installed package brings
+            them.
 
     Raises:
         ToolError: There are no tools although there must be, a file is unreadable, an entry is no tool, or nothing
@@ -59,7 +67,7 @@ def load_tools(source: str | Path, *, may_be_none: bool = False, state: Mapping[
     if may_be_none and _is_data(source):
         return Toolbox()
     with FlowRegistry(min_examples=0).scope():  # for the flows that modules define beside their tools
-        for tool in _found(source, state):
+        for tool in _found(source, state, allow_modules):
             found.setdefault(id(tool), tool)  # one that a second module imports is still one
     if not found and not may_be_none:
         raise ToolError(str(source), f"there are no tools in it; {_remedy(Path(source))}, see docs/tools.md")
@@ -107,7 +115,7 @@ def _is_data(source: str | Path) -> bool:
     return Path(source).suffix.lower() in SUFFIXES and Path(source).is_file()
 
 
-def _found(source: str | Path, state: Mapping[str, Any] | None) -> Iterator[Tool]:
+def _found(source: str | Path, state: Mapping[str, Any] | None, allow_modules: Collection[str]) -> Iterator[Tool]:
     try:
         path = Path(source)
     except TypeError as error:
@@ -115,7 +123,7 @@ def _found(source: str | Path, state: Mapping[str, Any] | None) -> Iterator[Tool
         problem = "a source is one name or path; load each of several, and put their values into one list"
         raise ToolError(given, problem) from error
     if _is_data(path):
-        yield from _in_file(path)
+        yield from _in_file(path, allow_modules)
         return
     names = _modules(source)
     if state is not None and not any(_takes_state(name) for name in names):
@@ -219,7 +227,7 @@ class ToolData(BaseModel):
     from_context: list[str] | dict[str, str] = []
 
 
-def _in_file(file: Path) -> Iterator[Tool]:
+def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:
     place = short_path(str(file))
     bounds: dict[str, Any] = {"largest": LARGEST, "most_values": _MOST_VALUES} if file.suffix.lower() == ".json" else {}
     try:
@@ -238,53 +246,85 @@ def _in_file(file: Path) -> Iterator[Tool]:
         if not isinstance(entries, list | dict):
             problem = f"{place_of(place, root, path)}: it holds a list of tools, or `tools:` with one"
             raise ToolError(place, f"{problem}, not {entries!r:.60}")
+        faults: list[ToolError] = []
+        made: list[Tool] = []
         for number, entry in enumerate(several):
-            yield _from_data(place, entry, root, (*path, number) if isinstance(entries, list) else path)
+            here = (*path, number) if isinstance(entries, list) else path
+            named = partial(named_object, file=file, allow_modules=allow_modules)
+            tool = _from_data(_Entry(place=place, entry=entry, root=root, path=here), named, faults)
+            made += [] if tool is None else [tool]
+        raise_all(faults)
+        yield from made
 
 
-def _from_data(place: str, entry: object, root: yaml.Node, path: tuple[str | int, ...]) -> Tool:
-    given = cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
-    label = given.get("name") or given.get("function") or "?"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """One tool of a data file, and where it stands."""
 
-    def wrong(field: str, problem: str) -> ToolError:
-        where = place_of(place, root, (*path, field) if field in given else path)
+    place: str
+    entry: object
+    root: yaml.Node
+    path: tuple[str | int, ...]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return cast("dict[str, Any]", self.entry) if isinstance(self.entry, dict) else {}
+
+    def error(self, field: str, problem: str) -> ToolError:
+        """Return the error that names file, line and field."""
+        where = place_of(self.place, self.root, (*self.path, field) if field in self.fields else self.path)
+        label = self.fields.get("name") or self.fields.get("function") or "?"
         return ToolError(str(label), f"{where}: {f'{field}: ' if field else ''}{problem}")
 
-    if not isinstance(entry, dict):
-        raise wrong("", f"a tool is a mapping with name:, description:, …, not {entry!r:.60}")
+
+def _from_data(given: _Entry, named: Callable[[str], object], faults: list[ToolError]) -> Tool | None:
+    """Return the tool of an entry; None, and all that is wrong with it among the faults, where there is none."""
+    if not isinstance(given.entry, dict):
+        faults.append(given.error("", f"a tool is a mapping with name:, description:, …, not {given.entry!r:.60}"))
+        return None
+    before = len(faults)
     try:
-        data = ToolData.model_validate(given)
+        data: ToolData | None = ToolData.model_validate(given.fields)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise wrong(str(first["loc"][0]), problem_in(first, list(ToolData.model_fields), of="tool")) from error
-    fields: dict[str, Any] = {"id": "", **data.model_dump(include=data.model_fields_set - {"function", "name"})}
+        data = None
+        known = list(ToolData.model_fields)
+        faults += [
+            given.error(str(each["loc"][0]), problem_in(each, known, of="tool"))
+            for each in error.errors(include_url=False)
+        ]
+    schemas: dict[str, Any] = {}
     for field in ("input_schema", "output_schema"):
-        if (schema := fields.get(field)) is not None:
+        schema: object = given.fields.get(field)
+        if isinstance(schema, dict):
             try:
-                fields[field] = Checker(schema).schema
+                schemas[field] = Checker(cast("dict[str, Any]", schema)).schema
             except ConfigError as error:
-                raise wrong(field, str(error)) from error
+                faults.append(given.error(field, str(error)))
+    if data is None or len(faults) > before:
+        return None
+    fields: dict[str, Any] = {"id": "", **data.model_dump(include=data.model_fields_set - {"function", "name"})}
     try:
-        return _built(data, fields, run=given.get("function", ""))
-    except (ToolError, ImportError, AttributeError, ValueError) as error:
-        said = error.problem if isinstance(error, ToolError) else describe_error(error)
+        return _built(data, fields | schemas, named)
+    except (ToolError, FlowLoadError, ConfigError, ImportError, AttributeError, ValueError) as error:
+        said = error.problem if isinstance(error, ToolError | FlowLoadError) else describe_error(error)
+        if isinstance(error, ConfigError):
+            said = str(error)
         if isinstance(error, ModuleNotFoundError):
-            said = f"{said}; modules are looked for where Python looks for them (sys.path), not beside this file"
-        raise wrong("function" if given.get("function") else "name", said) from error
+            said = f"{said}; modules are looked for beside this file, and where Python looks for them (sys.path)"
+        faults.append(given.error("function" if data.function else "name", said))
+        return None
 
 
-def _built(data: ToolData, fields: dict[str, Any], *, run: str) -> Tool:
-    if not run:
+def _built(data: ToolData, fields: dict[str, Any], named: Callable[[str], object]) -> Tool:
+    if not data.function:
         return replace(Tool(name=data.name), **fields)
-    module, colon, qualified = run.partition(":")
-    if not colon or not qualified:
-        raise ToolError(run, "it is told as `module:name`, such as shop.orders:lookup_order")
-    function = attrgetter(qualified)(import_module(module))
+    function: Any = named(data.function)
     if isinstance(function, Tool):
         fields = _with_marked(function, fields)
         return replace(function, name=data.name or function.name, **fields)
     if data.input_schema is not None:
-        return replace(Tool(name=data.name or qualified.rpartition(".")[2], function=function), **fields)
+        own = data.function.rpartition(":")[2].rpartition(".")[2]
+        return replace(Tool(name=data.name or own, function=function), **fields)
     tool = tool_from_function(function, name=data.name, description=data.description)
     return replace(tool, **_with_marked(tool, fields))
 
