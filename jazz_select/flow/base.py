@@ -25,9 +25,9 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypedDict, Unpack, c
 from weakref import ref
 
 from jazz_select.arguments import Count, checked
-from jazz_select.errors import DuplicateFlowError, FlowValidationError, ToolError, UnconnectedToolsError
+from jazz_select.errors import DuplicateFlowError, FlowValidationError, ToolError, UnconnectedToolsError, raise_all
 from jazz_select.flow.definition import Definition, SubflowDefinition, render
-from jazz_select.flow.field_checks import FIELDS, OPERATIONAL, Input, Subject, check_bars, check_fields, check_spelling
+from jazz_select.flow.field_checks import FIELDS, OPERATIONAL, Input, Subject, bar_faults, check_spelling, field_faults
 from jazz_select.flow.origin import Origin, is_ours, locate
 from jazz_select.text import beginning, did_you_mean, nfc, titled, unknown_field
 from jazz_select.threads import set_in
@@ -79,9 +79,16 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
             raise TypeError(f"register takes an instance of BaseFlow, not {flow!r}")
         subject = Subject(name=flow.label, place=flow.place)
         fields = flow.fields()
-        check_fields(subject, fields)
-        flow.check_parts(subject)
-        check_bars(subject, fields, composite=flow.composite, min_examples=self.min_examples)
+        faults = field_faults(subject, fields)
+        try:
+            flow.check_parts(subject)
+        except FlowValidationError as error:
+            faults.append(error)
+        wrong = [each.field for each in faults]
+        faults += bar_faults(
+            subject, fields, composite=flow.composite, min_examples=self.min_examples, wrong=wrong
+        )
+        raise_all(faults)
         with self._lock:
             earlier = self._flows.get(flow.id)
             if earlier is not None and not replace and not _same_definition(earlier, flow):
@@ -103,6 +110,15 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
     def by_name(self, name: str) -> "BaseFlow | None":
         """Return the flow of this name, or None."""
         return self._flows.get(flow_id(name))
+
+    @property
+    def examples_needed(self) -> int:
+        """How many examples a flow needs to be registered here without an error."""
+        return self.min_examples
+
+    def refuse(self, error: Exception) -> None:
+        """Raise what is wrong with a flow that is being defined; a registry that surveys keeps it instead."""
+        raise error
 
     @contextmanager
     def scope(self) -> Generator["FlowRegistry", None, None]:
@@ -352,10 +368,13 @@ class BaseFlow:
 
     def __init_subclass__(cls, *, registry: FlowRegistry | None = None) -> None:
         super().__init_subclass__()
-        check_spelling(cls)
         cls._declared = None
         if registry is not None:
             cls.registry = registry
+        try:
+            check_spelling(cls)
+        except FlowValidationError as error:
+            _defining_in(cls.registry).refuse(error)
         own = cls.__dict__
         if "name" in own and not hasattr(own["name"], "__get__") and is_ours(cls.__init__):
             cls._declared = cls()
@@ -374,8 +393,8 @@ class BaseFlow:
             if field not in self._takes:
                 near = did_you_mean(field, self._takes)
                 msg = f"{type(self).__name__}() got an unexpected keyword argument {field!r}{near and f'; {near}'}"
-                raise TypeError(msg)
-            if value is not None:
+                _defining_in(type(self).registry).refuse(TypeError(msg))
+            elif value is not None:
                 setattr(self, field, tuple(cast("list[Any]", value)) if isinstance(value, list) else value)
         if not self.description:
             self.description = _docstring(type(self))
@@ -635,6 +654,12 @@ def _normalized(given: object) -> object:
 def _docstring(kind: type[BaseFlow]) -> str:
     authored = (base.__doc__ for base in kind.__mro__ if issubclass(base, BaseFlow) and not is_ours(base))
     return next((cleandoc(text) for text in authored if text), "")
+
+
+def _defining_in(registry: FlowRegistry) -> FlowRegistry:
+    """Return the registry that hears of what is wrong with a definition: the current scope, if any."""
+    scope = current_scope()
+    return registry if scope is None else scope
 
 
 class Flow(BaseFlow):

@@ -1,7 +1,7 @@
 """Flows as data: YAML and JSON files, checked by pydantic, with errors that name file, flow and field."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -10,12 +10,12 @@ from pydantic_core import ErrorDetails
 
 from jazz_select.arguments import problem_in
 from jazz_select.data_files import documents_of
-from jazz_select.errors import ConfigError, DataFileError, FlowError, FlowLoadError, FlowValidationError
-from jazz_select.flow.base import BaseFlow, Flow, chain_of
+from jazz_select.errors import ConfigError, DataFileError, FlowError, FlowLoadError, FlowValidationError, raise_all
+from jazz_select.flow.base import BaseFlow, Flow, chain_of, current_scope
 from jazz_select.flow.composite import CompositeFlow, ConditionalFlow, ParallelFlow, SequentialFlow
-from jazz_select.flow.field_checks import Input, Subject, check_text, fault_in_reply
+from jazz_select.flow.field_checks import Input, Subject, bar_faults, check_text, fault_in_reply, field_faults
 from jazz_select.flow.origin import read_from, short_path
-from jazz_select.text import beginning, describe_value
+from jazz_select.text import beginning, describe_value, near
 
 _LONGEST_FIELD, _LONGEST_PROBLEM, _MOST_NAMED = 80, 500, 10
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -91,34 +91,70 @@ def read_each(file: Path) -> Iterator[BaseFlow | FlowError]:
 
 
 def _read(file: Path, number: int, entry: object) -> BaseFlow:
-    data = _validated(file, number, entry)
+    data, faults, misspelt = _validated(file, number, entry)
+    if data is None:
+        raise_all(faults)
+        raise AssertionError  # pragma: no cover - without data there is a fault
     subject = Subject(name=data.name, place=_place(file, number))
+    inputs = _inputs(data.inputs, subject, faults)
+    if faults:
+        raise_all([*faults, *_faults_of_the_rest(data, inputs, subject, [*misspelt, *(each.field for each in faults)])])
     with read_from(file, number):
-        flow = _build(data, subject)
+        flow = _build(data, inputs, subject)
     if data.chain:
         flow.chain = tuple(data.chain)
         _ = chain_of(flow)  # raises if it cannot run
-    for field in ("reply", "chain"):
-        check_text(subject, field, json.dumps(getattr(data, field), ensure_ascii=False))
-    if fault := fault_in_reply(data.reply):
-        raise subject.error("reply", fault)
+    raise_all(_faults_of_texts(data, subject))
     if data.reply:
         flow.reply = data.reply
     return flow
 
 
-def _input(data: InputData, subject: Subject, number: int) -> Input:
-    try:
-        return Input(**data.model_dump())
-    except ConfigError as error:
-        field = f"inputs[{number}]"
-        raise subject.error(field, str(error)) from error
+def _inputs(entries: Sequence[object], subject: Subject, faults: list[FlowValidationError]) -> list[Input]:
+    """Return the inputs of entries; what else is wrong with them is added to the faults."""
+    made: list[Input] = []
+    for number, entry in enumerate(entries):
+        try:
+            each = InputData.model_validate(entry)
+        except ValidationError:
+            continue  # it is among the faults
+        try:
+            made.append(Input(**each.model_dump()))
+        except ConfigError as error:
+            fault = subject.error(f"inputs[{number}]", str(error))
+            fault.__cause__ = error
+            faults.append(fault)
+    return made
 
 
-def _build(data: FlowData, subject: Subject) -> BaseFlow:
+def _faults_of_texts(data: FlowData, subject: Subject) -> list[FlowValidationError]:
+    faults: list[FlowValidationError] = []
+    for field in ("reply", "chain"):
+        try:
+            check_text(subject, field, json.dumps(getattr(data, field), ensure_ascii=False))
+        except FlowValidationError as error:
+            faults.append(error)
+    fault = fault_in_reply(data.reply)
+    return [*faults, subject.error("reply", fault)] if fault else faults
+
+
+def _faults_of_the_rest(
+    data: FlowData, inputs: list[Input], subject: Subject, wrong: list[str]
+) -> list[FlowValidationError]:
+    """Return what is wrong with the fields of a flow that cannot be built, beside those named, to mend all at once."""
+    fields = {**data.model_dump(), "inputs": inputs}
+    found = [*field_faults(subject, fields), *_faults_of_texts(data, subject)]
+    scope = current_scope()
+    needed = (BaseFlow.registry if scope is None else scope).examples_needed
+    wrong = [*wrong, *(each.field for each in found)]
+    found += bar_faults(subject, fields, composite=data.type != "flow", min_examples=needed, wrong=wrong)
+    return found
+
+
+def _build(data: FlowData, inputs: list[Input], subject: Subject) -> BaseFlow:
     common = data.model_dump(exclude={"type", "priority", "flows", "branches", "otherwise", "chain", "reply", "inputs"})
     common["priority"] = (data.priority[0], data.priority[1])
-    common["inputs"] = [_input(each, subject, number) for number, each in enumerate(data.inputs)]
+    common["inputs"] = inputs
     if data.type == "conditional":
         branches = [(branch.when, branch.flow) for branch in data.branches]
         if data.flows:
@@ -161,22 +197,48 @@ def _entries(file: Path) -> Iterator[object]:
         yield from cast("list[object]", content)
 
 
-def _validated(file: Path, number: int, entry: object) -> FlowData:
+def _validated(
+    file: Path, number: int, entry: object
+) -> tuple[FlowData | None, list[FlowValidationError], list[str]]:
+    """Return the fields of an entry, without those that are wrong, and an error for each of these.
+
+    The third value are the fields of which an unknown one is a misspelling: nothing more is said of them.
+    """
     place = _place(file, number)
     label = f"<flow {number}>"
     given = describe_value(entry)
     if not isinstance(entry, dict):
-        raise FlowValidationError(
-            label, "name", f"a flow is a mapping with name:, description:, …, not {given}", place=place
-        )
+        problem = f"a flow is a mapping with name:, description:, …, not {given}"
+        return None, [FlowValidationError(label, "name", problem, place=place)], []
     fields = cast("Mapping[object, object]", entry)
     name = fields.get("name")
     label = name if isinstance(name, str) and name else label
     try:
-        return FlowData.model_validate(fields)
+        return FlowData.model_validate(fields), [], []
     except ValidationError as error:
-        first = _first(error.errors(include_url=False))
-        raise FlowValidationError(label, _field(first["loc"]), _problem(first), place=place) from error
+        every = error.errors(include_url=False)
+        misspelt = [name for each in every if each["type"] == "extra_forbidden" for name in _meant(each["loc"])]
+        errors = [each for each in every if each["type"] != "missing" or each["loc"][0] not in misspelt]
+        first = _first(errors)
+        faults = [
+            FlowValidationError(label, _field(each["loc"]), _problem(each), place=place)
+            for each in (first, *(each for each in errors if each is not first))
+        ]
+        faults[0].__cause__ = error
+    wrong = {each["loc"][0] for each in errors if each["loc"]}
+    entries: object = fields.get("inputs")
+    if "inputs" in wrong and isinstance(entries, list):
+        _inputs(cast("list[object]", entries), Subject(name=label, place=place), faults)
+    rest = {name: value for name, value in fields.items() if name not in wrong}
+    try:
+        return FlowData.model_validate({**rest, "name": label}), faults, misspelt
+    except ValidationError:
+        return None, faults, misspelt
+
+
+def _meant(loc: tuple[int | str, ...]) -> list[str]:
+    """Return the field of a flow that an unknown one may be a misspelling of."""
+    return near(str(loc[0]), FlowData.model_fields) if len(loc) == 1 else []
 
 
 def _first(errors: list[ErrorDetails]) -> ErrorDetails:

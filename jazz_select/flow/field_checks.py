@@ -2,7 +2,7 @@
 
 import re
 import reprlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import get_annotations
 from string import Formatter
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeAlias, cast
 from unicodedata import category
 
 from jazz_select.arguments import Constraint, checked
-from jazz_select.errors import ConfigError, FlowValidationError
+from jazz_select.errors import ConfigError, FlowValidationError, raise_all
 from jazz_select.flow.origin import locate
 from jazz_select.text import beginning, describe_value, did_you_mean, in_words, near, template_fields
 from jazz_select.values import is_number
@@ -87,6 +87,7 @@ _BREAKS = {"Cc", "Zl", "Zp"}
 _SHOWN, _MOST_NAMED = 80, 10
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
 """Characters that change the text direction of what follows them."""
+_BEHIND_A_FIELD = re.compile(r"[.\[].*", re.DOTALL)
 _UNSEEN = {"Cf", "Mn", "Me", "Zs"}
 
 
@@ -102,11 +103,41 @@ class Subject:
         return FlowValidationError(self.name, field, problem, place=self.place)
 
 
-def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
-    """Refuse fields of a wrong type, whatever the registry's minimum."""
+def field_faults(subject: Subject, fields: Mapping[str, object]) -> list[FlowValidationError]:
+    """Return an error for each field of a wrong type, whatever the registry's minimum."""
+    faults: list[FlowValidationError] = []
+
+    def check(check_one: Callable[..., None], *given: object) -> None:
+        try:
+            check_one(subject, *given)
+        except FlowValidationError as error:
+            faults.append(error)
+
     for field in ("name", "type", "description", "condition"):
-        check_text(subject, field, fields[field])
-    name = cast("str", fields["name"])
+        check(check_text, field, fields[field])
+    if isinstance(fields["name"], str):
+        check(_check_name, fields["name"])
+    for field in _TEXTS:
+        check(_check_texts, field, fields[field])
+    check(_check_priority, fields["priority"])
+    for field in ("title", "owner"):
+        check(_check_line, field, fields[field])
+    for field in ("manual", "handover"):
+        check(_check_flag, field, fields[field])
+    check(_check_ask, fields["ask"])
+    check(_check_inputs, fields["inputs"])
+    check(_check_share, fields["max_error"])
+    if not {"tools", "optional_tools"} & {top_field(each.field) for each in faults}:
+        check(_check_optional, fields["optional_tools"], fields["tools"])
+    return faults
+
+
+def top_field(field: str) -> str:
+    """Return the field of a flow that a part of it, such as `examples[0]` or `inputs[1].name`, belongs to."""
+    return _BEHIND_A_FIELD.sub("", field)
+
+
+def _check_name(subject: Subject, name: str) -> None:
     if not name:
         raise subject.error("name", "is missing; give the flow a name of its own")
     if _TURNING.search(name):
@@ -115,28 +146,31 @@ def check_fields(subject: Subject, fields: Mapping[str, object]) -> None:
         raise subject.error("name", "has nothing in it that can be seen; give the flow a name of its own")
     if name != name.strip() or any(category(character) in _BREAKS for character in name):
         raise subject.error("name", "has blanks around it, or line breaks or control characters in it; take them out")
-    for field in _TEXTS:
-        _check_texts(subject, field, fields[field])
-    _check_priority(subject, fields["priority"])
-    for field in ("title", "owner"):
-        check_text(subject, field, fields[field])
-        if any(category(character) in _BREAKS for character in cast("str", fields[field])):
-            raise subject.error(field, "has line breaks or control characters in it; take them out")
-    _check_asking(subject, fields)
-    share = fields["max_error"]
+
+
+def _check_line(subject: Subject, field: str, value: object) -> None:
+    check_text(subject, field, value)
+    if any(category(character) in _BREAKS for character in cast("str", value)):
+        raise subject.error(field, "has line breaks or control characters in it; take them out")
+
+
+def _check_share(subject: Subject, share: object) -> None:
     if share is not None and not (is_number(share) and 0 <= share <= 1):
         problem = f"has to be a share from 0 to 1, such as .001, or None, not {describe_value(share)}"
         raise subject.error("max_error", problem)
-    _check_optional(subject, cast("Sequence[str]", fields["optional_tools"]), cast("Sequence[str]", fields["tools"]))
 
 
-def _check_asking(subject: Subject, fields: Mapping[str, object]) -> None:
-    for field in ("manual", "handover"):
-        if not isinstance(fields[field], bool):
-            raise subject.error(field, f"has to be True or False, not {describe_value(fields[field])}")
-    value, ask = fields["inputs"], fields["ask"]
-    if ask not in {"one", "together"}:
+def _check_flag(subject: Subject, field: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise subject.error(field, f"has to be True or False, not {describe_value(value)}")
+
+
+def _check_ask(subject: Subject, ask: object) -> None:
+    if ask not in ("one", "together"):
         raise subject.error("ask", f"has to be 'one' or 'together', not {describe_value(ask)}")
+
+
+def _check_inputs(subject: Subject, value: object) -> None:
     shown: object = value
     listed = cast("Sequence[object]", value) if isinstance(value, list | tuple) else None
     if listed is None or not all(isinstance(each, Input) for each in listed):
@@ -147,17 +181,29 @@ def _check_asking(subject: Subject, fields: Mapping[str, object]) -> None:
         raise subject.error("inputs", f"has {repeated!r} twice; one input says all of one argument")
 
 
-def check_bars(subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int) -> None:
-    """Refuse a flow with too little content to be found and chosen. Call after `check_fields`."""
+def bar_faults(
+    subject: Subject, fields: Mapping[str, object], *, composite: bool, min_examples: int, wrong: Collection[str] = ()
+) -> list[FlowValidationError]:
+    """Return an error for each field with too little content for the flow to be found and chosen.
+
+    `wrong` are fields, or parts of some, that `field_faults` has named: nothing more is said of them.
+    """
+    known = {top_field(each) for each in wrong}
+    faults: list[FlowValidationError] = []
     if not min_examples:
-        return
+        return faults
     required = ("description",) if composite else ("description", "condition")
     for field in required:
-        if not cast("str", fields[field]).strip():
-            raise subject.error(field, f"is empty; {_PURPOSE[field]}")
-    if not composite and not fields["desired_effects"]:
-        raise subject.error("desired_effects", "needs at least one: what is true once the flow has run?")
-    _check_examples(subject, cast("Sequence[str]", fields["examples"]), min_examples)
+        if field not in known and not cast("str", fields[field]).strip():
+            faults.append(subject.error(field, f"is empty; {_PURPOSE[field]}"))
+    if not composite and "desired_effects" not in known and not fields["desired_effects"]:
+        faults.append(subject.error("desired_effects", "needs at least one: what is true once the flow has run?"))
+    if "examples" not in known:
+        try:
+            _check_examples(subject, cast("Sequence[str]", fields["examples"]), min_examples)
+        except FlowValidationError as error:
+            faults.append(error)
+    return faults
 
 
 _PURPOSE = {
@@ -244,11 +290,12 @@ _NEAR = 0.8
 
 
 def check_spelling(kind: type) -> None:
-    """Refuse a plain public attribute, new in `kind`, that looks like a misspelt field it does not set.
+    """Refuse each plain public attribute, new in `kind`, that looks like a misspelt field it does not set.
 
     Annotated attributes, and values other than text, list or tuple, are the author's own.
     """
     own = vars(kind)
+    faults: list[FlowValidationError] = []
     for name, value in own.items():
         new = not any(name in vars(base) for base in kind.__mro__[1:])
         if name.startswith("_") or not new or not isinstance(value, str | list | tuple):
@@ -261,7 +308,8 @@ def check_spelling(kind: type) -> None:
             place = locate().describe(f"{kind.__module__}.{kind.__qualname__}")
             subject = Subject(name=flow if isinstance(flow, str) and flow else kind.__qualname__, place=place)
             problem = f"is no field of a flow; did you mean {found[0]!r}? (An attribute of your own: annotate it)"
-            raise subject.error(name, problem)
+            faults.append(subject.error(name, problem))
+    raise_all(faults)
 
 
 def _is_annotated(kind: type, name: str) -> bool:

@@ -10,9 +10,9 @@ from pathlib import Path
 from jazz_select.errors import FlowError, FlowLoadError, FlowValidationError
 from jazz_select.flow.base import BaseFlow, FlowRegistry, check_calls, current_scope, defined_in
 from jazz_select.flow.data import SUFFIXES, read_each
-from jazz_select.flow.field_checks import Subject, check_bars
+from jazz_select.flow.field_checks import Subject, bar_faults
 from jazz_select.flow.imports import import_file, import_name, is_package
-from jazz_select.flow.origin import short_path
+from jazz_select.flow.origin import locate, short_path
 from jazz_select.text import beginning
 
 _MOST_FOLDERS = 1_000
@@ -179,7 +179,7 @@ def survey(source: str | Path, *, min_examples: int = 5) -> Survey:
     with registry.scope():
         for each in _found(source):
             if isinstance(each, FlowError):
-                registry.faults.append(each)
+                registry.refuse(each)
             else:
                 found.append(each)
     ours = {id(flow) for flow in found}
@@ -204,13 +204,29 @@ class _Lenient(FlowRegistry):
         self.bar = bar
         self.faults: list[FlowError] = []
 
+    @property
+    def examples_needed(self) -> int:
+        return self.bar
+
+    def refuse(self, error: Exception) -> None:
+        if isinstance(error, TypeError):  # an argument that no flow takes
+            self.faults.append(FlowLoadError(locate().describe("a flow"), str(error)))
+            return
+        if not isinstance(error, FlowError):
+            raise error
+        self.faults += [error, *(each for each in error.others if isinstance(each, FlowError))]
+
     def register(self, flow: BaseFlow, *, replace: bool = False) -> None:
+        before = len(self.faults)
         try:
             super().register(flow, replace=replace)
-            subject = Subject(name=flow.label, place=flow.place)
-            check_bars(subject, flow.fields(), composite=flow.composite, min_examples=self.bar)
         except FlowError as error:
-            self.faults.append(error)
+            self.refuse(error)
+        wrong = [each.field for each in self.faults[before:] if isinstance(each, FlowValidationError)]
+        subject = Subject(name=flow.label, place=flow.place)
+        self.faults += bar_faults(
+            subject, flow.fields(), composite=flow.composite, min_examples=self.bar, wrong=wrong
+        )
 
 
 def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:

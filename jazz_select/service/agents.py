@@ -19,6 +19,7 @@ from pydantic import (
     ValidationInfo,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from jazz_select.build import load_registry
 from jazz_select.data_files import read_text
@@ -34,6 +35,7 @@ from jazz_select.settings import Settings, setting_problem
 LEAST_KEY: Final = 16
 """Characters of a key."""
 _LARGEST: Final = 1 << 20
+_MOST_NAMED: Final = 20
 _OWN: Final = {"tools", "factory", "log", "mcp_servers", "cases"}
 """What an entry and a source call alike."""
 _AS_SET: Final = {"llm", "skip_llm_above", "abstain_below", "decider", "max_error", "ask_user"}
@@ -264,15 +266,19 @@ def _read(file: Path) -> _File:
     try:
         return _File.model_validate(value, context=file.absolute().parent)
     except ValidationError as error:
-        first, *more = error.errors(include_url=False, include_context=False)
-        where = ".".join(map(str, first["loc"])) or "the file"
-        rest = f" (and {len(more)} more)" if more else ""
-        known = _Agent if len(first["loc"]) > 1 else _File
-        known_keys = f"; there are {', '.join(known.model_fields)}" if first["type"] == "extra_forbidden" else ""
-        setting = "".join(map(str, first["loc"][2:3]))  # of agents, NAME, setting; empty where it is in none
-        problem = setting_problem(setting, where, [first["msg"]], first["input"])
-        what = f"{problem}{known_keys}{rest}"
-        raise ConfigError(f"{file}: {what}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`") from error
+        every = error.errors(include_url=False, include_context=False)
+        more = f"; and {len(every) - _MOST_NAMED} more" if len(every) > _MOST_NAMED else ""
+        what = "; ".join(map(_problem, every[:_MOST_NAMED]))
+        raise ConfigError(f"{file}: {what}{more}; an entry is `agents: {{NAME: {{flows: …, key_file: …}}}}`") from error
+
+
+def _problem(error: ErrorDetails) -> str:
+    """Return what is wrong with one setting of one agent, and where."""
+    where = ".".join(map(str, error["loc"])) or "the file"
+    known = _Agent if len(error["loc"]) > 1 else _File
+    known_keys = f"; there are {', '.join(known.model_fields)}" if error["type"] == "extra_forbidden" else ""
+    setting = "".join(map(str, error["loc"][2:3]))  # of agents, NAME, setting; empty where it is in none
+    return f"{setting_problem(setting, where, [error['msg']], error['input'])}{known_keys}"
 
 
 def _source(agent_id: str, told: _Agent, base: Settings, file: Path) -> AgentSource:

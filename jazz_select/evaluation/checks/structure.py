@@ -1,5 +1,6 @@
 """Checks of how flows are put together: names, tools, steps, parts, branches and facts. Nothing is embedded."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from string import Formatter
@@ -17,6 +18,7 @@ from jazz_select.text import beginning, near, word_list
 from jazz_select.words import ACTING, LOOKING, NOUNS, as_latin, stems
 
 _LONGEST = 80
+_ENTRY = re.compile(r"(\w+)\[(\d{1,9})\](.*)", re.DOTALL)
 
 
 def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
@@ -33,11 +35,17 @@ def of_faults(faults: Sequence[FlowError], places: Places) -> Iterator[Finding]:
         elif isinstance(fault, FlowValidationError):
             code, flows = "invalid-flow", (fault.flow,)
             problem, _, remedy = fault.problem.partition("; ")
-            what = f"{beginning(fault.flow, _LONGEST)}: {fault.field} {problem}".rstrip(".") + "."
+            what = f"{beginning(fault.flow, _LONGEST)}: {_field(fault.field)} {problem}".rstrip(".") + "."
             remedy = _sentence(remedy) or f"Correct the field {fault.field}; the flow is not there until then."
         else:
             continue
         yield Finding(code=code, flows=flows, at=places.of_fault(fault), what=what, remedy=remedy)
+
+
+def _field(field: str) -> str:
+    """Return a field in words: `examples[0]` is "examples entry 1"."""
+    found = _ENTRY.fullmatch(field)
+    return f"{found[1]} entry {int(found[2]) + 1}{found[3]}" if found else field
 
 
 def structure(flows: Sequence[BaseFlow], tools: Mapping[str, Tool] | None, places: Places) -> Iterator[Finding]:

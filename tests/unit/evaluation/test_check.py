@@ -145,6 +145,7 @@ def test_what_is_in_order_has_no_findings(tmp_path: Path) -> None:
     assert findings.flows == 2
 
 
+FIELDS = ("descripton", "condition", "desired_effects", "examples")
 BROKEN = """
 - {name: one, descripton: x}
 - {name: fine, description: d fine, condition: only a blue day, desired_effects: [e], examples: [a b, c d, e f, g h, i]}
@@ -183,7 +184,9 @@ def test_all_that_is_broken_is_told_and_the_rest_is_judged(tmp_path: Path) -> No
         encoding="utf-8",
     )
     found = checked(tmp_path, BROKEN).found
-    assert [(each.code, each.flows, each.place) for each in found] == [
+    said = [each.what for each in found if each.flows == ("one",)]
+    assert [next(name for name in FIELDS if f" {name} " in what) for what in said] == list(FIELDS)
+    assert list(dict.fromkeys((each.code, each.flows, each.place) for each in found)) == [
         ("unreadable-file", (), "broken.yml:1"),
         ("unreadable-file", (), "failing.py:1"),
         ("invalid-flow", ("one",), "flows.yaml:2"),

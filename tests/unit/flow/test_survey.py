@@ -61,7 +61,11 @@ def test_a_package_is_read_by_its_files(tmp_path: Path, monkeypatch: pytest.Monk
     for source in ("surveyed_shop", package, str(package)):
         surveyed = survey(source)
         assert {flow.name for flow in surveyed.registry.values()} == {"told", "thin", "good"}
-        assert [type(fault) for fault in surveyed.faults] == [FlowLoadError, FlowValidationError, FlowValidationError]
+        load, *wrong = surveyed.faults
+        assert isinstance(load, FlowLoadError)
+        told = [(each.flow, each.field) for each in wrong if isinstance(each, FlowValidationError)]
+        fields = ("description", "condition", "desired_effects", "examples")
+        assert told == [("thin", "examples"), *(("wrong", field) for field in fields)]
         assert "nowhere_at_all" in str(surveyed.faults[0])
     for name in [name for name in sys.modules if name.startswith("surveyed_shop")]:
         del sys.modules[name]
