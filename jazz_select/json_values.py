@@ -126,7 +126,7 @@ def as_json(value: object) -> Any:
 def with_whole_characters(text: bytes) -> bytes:
     """Return JSON text with U+FFFD for each lone surrogate in it, escaped or not; the length stays the same.
 
-    Browsers and Node write half of an emoji as an escape, such as \\ud83d, which RFC 8259 allows and parsers refuse.
+    Browsers and Node write half of an emoji as an escape of one UTF-16 unit, which RFC 8259 allows and parsers refuse.
     """
     if _HALF_ESCAPED.search(text):
         text = _ESCAPES.sub(_whole_escape, text)

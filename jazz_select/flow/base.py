@@ -85,9 +85,7 @@ class FlowRegistry(Mapping[str, "BaseFlow"]):
         except FlowValidationError as error:
             faults.append(error)
         wrong = [each.field for each in faults]
-        faults += bar_faults(
-            subject, fields, composite=flow.composite, min_examples=self.min_examples, wrong=wrong
-        )
+        faults += bar_faults(subject, fields, composite=flow.composite, min_examples=self.min_examples, wrong=wrong)
         raise_all(faults)
         with self._lock:
             earlier = self._flows.get(flow.id)

@@ -197,9 +197,7 @@ def _entries(file: Path) -> Iterator[object]:
         yield from cast("list[object]", content)
 
 
-def _validated(
-    file: Path, number: int, entry: object
-) -> tuple[FlowData | None, list[FlowValidationError], list[str]]:
+def _validated(file: Path, number: int, entry: object) -> tuple[FlowData | None, list[FlowValidationError], list[str]]:
     """Return the fields of an entry, without those that are wrong, and an error for each of these.
 
     The third value are the fields of which an unknown one is a misspelling: nothing more is said of them.

@@ -193,9 +193,8 @@ def bar_faults(
     if not min_examples:
         return faults
     required = ("description",) if composite else ("description", "condition")
-    for field in required:
-        if field not in known and not cast("str", fields[field]).strip():
-            faults.append(subject.error(field, f"is empty; {_PURPOSE[field]}"))
+    empty = [field for field in required if field not in known and not cast("str", fields[field]).strip()]
+    faults += [subject.error(field, f"is empty; {_PURPOSE[field]}") for field in empty]
     if not composite and "desired_effects" not in known and not fields["desired_effects"]:
         faults.append(subject.error("desired_effects", "needs at least one: what is true once the flow has run?"))
     if "examples" not in known:

@@ -224,9 +224,7 @@ class _Lenient(FlowRegistry):
             self.refuse(error)
         wrong = [each.field for each in self.faults[before:] if isinstance(each, FlowValidationError)]
         subject = Subject(name=flow.label, place=flow.place)
-        self.faults += bar_faults(
-            subject, flow.fields(), composite=flow.composite, min_examples=self.bar, wrong=wrong
-        )
+        self.faults += bar_faults(subject, flow.fields(), composite=flow.composite, min_examples=self.bar, wrong=wrong)
 
 
 def _in_package(name: str) -> Iterator[BaseFlow | FlowError]:

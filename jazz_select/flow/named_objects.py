@@ -127,8 +127,10 @@ def _is_the_projects(origin: Path, file: Path) -> bool:
     package = folder
     while (package / "__init__.py").is_file():
         package = package.parent
-    if package != folder and origin.is_relative_to(package) and origin.relative_to(package).parts[0] == (
-        folder.relative_to(package).parts[0]
+    if (
+        package != folder
+        and origin.is_relative_to(package)
+        and origin.relative_to(package).parts[0] == (folder.relative_to(package).parts[0])
     ):
         return True  # the package that the file lies in, installed or not
     if _INSTALLED.intersection(origin.parts):

@@ -445,9 +445,7 @@ class Encoder:
         return np.hstack([embedded(stage, partial(embed, stage), texts, file) for stage in self.stages])
 
 
-def _called(
-    embedder: Embedder, embed: Callable[[], Vectors], texts: Sequence[str], shape: tuple[int, ...]
-) -> Vectors:
+def _called(embedder: Embedder, embed: Callable[[], Vectors], texts: Sequence[str], shape: tuple[int, ...]) -> Vectors:
     try:
         vectors = np.asarray(embed(), dtype=np.float32)
     except EmbeddingError:

@@ -102,7 +102,9 @@ class VectorFile:
         usable = {text: row for text, row in rows.items() if _is_usable(row, embedder.dim)}
         if len(usable) < len(rows):
             first = next(text for text in rows if text not in usable)
-            what = "%d of %d vectors are not stored in %s (not finite, zero, or of another length); the first is of %.80r"
+            what = (
+                "%d of %d vectors are not stored in %s (not finite, zero, or of another length); the first is of %.80r"
+            )
             _log.info(what, len(rows) - len(usable), len(rows), self._path.name, first)
         if not usable:
             return

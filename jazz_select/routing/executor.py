@@ -123,7 +123,9 @@ class RunContext:
     @property
     def unclear(self) -> tuple[str, ...]:
         """What could not be known of the values that are there, when tools were compared with them."""
-        there = ((name, described_value(value)[1]) for name, value in self.context.items() if name not in self._declared)
+        there = (
+            (name, described_value(value)[1]) for name, value in self.context.items() if name not in self._declared
+        )
         return tuple(f"{name_shown(name)} {problem}" for name, problem in there if problem)[:_MOST_NOTES]
 
     def last_fields(self, tools: Mapping[str, Tool]) -> list[str]:

@@ -164,9 +164,7 @@ class AgentSource:
             return Sources(registry=FlowRegistry(min_examples=0), tools=tools)
         registry = load_registry(self.settings.flows)
         source = self.settings.flows if self.tools is None else self.tools
-        tools = load_tools(
-            source, may_be_none=self.tools is None, allow_modules=self.settings.allowed_modules
-        )
+        tools = load_tools(source, may_be_none=self.tools is None, allow_modules=self.settings.allowed_modules)
         return Sources(registry=registry, tools=tools, policy=load_policy(source) if tools else None)
 
 

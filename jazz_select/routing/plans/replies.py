@@ -16,7 +16,6 @@ from jazz_select.chat.call_reader import CALLING, folded_fields, is_call, read_c
 from jazz_select.chat.json_reader import (
     BROKEN,
     Located,
-    decoded,
     ends_as_json,
     repaired,
     standing,

@@ -263,22 +263,23 @@ def described_value(value: object) -> tuple[object, str]:
     """
     if isinstance(value, str):
         return {"const": whole_characters(value)}, ""
-    if value is None or isinstance(value, bool):
-        return {"const": value}, ""
-    if isinstance(value, int):
-        if _SMALLEST <= value < _LARGEST:
-            return {"const": value}, ""
-        return {"type": "integer"}, "is an integer of more than 64 bits, so its size was not compared"
-    if isinstance(value, float):
-        if isfinite(value):
-            return {"const": value}, ""
-        return NOT_FINITE, "is a number that is not finite, so its size was not compared"
-    if isinstance(value, list | tuple):
-        return {"type": "array"}, ""
-    if isinstance(value, Mapping):
-        return {"type": "object"}, ""
+    if value is None or isinstance(value, bool | int | float):
+        return _described_scalar(value)
+    if isinstance(value, list | tuple | Mapping):
+        return {"type": "object" if isinstance(value, Mapping) else "array"}, ""
     try:
         known: object = as_json(value)
     except Exception as error:  # noqa: BLE001 - any error of an object's own JSON
-        return False, f"is {type(value).__name__}, which has no JSON form ({describe_error(error)}), so no tool takes it"
+        return (
+            False,
+            f"is {type(value).__name__}, which has no JSON form ({describe_error(error)}), so no tool takes it",
+        )
     return described_value(known)
+
+
+def _described_scalar(value: float | None) -> tuple[object, str]:
+    if isinstance(value, int) and not _SMALLEST <= value < _LARGEST:
+        return {"type": "integer"}, "is an integer of more than 64 bits, so its size was not compared"
+    if isinstance(value, float) and not isfinite(value):
+        return NOT_FINITE, "is a number that is not finite, so its size was not compared"
+    return {"const": value}, ""

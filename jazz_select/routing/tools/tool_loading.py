@@ -16,8 +16,8 @@ from jazz_select.data_files import documents_of, place_of
 from jazz_select.errors import ConfigError, DataFileError, FlowLoadError, ToolError, raise_all
 from jazz_select.flow.base import FlowRegistry
 from jazz_select.flow.data import SUFFIXES
-from jazz_select.flow.named_objects import named_object
 from jazz_select.flow.imports import NOT_THERE, import_file, import_folder, import_name, is_package
+from jazz_select.flow.named_objects import named_object
 from jazz_select.flow.origin import short_path
 from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker

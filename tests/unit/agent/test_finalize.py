@@ -198,7 +198,9 @@ async def test_the_callers_system_text_is_kept_whatever_else_is_left_out(max_cha
     chain = Chain(messages=(system, *ASK), entries=tuple(entries), answer=SAID)
     [message] = formatting_messages(chain, SCHEMA, max_chars=max_chars)
     assert f"[system] {json.dumps(rule)}\n" in message.content
-    assert not re.findall(r"\[… ,? ?\d+ chars elided\]", message.content.replace("x[…", "")), "each mark counts something"
+    assert not re.findall(r"\[… ,? ?\d+ chars elided\]", message.content.replace("x[…", "")), (
+        "each mark counts something"
+    )
     left_out = sum(map(int, re.findall(r"(\d+) tool results?", message.content)))
     there = [int(n) for n in re.findall(r"\[tool result (\d+)/", message.content)]
     assert there == list(range(60))[left_out:], "the oldest results are left out, and counted"

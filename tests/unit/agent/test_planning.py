@@ -42,7 +42,9 @@ READ: list[Any] = [
         id="no number",
     ),
     pytest.param(
-        '{"action": "search", "reason": "\\ud800"}', ActionDecision(action="search", reason="\ufffd"), id="half a character"
+        '{"action": "search", "reason": "\\ud800"}',
+        ActionDecision(action="search", reason="\ufffd"),
+        id="half a character",
     ),
 ]
 
@@ -68,7 +70,7 @@ UNREAD: list[Any] = [
     pytest.param(
         '{"action": "search", "arguments": "rent"}', "the arguments are no JSON object", id="a word for arguments"
     ),
-    pytest.param('{"action": "search", "query": "rent"}', 'an unknown key, query; arguments must', id="no arguments"),
+    pytest.param('{"action": "search", "query": "rent"}', "an unknown key, query; arguments must", id="no arguments"),
     pytest.param('{"action": "search", "arguments": {}, "q": 1, "r": 2}', "unknown keys, q, r", id="beside arguments"),
     pytest.param('{"action": "search", "args": {"a": 1}, "params": {"a": 2}}', '"args" and "params"', id="two kinds"),
     pytest.param('{"action": "search", "tool": "finish"}', 'twice, under "tool" and "action"', id="two names"),

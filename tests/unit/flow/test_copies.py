@@ -19,9 +19,9 @@ class Renew(BaseFlow, registry=SHELF):
 
     name = "renew"
     condition = "The member wants to keep a book."
-    desired_effects = ["a later date"]
-    tools = ["find_loan"]
-    inputs = [Input("title", "Which book?")]
+    desired_effects = ("a later date",)
+    tools = ("find_loan",)
+    inputs = (Input("title", "Which book?"),)
 
 
 def shelf() -> FlowRegistry:

@@ -84,7 +84,9 @@ def test_the_shapes(reply: Any, expected: ToolReply) -> None:
         pytest.param({"action": "x", "action_input": {"a": 1}}, X, id="action and its input"),
         pytest.param({"action": {"name": "x", "args": {"a": 1}}}, X, id="an action as an object"),
         pytest.param({"functionCall": {"name": "x", "args": {"a": 1}}}, X, id="as Gemini writes it"),
-        pytest.param({"type": "tool_use", "id": "t1", "name": "x", "input": {"a": 1}}, replace(X, id="t1"), id="Claude"),
+        pytest.param(
+            {"type": "tool_use", "id": "t1", "name": "x", "input": {"a": 1}}, replace(X, id="t1"), id="Claude"
+        ),
         pytest.param({"tool_name": "x", "kwargs": {"a": 1}}, X, id="keyword arguments"),
         pytest.param({"tool": "x", "tool_arguments": '{"a": 1}'}, X, id="a tool's arguments as text"),
         pytest.param({"function": {"name": "x", "parameters": {"a": 1}}, "thought": "so"}, X, id="beside a thought"),
