@@ -112,11 +112,12 @@ def _called(number: int, overlay: Overlay) -> str:
 
 
 def _lesson(learned: Learned, file: Path) -> Iterator[RenderableType]:
-    told, version = learned.to_dict(), learned.version
+    version = learned.version
     yield line(mark(good=version is not None), str(learned), style="bold")
     for name, columns in _OF_LESSON.items():
-        if told[name]:
-            yield table(told[name], columns, most=_SHOWN)
+        rows: Sequence[Added | Correction] = getattr(learned, name)
+        if rows:
+            yield table(rows, columns, most=_SHOWN)
     if version is not None:
         judged = f"{learned.held} corrections are kept to judge by, over {learned.refits} indexes"
         text = f"version {version.number} is on trial in {file}; {judged}; {learned.took_s:.1f} s"
