@@ -200,7 +200,8 @@ def test_a_correction_is_written_and_shown(browser: "Browser", shop_service: Ser
         page.locator(".told.good", has_text="Added to").wait_for()
         (case,) = yaml.safe_load(shop_service.files.collected.read_text("utf-8"))
         assert case["expect"] == ["change_order_address"]
-        looked.open("#/correct?q=Please%20have%20the%20kettle%20in%20mint%20sent%20instead")
+        # One that costs no other request its flow: the gate lets it pass, with a doubt or without.
+        looked.open("#/correct?q=The%20kettle%20should%20be%20mint%2C%20please%20exchange%20it")
         page.get_by_role("button", name="Teach as example").click()
         page.locator(".told.warn", has_text="Choose the flow").wait_for()
         page.get_by_label("The right flow").select_option("exchange_item")
@@ -208,7 +209,7 @@ def test_a_correction_is_written_and_shown(browser: "Browser", shop_service: Ser
         page.get_by_role("button", name="Teach it").click(timeout=60_000)
         page.locator(".told.good", has_text="Learned as version 1").wait_for(timeout=60_000)
         looked.settled()
-        assert "the kettle in mint" in shop_service.learned.read_text("utf-8")
+        assert "The kettle should be mint" in shop_service.learned.read_text("utf-8")
         page.screenshot(path=pictures / "corrected-light.png", full_page=True)
         assert looked.faults() == []
         looked.open("#/runs/drift")
