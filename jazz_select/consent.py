@@ -28,10 +28,18 @@ _QUOTING: Final = frozenset('"“”„«»')
 _TONES: Final = re.compile("[\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]")
 """Skin tones and variation selectors of emoji."""
 _SPOKEN: Final = re.compile(r"[^\W_]+(?:['-][^\W_]+)*|/s|[^\w\s.,;:!?]")
+_APOSTROPHES: Final = re.compile(r"(?<=\w)[\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07](?=\w)|\u2019")
+"""What is typed for an apostrophe inside a word; some of them would be folded into a space and an accent."""
+_SPLIT: Final = re.compile(
+    r"\b(do|does|did|is|are|was|wo|would|should|could|ca|must|has|have|had)(?:n[ \u0300\u0301]+t| n't)\b"
+)
+"""A negation whose apostrophe became a space, or an accent over one: "don t"."""
 _UNPARTED: Final = re.compile("[\u3040-\u9fff\u2600-\u27bf\U0001f000-\U0001faff]")
 _SCRIPTS: Final = {"ja": re.compile("[\u3040-\u30ff]"), "ru": re.compile("[\u0400-\u04ff]")}
 _ADDING: Final = re.compile(r"\s*[,–—-]\s+")
 _ENDS: Final = " \t\n.!"
+_SHORTEST_FORM: Final = 5
+"""The least letters of a verb whose other forms are told by its beginning ("cancel": "cancellation")."""
 _SHORTEST_WISH: Final = 4
 """The least words of an independent sentence beside a yes; shorter ones ("to Bob", "tomorrow") correct the request."""
 _LETTERS_OF_A_WORD: Final = 3
@@ -161,19 +169,20 @@ def is_courtesy(message: str) -> bool:
     return bool(said) and all(_kind_of(each, NOTHING_ASKED) == "courtesy" for each in said)
 
 
-def is_denied(message: str, wish: str) -> bool:
+def is_denied(message: str, names: Sequence[str]) -> bool:
     """Whether a message says that something is not to be done, for a reader that cannot understand it.
 
-    True if a clause begins with a denial ("don't cancel it", "no refund"), or if no clause without a denial has a verb
-    of the `wish`, the names of what would be done: "I don't want it any more, cancel it" asks for "cancel order". In
-    doubt it is True, so that somebody is asked.
+    True if a clause begins with a denial ("don't cancel it", "no refund") or calls the wish off ("stop the refund"),
+    or if no clause without a denial has a verb of the `names` of what would be done: "I don't want it any more, cancel
+    it" asks for "cancel order". A denial of something else stands beside a clear wish: "cancel it, and don't charge
+    me". In doubt it is True, so that somebody is asked.
     """
     if len(message) > LONGEST_READ:
         return True
-    text = _NUMBERED.sub(" ", _folded(message))
+    text = _SPLIT.sub(r"\1n't", _NUMBERED.sub(" ", _folded(message)))
     clauses = [clause for each in _CLAUSES.split(text) for clause in _without_additions(each) if clause]
-    own = frozenset(stems(wish))
-    verbs = own & ACTING or own
+    verbs = _verbs_in(names)
+    is_asked = any(_asks_for(clause, verbs) for clause in clauses)
     is_one = False
     for clause in clauses:
         if not _denies(" ".join(clause)):
@@ -182,14 +191,40 @@ def is_denied(message: str, wish: str) -> bool:
         if bare and len(clauses) > 1:
             continue  # "no, cancel it" answers something else first
         is_one = True
-        if clause[0] in phrases()["denies"] or clause[0].endswith("n't"):
+        begins_so = clause[0] in phrases()["denies"] or clause[0].endswith("n't") or clause[:2] == ["do", "not"]
+        if begins_so and (not is_asked or _mentions(clause, verbs)):
             return True
-    begins_off = any(
-        clause[0] in phrases()["stops"] and verbs.intersection(stems(" ".join(clause))) for clause in clauses
-    )
     if not is_one:
-        return begins_off
+        return any(_calls_off(clause, verbs) for clause in clauses)
     return not any(verbs.intersection(stems(" ".join(clause))) and not _denies(" ".join(clause)) for clause in clauses)
+
+
+def _verbs_in(names: Sequence[str]) -> frozenset[str]:
+    """Return the verbs in names of something to do; all their words if none is known to be a verb.
+
+    The last of several words is an object, even if it is spelt like a verb: the order in "cancel_order".
+    """
+    named = [stems(name) for name in names]
+    verbs = frozenset(word for each in named for word in (each[:-1] if len(each) > 1 else each))
+    return verbs & ACTING or frozenset(word for each in named for word in each)
+
+
+def _asks_for(clause: Sequence[str], verbs: frozenset[str]) -> bool:
+    """Whether a clause begins with one of these verbs, and is no denial and no phrase that calls something off."""
+    said = " ".join(clause)
+    return not verbs.isdisjoint(stems(clause[0])) and said not in phrases()["no"] and not _denies(said)
+
+
+def _calls_off(clause: Sequence[str], verbs: frozenset[str]) -> bool:
+    """Whether a clause begins with a word that ends something, and then names one of these verbs."""
+    ends = phrases()["stops"] | phrases()["no"]
+    return clause[0] in ends and _mentions(clause[1:], verbs)
+
+
+def _mentions(clause: Sequence[str], verbs: frozenset[str]) -> bool:
+    """Whether a clause has one of these verbs, in any form: "cancel" as "cancelled", or as "cancellation"."""
+    forms = tuple(verb.removesuffix("e") for verb in verbs if len(verb) >= _SHORTEST_FORM)
+    return not verbs.isdisjoint(stems(" ".join(clause))) or any(word.startswith(forms) for word in clause)
 
 
 def _without_additions(text: str) -> list[list[str]]:
@@ -284,7 +319,7 @@ def _has(text: str, listed: Iterable[str]) -> bool:
 def _plain(message: str) -> str:
     """Remove invisible characters, keeping the user's letters."""
     seen = "".join(each for each in message if unicodedata.category(each) != "Cf")
-    text = _TONES.sub("", nfkc(seen).replace("’", "'")).strip()
+    text = _TONES.sub("", nfkc(_APOSTROPHES.sub("'", seen))).strip()
     return _ABBREVIATED.sub(_POINT, text)
 
 

@@ -340,7 +340,7 @@ class TurnSelector:
         """Whether a message that no model read may say that the selected flows are not to be begun."""
         if _was_read(found, message):
             return False
-        return any(is_denied(message, " ".join((each.name, each.title, *each.aliases))) for each in found.chosen_flows)
+        return any(is_denied(message, (each.name, each.title, *each.aliases)) for each in found.chosen_flows)
 
     async def _with_things(self, begun: TurnWork, names: Sequence[str]) -> TurnWork:
         """Fill the input of a flow whose example has the form of the single identifier in the message."""

@@ -10,7 +10,7 @@ from jazz_select.consent import is_denied
 from jazz_select.testing import ListMemory
 
 pytestmark = pytest.mark.spec("017.5")
-CANCEL, REFUND = "cancel_order Cancelling an order", "refund_payment Refund"
+CANCEL, REFUND = ("cancel_order", "Cancelling an order"), ("refund_payment", "Refund")
 DENIED: list[Any] = [
     "don't cancel my order",
     "please do not cancel my order",
@@ -41,6 +41,20 @@ DENIED: list[Any] = [
     "non voglio annullare",
     "не отменяйте мой заказ",
     "注文をキャンセルしないでください",
+    "キャンセル不要です",
+    "don t cancel my order",
+    "don`t cancel my order",
+    "don\u00b4t cancel my order",
+    "donot cancel my order",
+    "pls dnt cancel my order",
+    "DO NOT CANCEL MY ORDER",
+    "leave my order alone, do not cancel",
+    "please stop the cancellation of my order",
+    "stop cancelling my order",
+    "cancel the cancellation",
+    "I do not want my order cancelled",
+    "could you please not cancel my order",
+    "don't cancel it! Why would you cancel my order?",
 ]
 WANTED: list[Any] = [
     "cancel my order",
@@ -52,6 +66,10 @@ WANTED: list[Any] = [
     "no, cancel it",
     "cancel order no 60112",
     "cancel order no. 60112 please",
+    "don't wait, cancel my order now",
+    "cancel my order, not my subscription",
+    "Cancel my order and don't charge me",
+    "not the blue one, cancel my order of the red one",
     "storniere meine Bestellung",
     "cancela mi pedido",
     "annule ma commande",
@@ -64,6 +82,9 @@ OTHERS: list[Any] = [
     ("forget the refund", True),
     ("no refund", True),
     ("don't refund me", True),
+    ("no refunds please", True),
+    ("cancel my refund", True),
+    ("I don't need refunding", True),
     ("the lamp doesn't work, refund me", False),
     ("refund my payment", False),
 ]
