@@ -186,7 +186,7 @@ def _arguments_of(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], set[str
     if any(each[1] != several[0][1] for each in several[1:]):
         listed = " and ".join(f'"{key}"' for key, _ in several[:2])
         return {}, set(keys), f"the call gives different arguments under {listed}; give them once"
-    given = several[0][1] if several else {}
+    given: Mapping[str, Any] = several[0][1] if several else {}
     return {key: each for key, each in given.items() if isinstance(key, str)}, set(keys), ""  # pyright: ignore[reportUnnecessaryIsInstance] - of callers
 
 

@@ -268,7 +268,8 @@ class _Entry:
 
     @property
     def fields(self) -> dict[str, Any]:
-        return cast("dict[str, Any]", self.entry) if isinstance(self.entry, dict) else {}
+        entry: Any = self.entry
+        return cast("dict[str, Any]", entry) if isinstance(entry, dict) else {}
 
     def error(self, field: str, problem: str) -> ToolError:
         """Return the error that names file, line and field."""
