@@ -4,6 +4,7 @@ pydantic-ai calls the tools; those that need approval are deferred: have `Deferr
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -132,7 +133,7 @@ def _with_context(own: Tool, tool: ToolsetTool[Any], given: dict[str, Any]) -> d
         ModelRetry: What the model gave does not fit.
     """
     inputs = own.context_inputs
-    keys = {} if inputs is None else inputs.keys
+    keys: Mapping[str, str] = {} if inputs is None else inputs.keys
     if inputs is not None and inputs.problem:
         raise ToolFailed(f"{own.name} was not run: {inputs.problem}")
     filled = filled_arguments(own, given)

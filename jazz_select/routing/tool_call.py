@@ -294,8 +294,10 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
 def _unfitting(tool: Tool) -> str:
     """Return why a value of the context does not fit its input, or ""; the caller can mend that, and no model."""
     inputs = tool.context_inputs
-    parts = mapping(inputs.schema.get("properties")) if inputs is not None else {}
-    for name, value in inputs.values.items() if inputs is not None else ():
+    if inputs is None:
+        return ""
+    parts = mapping(inputs.schema.get("properties"))
+    for name, value in inputs.values.items():
         if name in parts:
             part = {key: each for key, each in inputs.schema.items() if key in _SHARED}
             part |= {"type": "object", "properties": {name: parts[name]}}

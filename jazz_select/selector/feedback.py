@@ -83,7 +83,7 @@ class Outcomes:
 
     def _checked(self, right: Collection[str]) -> tuple[str, ...]:
         given: tuple[object, ...] = (right,) if isinstance(right, str) else tuple(right)
-        names = [nfc(each) if isinstance(each, str) else each for each in given]
+        names = [nfc(each) if isinstance(each, str) else each for each in given]  # pyright: ignore[reportUnnecessaryIsInstance]
         known = {flow.name for flow in self._registry.values()}
         for name in names:
             if not isinstance(name, str) or name not in known:  # pyright: ignore[reportUnnecessaryIsInstance]

@@ -131,9 +131,13 @@ class _Reduction:
             kept: dict[str, Any] = {}
             for name, wanted in mapping(own.pop(keyword)).items():
                 if name not in self._names:
-                    kept[name] = self._others(wanted) if isinstance(wanted, list) else self.reduced(wanted)
+                    kept[name] = (
+                        self._others(cast("object", wanted)) if isinstance(wanted, list) else self.reduced(wanted)
+                    )
                 elif isinstance(wanted, list):
-                    own["required"] = [*dict.fromkeys((*own.get("required", ()), *self._others(wanted)))]
+                    own["required"] = [
+                        *dict.fromkeys((*own.get("required", ()), *self._others(cast("object", wanted))))
+                    ]
                 else:
                     own["allOf"] = [*own.get("allOf", ()), wanted]
             if kept:

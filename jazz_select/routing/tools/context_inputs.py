@@ -160,7 +160,10 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
     if tool.context_inputs is None and not keys.values:
         return tool
     schema = tool.call_schema
-    declared: Mapping[str, str] = tool.from_context if isinstance(tool.from_context, Mapping) else {}
+    keys_of_inputs = tool.from_context
+    declared: Mapping[str, str] = (
+        cast("Mapping[str, str]", keys_of_inputs) if isinstance(keys_of_inputs, Mapping) else {}
+    )
     used: dict[str, str] = {}
     lacking: dict[str, str] = {}
     problem = ""

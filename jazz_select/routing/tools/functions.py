@@ -351,7 +351,7 @@ def _without_marks(annotation: Any) -> tuple[Any, list[object]]:
     if get_origin(annotation) is not Annotated:
         return annotation, []
     inner, *about = get_args(annotation)
-    marks = [each for each in about if each is FromContext or isinstance(each, FromContext)]
+    marks: list[object] = [each for each in about if each is FromContext or isinstance(each, FromContext)]
     if not marks:
         return annotation, []
     rest = tuple(each for each in about if each not in marks)

@@ -185,7 +185,7 @@ class Tool:
     def digest(self) -> str:
         """A digest of what it is: its name, title, schema, description and effects. Another tool has another one."""
         effects = [self.destructive, self.idempotent, self.read_only]
-        what = [self.name, self.title, self.id, self.description, self.call_schema, effects]
+        what: list[object] = [self.name, self.title, self.id, self.description, self.call_schema, effects]
         if self.from_context:
             what.append(self.from_context)
         return sha256(plain_bytes(what)).hexdigest()

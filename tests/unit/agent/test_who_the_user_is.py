@@ -68,7 +68,8 @@ def desk_agent(
         found = Flow(desired_effects=["it is known"], examples=[QUESTION], registry=registry, **flow)
         known.append({"flow_id": found.id, "flow_name": found.name})
     selector = FlowSelector(None, registry, ListMemory(known), "library")
-    return Agent(selector, tools, model, **{"min_confidence": 0, **options})
+    options.setdefault("min_confidence", 0)
+    return Agent(selector, tools, model, **options)
 
 
 def shown_by_us(model: ScriptedModel, first: int = 0) -> str:
@@ -288,12 +289,11 @@ async def test_an_approved_call_of_a_chain_keeps_what_was_filled() -> None:
     model = ScriptedModel(call("drop_hold", **ADA), "Done.")
     chain = await run_chain(model, QUESTION, desk_tools(log), context=BEN, until_asked=True)
     assert (chain.status, log) == ("asked", [])
-    options: Any = {"after": chain, "answer": Allow(), "context": BEN}
-    await run_chain(model, QUESTION, desk_tools(log), **options)
+    await run_chain(model, QUESTION, desk_tools(log), after=chain, answer=Allow(), context=BEN)
     assert log == [("drop_hold", "Dune", "ben")]
     log.clear()
     model = ScriptedModel("It waits.")
-    await run_chain(model, QUESTION, desk_tools(log), **{**options, "context": {"member": "eve"}})
+    await run_chain(model, QUESTION, desk_tools(log), after=chain, answer=Allow(), context={"member": "eve"})
     assert log == []
 
 

@@ -99,7 +99,8 @@ async def in_langgraph(door: FlowDoor, context: Any, more: Any = None) -> Seen:
     def following(state: FlowState) -> str:
         return "call" if getattr(state["messages"][-1], "tool_calls", None) else END
 
-    made: Any = StateGraph(FlowState, context_schema=type(context) if context is not None else None)
+    options: dict[str, Any] = {} if context is None else {"context_schema": type(context)}
+    made: Any = StateGraph(FlowState, **options)
     made.add_node("select", nodes.select)
     made.add_node("reply", reply)
     made.add_node("call", nodes.call)
@@ -180,17 +181,21 @@ async def test_a_framework_works_for_who_is_signed_in(door: Door, context: Any, 
         assert "were not used" in seen.answers[0]
 
 
+def saying(found: Mapping[str, object]) -> Callable[[object], Mapping[str, object]]:
+    return lambda _: found
+
+
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_function_says_more_than_the_framework(door: Door) -> None:
     log: Log = []
-    await door(loan_door(log), None, lambda _: BEN)
+    await door(loan_door(log), None, saying(BEN))
     assert log == [("Dune", "ben")]
 
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_function_may_take_a_name_out(door: Door) -> None:
     log: Log = []
-    seen = await door(loan_door(log), {"member": "ben"}, lambda _: {"member": None})
+    seen = await door(loan_door(log), {"member": "ben"}, saying({"member": None}))
     assert log == [("Dune", "ada")]
     assert "member" in json.dumps(seen.schemas)
 

@@ -250,7 +250,7 @@ def marked(title: str, who: Annotated[str, FromContext("member")]) -> str:
 @pytest.fixture
 def yaml_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "yaml_desk.py").write_text(MODULE, "utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)  # pyright: ignore[reportUnknownMemberType]
     return tmp_path / "tools.yaml"
 
 
@@ -293,7 +293,7 @@ def test_a_mark_inside_a_type_is_refused() -> None:
         tool_from_function(find)
     with pytest.raises(TypeError, match="FromContext marks a parameter as a whole"):
 
-        class Query(BaseModel):
+        class Query(BaseModel):  # pyright: ignore[reportUnusedClass] - making it is enough
             member: Annotated[str, FromContext]
 
 
@@ -347,10 +347,14 @@ def test_binding_again_is_binding_anew() -> None:
 # --- schemas -----------------------------------------------------------------------
 
 
+def reduced_case(schema: dict[str, Any], reduced: dict[str, Any], *, name: str) -> Any:
+    return pytest.param(schema, reduced, id=name)
+
+
 MEMBER: Any = {"type": "string"}
 INNER = {"type": "object", "properties": {"member": MEMBER}}
 SCHEMAS: list[Any] = [
-    pytest.param(
+    reduced_case(
         {
             "type": "object",
             "properties": {"title": {}, "member": MEMBER},
@@ -358,23 +362,23 @@ SCHEMAS: list[Any] = [
             "additionalProperties": False,
         },
         {"type": "object", "properties": {"title": {}}, "required": ["title"], "additionalProperties": False},
-        id="plain",
+        name="plain",
     ),
-    pytest.param({"required": ["member"]}, {}, id="only required"),
-    pytest.param(
+    reduced_case({"required": ["member"]}, {}, name="only required"),
+    reduced_case(
         {
             "$ref": "#/$defs/args",
             "$defs": {"args": {"properties": {"title": {}, "member": MEMBER}, "required": ["member"]}},
         },
         {"properties": {"title": {}}},
-        id="behind a reference",
+        name="behind a reference",
     ),
-    pytest.param(
+    reduced_case(
         {"properties": {"of": {"$ref": "#/$defs/inner"}, "member": MEMBER}, "$defs": {"inner": INNER}},
         {"properties": {"of": {"$ref": "#/$defs/inner"}}, "$defs": {"inner": INNER}},
-        id="an object inside keeps its own",
+        name="an object inside keeps its own",
     ),
-    pytest.param(
+    reduced_case(
         {
             "oneOf": [
                 {"properties": {"title": {}, "member": MEMBER}, "required": ["title", "member"]},
@@ -382,9 +386,9 @@ SCHEMAS: list[Any] = [
             ]
         },
         {"oneOf": [{"properties": {"title": {}}, "required": ["title"]}, {"properties": {"isbn": {}}}]},
-        id="oneOf at the top",
+        name="oneOf at the top",
     ),
-    pytest.param(
+    reduced_case(
         {
             "anyOf": [
                 {"properties": {"member": MEMBER}, "additionalProperties": False},
@@ -392,41 +396,41 @@ SCHEMAS: list[Any] = [
             ]
         },
         {"anyOf": [{"properties": {}, "additionalProperties": False}]},
-        id="a branch that forbids it",
+        name="a branch that forbids it",
     ),
-    pytest.param(
+    reduced_case(
         {"allOf": [{"required": ["member"]}, {"properties": {"title": {}}}]},
         {"allOf": [{}, {"properties": {"title": {}}}]},
-        id="allOf",
+        name="allOf",
     ),
-    pytest.param(
+    reduced_case(
         {"properties": {"member": MEMBER, "card": {}}, "dependentRequired": {"member": ["card"], "card": ["member"]}},
         {"properties": {"card": {}}, "required": ["card"], "dependentRequired": {"card": []}},
-        id="what depends on it",
+        name="what depends on it",
     ),
-    pytest.param(
+    reduced_case(
         {
             "properties": {"title": {}},
             "if": {"properties": {"member": {"const": "x"}}},
             "then": {"required": ["title"]},
         },
         {"properties": {"title": {}}},
-        id="a condition on it",
+        name="a condition on it",
     ),
-    pytest.param({"not": {"required": ["member"]}}, {}, id="not"),
-    pytest.param(
+    reduced_case({"not": {"required": ["member"]}}, {}, name="not"),
+    reduced_case(
         {
             "properties": {"title": {}, "member": MEMBER},
             "examples": [{"title": "Dune", "member": "ada"}],
             "default": {"member": "ada"},
         },
         {"properties": {"title": {}}, "examples": [{"title": "Dune"}], "default": {}},
-        id="examples",
+        name="examples",
     ),
-    pytest.param(
+    reduced_case(
         {"propertyNames": {"enum": ["title", "member"]}, "minProperties": 2, "properties": {"member": MEMBER}},
         {"propertyNames": {"enum": ["title"]}, "minProperties": 1, "properties": {}},
-        id="names and numbers",
+        name="names and numbers",
     ),
 ]
 

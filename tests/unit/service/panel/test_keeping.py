@@ -266,7 +266,7 @@ def test_a_case_is_added_as_long_as_the_file_can_be_read(tmp_path: Path, filled:
 
 @pytest.mark.spec("013.5")
 def test_a_run_that_could_not_be_shown_is_not_kept(tmp_path: Path) -> None:
-    run = {"kind": "eval", "measures": {}, "misses": [], "by_flow": {}, "notes": ["x" * (32 << 20)]}
+    run: dict[str, object] = {"kind": "eval", "measures": {}, "misses": [], "by_flow": {}, "notes": ["x" * (32 << 20)]}
     with pytest.raises(UnreadableFileError, match="larger than 32 MiB; judge fewer cases"):
         replaced(tmp_path / "eval-1.json", orjson.dumps(run), read_run, advice="judge fewer cases at once")
     assert list(tmp_path.iterdir()) == []
