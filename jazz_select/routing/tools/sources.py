@@ -46,6 +46,11 @@ _UNHEARD: Final = frozenset({-32000, -32001, -32700, 408})
 _CLOSED: Final = "its session is closed; keep it open as long as its tools are in use"
 _MOST_PAGES, _MOST_TOOLS = 1_000, 10_000
 _MOST_LOGGED: Final = 20
+_HOLDING_A_VALUE: Final = frozenset(("default", "const", "example"))
+_HOLDING_VALUES: Final = frozenset(("enum", "examples"))
+_HOLDING_SCHEMAS_BY_NAME: Final = frozenset(
+    ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+)
 _LONGEST_NAME, _LONGEST_DESCRIPTION, _LARGEST_SCHEMA = 500, 20_000, 500_000
 _MOST_PARTS, _LONGEST_WORD, _LONGEST_ERROR = 100, 500, 500
 _LONGEST_TEXT, _LARGEST_STRUCTURE, _READ_OF_ERROR = 100_000, 1_000_000, 5_000
@@ -403,12 +408,39 @@ def _schema(tool: str, given: object, field: str) -> Mapping[str, Any]:
         raise ToolError(tool, f"{field} is a JSON Schema as a mapping, not {given!r:.60}")
     schema = cast("Mapping[str, Any]", given)
     try:
-        size = len(orjson.dumps(dict(schema)))
+        text = orjson.dumps(dict(schema))
     except TypeError as error:
         raise ToolError(tool, f"{field} is no JSON: {describe_error(error)}") from error
-    if size > _LARGEST_SCHEMA:
-        raise ToolError(tool, f"{field} has {size} bytes, and no more than {_LARGEST_SCHEMA} are taken")
-    return schema
+    if len(text) > _LARGEST_SCHEMA:
+        raise ToolError(tool, f"{field} has {len(text)} bytes, and no more than {_LARGEST_SCHEMA} are taken")
+    return _without_unset(schema) if b"null" in text or b"[]" in text else schema
+
+
+def _without_unset(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a schema without keywords that are not set: Go servers write `"properties": null`, and PHP writes `[]`.
+
+    A property that is null is one of which nothing is said. Nulls in values that a schema gives stay.
+    """
+    found: dict[str, Any] = {}
+    for keyword, value in schema.items():
+        if keyword in _HOLDING_A_VALUE or (keyword in _HOLDING_VALUES and value is not None):
+            found[keyword] = value
+        elif keyword in _HOLDING_SCHEMAS_BY_NAME and value == []:
+            found[keyword] = {}
+        elif keyword in _HOLDING_SCHEMAS_BY_NAME and isinstance(value, Mapping):
+            named = cast("Mapping[str, Any]", value)
+            found[keyword] = {name: {} if each is None else _nested(each) for name, each in named.items()}
+        elif value is not None:
+            found[keyword] = _nested(value)
+    return found
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _without_unset(cast("Mapping[str, Any]", value))
+    if isinstance(value, list):
+        return [_nested(each) for each in cast("list[Any]", value)]
+    return value
 
 
 # --- hints -----------------------------------------------------------------------
@@ -589,6 +621,8 @@ def _parts(answer: object) -> list[object]:
     content: object = _said(answer, "content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
+    if isinstance(content, Mapping):  # one part outside of a list
+        return [cast("object", content)]
     return list(cast("Sequence[object]", content)[: _MOST_PARTS + 1]) if isinstance(content, list | tuple) else []
 
 

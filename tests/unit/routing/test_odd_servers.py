@@ -71,6 +71,10 @@ FINE_ALL_THE_SAME: dict[str, Any] = {
     "true": True,
     "an empty list, as PHP writes an object": [],
     "nothing": {},
+    "unset keywords as null": {"type": "object", "properties": None, "required": None, "$defs": None, "anyOf": None},
+    "unset keywords within": {"type": "object", "properties": {"a": {"type": "string", "enum": None, "items": None}}},
+    "a property of which nothing is said": {"type": "object", "properties": {"a": None}},
+    "no properties, as PHP writes an object": {"type": "object", "properties": []},
     "a type or null": {"type": ["object", "null"]},
     "a tree": {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}}},
     "a pattern no engine takes": {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?=a)b"}}},
@@ -129,6 +133,12 @@ async def test_what_the_sdk_refuses_and_can_be_called_stays(listed: Listing, sch
     assert tools.left_out == ()
 
 
+def test_nulls_that_a_schema_gives_as_values_stay() -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": ["x", None], "default": None, "const": None}}}
+    (tool,) = tools_from_mcp([{"name": "find_book", "inputSchema": {**schema, "required": None}}])
+    assert tool.input_schema == schema
+
+
 @everywhere
 async def test_a_listing_of_odd_tools_alone_is_an_error_that_names_one(listed: Listing) -> None:
     with pytest.raises(ToolError, match="tool 'odd': inputSchema is a JSON Schema"):
@@ -174,6 +184,7 @@ ANSWERS: list[tuple[str, Any, Any, object]] = [
     ("text of a list", {"type": "array"}, {"content": [text("[7]")]}, [7]),
     ("text of a number", {"type": "integer"}, {"content": [text("7")]}, 7),
     ("text for a text", {"type": "string"}, {"content": [text("7")]}, "7"),
+    ("a part outside of a list", None, {"content": text("seven")}, "seven"),
     ("two texts", COUNT, {"content": [text("one"), text("two")]}, "one\ntwo"),
     ("something else", COUNT, {"content": [], "structuredContent": {"count": "x"}}, {"count": "x"}),
     ("a list for an object", COUNT, {"content": [], "structuredContent": [7]}, [7]),
