@@ -58,6 +58,8 @@ _MOST_CONNECTIONS: Final = 100
 _KEPT_S: Final = 30.0
 """How long a connection that nobody uses is kept: less than a service keeps it, so that it is closed here."""
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
+_CREDENTIALS: Final = re.compile(r"(?<=//).*@|^(?!.*//).*@", re.DOTALL)
+"""A user and password, which no error text may hold."""
 _OK: Final = 200
 _Retries: TypeAlias = Annotated[int, Constraint("how often to ask again, from 0", ge=0)]
 _JSON, _EVENTS = "application/json", "text/event-stream"
@@ -305,7 +307,8 @@ def _checked(url: object) -> str:
     with suppress(httpx.InvalidURL):
         found = httpx.URL(url) if isinstance(url, str) else None
     if found is None or found.scheme not in {"http", "https"} or not found.host:
-        raise ConfigError(f"url is the address of jazz-select serve, such as http://127.0.0.1:8420, not {url!r:.80}")
+        given = _CREDENTIALS.sub("", url) if isinstance(url, str) else url
+        raise ConfigError(f"url is the address of jazz-select serve, such as http://127.0.0.1:8420, not {given!r:.80}")
     if found.userinfo or found.query or found.fragment:
         raise ConfigError("url is an address alone: the key is given as key=, and nothing follows the path")
     return str(found).rstrip("/")

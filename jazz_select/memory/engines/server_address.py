@@ -17,6 +17,8 @@ REST_PORT = 6333
 """Where a server is asked whose url names no port, with and without TLS."""
 _log = logging.getLogger(__name__)
 _CREDENTIALS = re.compile(r"//[^/?#]*@")
+_CUT_CREDENTIALS = re.compile(r"//[^/?#]*[/?#].*@", re.DOTALL)
+"""A user and password that hold a character which ends the place of a server in a url."""
 _NO_URL, _NO_HEADER = re.compile(r"[^\x21-\x7e]"), re.compile(r"[^\x20-\x7e]")
 """What no address and no header may hold."""
 _LONGEST_URL = 200
@@ -59,7 +61,7 @@ class ServerAddress:
         key = _checked_key(api_key)
         given = url.strip()
         whole = given if "://" in given else f"//{given}"
-        shown = hide_credentials(whole).removeprefix("//")
+        shown = hide_credentials(_CUT_CREDENTIALS.sub("//", whole)).removeprefix("//")
         parts = _split(whole, shown)
         host = parts.hostname or ""
         has_secret = bool(key or parts.username or parts.password)
@@ -141,6 +143,9 @@ def _shown(url: str) -> str:
 
 def _split(url: str, shown: str) -> SplitResult:
     """Split a url with at least `//`; `shown` is the one that was given, without secrets."""
+    if _CUT_CREDENTIALS.search(url):
+        problem = "what stands before its @ holds /, ? or #: write them as %2F, %3F and %23 in a user and password"
+        raise ConfigError(f"url={_shown(shown)} cannot be used ({problem}); {_LIKE}")
     try:
         parts = urlsplit(url)
         port = parts.port

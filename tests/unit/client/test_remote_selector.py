@@ -222,3 +222,19 @@ async def test_an_answer_that_is_not_ours_is_said_to_be_that(body: Any) -> None:
             with pytest.raises(ServiceReplyError, match="jazz-select serve"):
                 await each()
         assert len(script.requests) == len(asked), "and is not asked again"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "user:hunter2@127.0.0.1:8420",
+        "http://user:hunter2#more@127.0.0.1:8420",
+        "http://user:hunter2/more@127.0.0.1:8420",
+        "ftp://user:hunter2@127.0.0.1",
+        "http://user:hunter2@127.0.0.1:8420",
+    ],
+)
+def test_a_password_in_an_address_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigError, match="url is") as raised:
+        RemoteSelector(url)
+    assert "hunter2" not in str(raised.value)

@@ -329,3 +329,22 @@ async def test_an_address_that_is_none_says_what_one_looks_like(url: str) -> Non
         async with await ProceduralMemory.open(url=url, embedder=HashEmbedder()) as memory:
             await memory.recall("money back", "a")
     assert url in str(caught.value)
+
+
+CUT_CREDENTIALS = [
+    "http://user:hunter2#secret@127.0.0.1:6333",
+    "http://user:hunter2/secret@127.0.0.1:6333",
+    "http://user:hunter2?secret@127.0.0.1:6333",
+    "http://user:123/secret@127.0.0.1:6333",
+    "https://secret/hunter2@qdrant.example.com",
+    "user:hunter2#secret@127.0.0.1:6333",
+]
+
+
+@pytest.mark.parametrize("url", CUT_CREDENTIALS)
+async def test_a_password_that_ends_the_address_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ConfigError, match="write them as %2F, %3F and %23") as raised:
+        await ProceduralMemory.open(url=url, embedder=HashEmbedder(2))
+    whole = "".join(traceback.format_exception(raised.value)).partition("ConfigError")[2]
+    assert "secret" not in whole
+    assert "hunter2" not in whole
