@@ -35,6 +35,7 @@ from benchmarks.simulated import PUBLISHED, Now, SimulatedChat, SimulatedDecider
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.ports import Embedder
+from jazz_select.selector.policy import Policy
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.values import Message, Reason, RecallResult, Reply
 
@@ -104,7 +105,7 @@ async def _never(messages: Sequence[Message]) -> Reply:
 async def _decided(
     registry: FlowRegistry, memory: Recalled, texts: Sequence[str], budget: float, **options: Any
 ) -> list[FlowSelectionResult]:
-    selector = FlowSelector(_never, registry, memory, AGENT, _TOP_K, max_error=budget, **options)
+    selector = FlowSelector(_never, registry, memory, AGENT, _TOP_K, policy=Policy(max_error=budget), **options)
     return await selector.select_many(texts, ask=False)
 
 
@@ -230,7 +231,7 @@ async def _together(
     """
     now = Now()
     decider = _decider(now, dataset, recall_right)
-    selector = FlowSelector(None, registry, memory, AGENT, _TOP_K, decider=decider, max_error=0.0)
+    selector = FlowSelector(None, registry, memory, AGENT, _TOP_K, decider=decider, policy=Policy(max_error=0.0))
     sure: list[float] = []
     right: list[bool] = []
     for request, top in zip(dataset.requests, tops, strict=True):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
-from jazz_select.selector.calibration import NONE
+from jazz_select.selector.decision_stage import NONE
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message, Reply, Usage
 

@@ -200,14 +200,15 @@ def load_registry(source: str | Path) -> FlowRegistry:
 
 def selector_options(settings: "Settings") -> "SelectorOptions":
     """Return the selection options of the settings, without models and stores."""
-    from jazz_select.selector.calibration import Cascade
-    from jazz_select.selector.selector_options import SelectorOptions, budget_of
+    from jazz_select.selector.policy import policy_of_settings
+    from jazz_select.selector.selector_options import SelectorOptions
 
-    options = SelectorOptions(**settings.model_dump(include={*SelectorOptions.__annotations__}))
-    options["cascade"] = Cascade(skip_llm_above=settings.skip_llm_above, abstain_below=settings.abstain_below)
-    if settings.llm or settings.decider:
-        options["max_error"] = budget_of(settings.max_error, settings.skip_llm_above)
-    return options
+    return SelectorOptions(
+        top_k=settings.top_k,
+        rrf_k=settings.rrf_k,
+        policy=policy_of_settings(settings),
+        timeout_s=settings.timeout_s,
+    )
 
 
 def open_selector(settings: "Settings", memory: "ProceduralMemory", registry: Mapping[str, BaseFlow]) -> "FlowSelector":

@@ -10,21 +10,19 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from jazz_select.errors import ConfigError
-from jazz_select.values import COVERAGE, LEAST_COVERAGE, MOST_COVERAGE
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 _TO_WRITE: Final[Mapping[str, str]] = {
     "grpc_port": "a port from 1 to 65535, or 0 for REST alone",
     "top_k": "a whole number from 1 to 100, or auto",
-    "coverage": f"a share from {LEAST_COVERAGE:g} to {MOST_COVERAGE:g}, such as {COVERAGE:g}",
     "rrf_k": "a whole number from 1 on, such as 10",
     "timeout_s": "seconds, more than 0, such as 20",
-    "skip_llm_above": "a probability from 0 to 1, such as 0.95",
-    "abstain_below": "a probability from 0 to 1, such as 0.2",
+    "policy": "default, recommended or cautious",
     "max_error": "a share from 0 to 1, such as 0.01 for one in a hundred",
-    "ask_user": "true or false",
     "on_empty": "top1 or none",
+    "on_error": "top1, likely, none or ask",
+    "ask_user": "true or false",
 }
 
 
@@ -55,28 +53,27 @@ class Settings(BaseSettings):
     llm: str | None = None
     """A model string such as `openai:gpt-5-mini`; None for semantic choice only."""
     decider: str | None = None
-    """A decision model such as `system-one:clm-latest`. It chooses before the model does, as far as `max_error` allows;
-    a served agent also uses it in conversations."""
+    """A decision model such as `system-one:clm-latest`. It chooses before the chat model does, as far as `max_error`
+    allows; a served agent also uses it in conversations."""
     top_k: Annotated[int, Field(ge=1, le=100)] | Literal["auto"] = "auto"
-    """The number of candidates; `auto`: as few, up to 10, as contain the right one with probability `coverage`."""
-    coverage: float = Field(default=COVERAGE, ge=LEAST_COVERAGE, le=MOST_COVERAGE)
-    """The target of `auto`."""
+    """The number of candidates; `auto`: as few, up to 10, as hold the right one in 98 of 100 requests."""
     rrf_k: int = Field(default=10, ge=1)
     timeout_s: float = Field(default=20.0, gt=0)
     """The model's time limit, in seconds."""
-    skip_llm_above: float | None = Field(default=None, ge=0, le=1)
-    """Skip the model if recall's confidence in its top candidate is at least this."""
-    abstain_below: float | None = Field(default=None, ge=0, le=1)
-    """Choose nothing if P(some flow is right) is below this."""
+    policy: Literal["default", "recommended", "cautious"] = "recommended"
+    """How sure an answer must be to be given without the chat model, and what follows if none is. The next four fields
+    set single parts of it otherwise."""
     max_error: float | None = Field(default=None, ge=0, le=1)
-    """The allowed share of wrong answers without the model; replaces `skip_llm_above`. By default 0.01 if there is a
-    model; 0 always asks the model."""
-    ask_user: bool = False
+    """The largest share of wrong answers among those given without the chat model."""
+    on_empty: Literal["top1", "none"] | None = None
+    """The result if a model finds that nothing fits: the first candidate, or nothing."""
+    on_error: Literal["top1", "likely", "none", "ask"] | None = None
+    """The result if the chat model fails: the first candidate, the likeliest one unless none is likely, nothing, or a
+    question to the user."""
+    ask_user: bool | None = None
     """Ask the user if two or three flows are left and no stage may decide."""
     allow_modules: str = ""
     """Modules and packages, separated by commas, that files of tools may name though they are not the project's own."""
-    on_empty: Literal["top1", "none"] = "none"
-    """The result if the model finds that nothing fits: nothing, or the top candidate."""
     serve_key: SecretStr | None = None
     """The key that `jazz-select serve` requires; at least 16 characters."""
     serve_secret: SecretStr | None = None

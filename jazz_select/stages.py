@@ -1,5 +1,6 @@
 """The stages of a decision: thresholds, what each stage decided and cost, and questions to the user."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -9,9 +10,9 @@ from jazz_select.arguments import Constraint, Probability
 
 StageName = Literal["recall", "transformer", "decider", "chat", "user"]
 """The stages in order: the index, its second embedder, a decision model, a chat model, the user."""
-StageOutcome = Literal["decided", "passed", "none", "failed", "spared"]
-"""It chose, left the choice to the next stage, found that nothing fits, failed, or was skipped because an earlier stage
-decided."""
+StageOutcome = Literal["decided", "handed_on", "none", "failed", "skipped"]
+"""It chose, handed the choice on to the next stage, found that nothing fits, failed, or was skipped because an earlier
+stage decided."""
 OUTSIDE: Final = 0.1
 """The assumed share of requests that no flow is for. P(in scope) alone assumes one half."""
 MARGIN: Final = 0.8
@@ -20,6 +21,7 @@ users' requests differ from them."""
 SHARED: Final = 0.5
 """Recall's share of that if a decision model follows. Together they answer more within the same budget."""
 _NEVER: Final = 1.0
+_ROUNDED: Final = 1e-12
 _Chances = Annotated[tuple[Probability, ...], Constraint("probabilities", max_length=1 << 20)]
 
 
@@ -43,6 +45,8 @@ class StageRecord:
         outcome: What it decided.
         why: In words: its confidence and threshold, or its error.
         confidence: P(its choice is right), given the stages before it; None if unknown.
+        expected_error: Of recall, if its confidence is what decides: the expected share of wrong ones among answers
+            that are at least as sure. It decides if that is within the error budget.
         took_s: In seconds; of a skipped stage, its average so far.
         usage: Its tokens, if counted; of a skipped stage, the average.
         calls: Answered model calls.
@@ -52,6 +56,7 @@ class StageRecord:
     outcome: StageOutcome
     why: str = ""
     confidence: float | None = None
+    expected_error: float | None = None
     took_s: float = 0.0
     usage: Usage | None = None
     calls: int = 0
@@ -60,9 +65,8 @@ class StageRecord:
         why = f": {self.why}" if self.why else ""
         took = f", {self.took_s * 1e3:.1f} ms" if self.took_s else ""
         tokens = f", {self.usage.input_tokens} tokens in, {self.usage.output_tokens} out" if self.usage else ""
-        return (
-            f"{self.name} {self.outcome}{why}{took}{tokens}{' on average' if self.outcome == 'spared' and took else ''}"
-        )
+        average = " on average" if self.outcome == "skipped" and took else ""
+        return f"{self.name} {self.outcome.replace('_', ' ')}{why}{took}{tokens}{average}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,24 +112,53 @@ class OwnAnswers:
     first: _Chances
     scoped: _Chances
     errors: tuple[_Chances, _Chances]
-    _found: dict[tuple[object, ...], float] = field(
-        default_factory=dict[tuple[object, ...], float], init=False, compare=False, repr=False
+    _found: dict[tuple[object, ...], tuple[tuple[float, ...], tuple[float, ...]]] = field(
+        default_factory=dict[tuple[object, ...], tuple[tuple[float, ...], tuple[float, ...]]],
+        init=False,
+        compare=False,
+        repr=False,
     )
 
-    def threshold(self, max_error: float, *, scoped: bool, calibrated: Callable[[float], float] | None = None) -> float:
-        """Return the least confidence at which the expected error of answers that confident is at most `max_error`.
+    def expected_error(
+        self, confidence: float, *, scoped: bool, calibrated: Callable[[float], float] | None = None
+    ) -> float:
+        """Return the expected share of wrong answers among those at least as confident, of the widest such group.
 
-        The expectation uses `errors`: errors counted among so few examples would say less. Returns 1 if no answer is
-        confident enough: then only a request that is the name of a flow is. `calibrated` corrects each confidence.
+        The expectation uses `errors`: errors counted among so few examples would say less. It is 1 for an answer that
+        is less confident than all, and 0 at a confidence of 1, which only the name of a flow has. `calibrated`
+        corrects each confidence.
         """
-        asked = (max_error, scoped, calibrated)
+        if confidence >= _NEVER:
+            return 0.0
+        sure, least = self._groups(scoped=scoped, calibrated=calibrated)
+        first = bisect_left(sure, -confidence)
+        return min(1.0, least[first]) if first < len(least) else 1.0
+
+    def threshold(self, max_error: float, *, scoped: bool, calibrated: Callable[[float], float] | None = None) -> float:
+        """Return the least confidence whose `expected_error` is at most `max_error`; 1 if there is none."""
+        sure, least = self._groups(scoped=scoped, calibrated=calibrated)
+        within = bisect_right(least, max_error + _ROUNDED)
+        return -sure[within - 1] if within else _NEVER
+
+    def share_alone(self, max_error: float, *, scoped: bool) -> float:
+        """Return the share of requests like the examples that are decided within an error budget."""
+        sure, _ = self._groups(scoped=scoped, calibrated=None)
+        limit = self.threshold(max_error, scoped=scoped)
+        return bisect_right(sure, -limit) / len(sure) if sure and limit < _NEVER else 0.0
+
+    def _groups(
+        self, *, scoped: bool, calibrated: Callable[[float], float] | None
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the negated confidences, ascending, and the least expected error of a group that reaches so far."""
+        asked = (scoped, calibrated)
         if asked not in self._found:
             sure, errors = self.scoped if scoped else self.first, self.errors[scoped]
             if calibrated is not None:
-                sure, errors = tuple(map(calibrated, sure)), tuple(1 - calibrated(1 - each) for each in errors)
-            allowed, so_far = MARGIN * max_error, enumerate(zip(sure, accumulate(errors), strict=True), 1)
-            within = [each for count, (each, own) in so_far if own <= allowed * count]
-            self._found[asked] = within[-1] if within else _NEVER
+                sure = tuple(map(calibrated, sure))
+                errors = tuple(1 - calibrated(1 - each) for each in errors)
+            shares = [total / count / MARGIN for count, total in enumerate(accumulate(errors), start=1)]
+            least = [*accumulate(reversed(shares), min)][::-1]
+            self._found[asked] = tuple(-each for each in sure), tuple(least)
         return self._found[asked]
 
 

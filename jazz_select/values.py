@@ -94,6 +94,8 @@ class Reason(StrEnum):
     """Two or three flows are left and the user has to choose: `decision.question` is the question."""
     USER = "user"
     """The user picked the flow, or rejected all."""
+    EXAMPLE = "example"
+    """The request is an example, a title or an alias of exactly one flow, word for word."""
     UNASKED = "unasked"
     """A model would have to choose, and `ask=False` forbids asking it."""
 
@@ -161,6 +163,7 @@ class FlowCard:
     desired_effects: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    title: str = ""
     tools: tuple[str, ...] = ()
     priority: tuple[int, int] = (0, 0)
     text: str = ""

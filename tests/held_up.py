@@ -33,6 +33,7 @@ from jazz_select.errors import JazzSelectError
 from jazz_select.flow.base import Flow
 from jazz_select.routing import Allow
 from jazz_select.routing.tool_call import call_tool
+from jazz_select.selector.policy import Policy
 from jazz_select.service.agents import load_agents
 from jazz_select.service.mcp.gateway import Upstream
 from jazz_select.service.mcp.servers_file import ServerSpec
@@ -445,7 +446,7 @@ def _agent(**options: Any) -> Agent:
     flow = Flow(name="find_it", description="Find it", examples=["find it"], tools=["find_order"], registry=registry)
     vars(flow)["chain"] = ("find_order",)
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
-    selector = FlowSelector(None, registry, memory, "a", on_empty="top1")
+    selector = FlowSelector(None, registry, memory, "a", policy=Policy(on_empty="top1"))
     return make_agent(selector, [tool_from_function(find_order)], **options)
 
 

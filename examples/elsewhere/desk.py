@@ -14,6 +14,7 @@ from jazz_select import (
     tool_from_function,
 )
 from jazz_select.integrations.door import FlowDoor
+from jazz_select.selector.policy import Policy
 
 ASKED = "The lamp of order A1 is not for me, I want my money back"
 DESK = FlowRegistry()
@@ -101,7 +102,7 @@ async def open_selector(*, ask_user: bool = False) -> AsyncGenerator[FlowSelecto
     """Finds the flows of the desk: the nearest, as there is no model to choose; or whichever the user says."""
     async with await ProceduralMemory.open(":memory:", embedder="static") as memory:
         await sync_registry(memory, agent_id="desk", registry=DESK)
-        yield FlowSelector(None, DESK, memory, "desk", max_error=0.01 if ask_user else None, ask_user=ask_user)
+        yield FlowSelector(None, DESK, memory, "desk", policy=Policy(max_error=0.01 if ask_user else None, ask_user=ask_user))
 
 
 @asynccontextmanager

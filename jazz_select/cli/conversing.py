@@ -19,7 +19,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.conversations import ConversationCase, load_conversations
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
 from jazz_select.evaluation.playing import play_all
-from jazz_select.evaluation.route import Policy
+from jazz_select.evaluation.route import RouteOptions
 from jazz_select.routing.tools.tool import Toolbox
 from jazz_select.routing.tools.tool_loading import load_policy, load_tools, no_tools
 from jazz_select.selector.select import FlowSelector
@@ -94,7 +94,7 @@ async def _made_of(
                 memory,
                 AGENT,
                 timeout_s=settings.timeout_s,
-                **Policy.of(settings).options(),
+                **RouteOptions.of(settings).for_selector(),
             )
             return made_by(factory, selector, model, **state)
 

@@ -55,7 +55,7 @@ from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.index import AGENT, CACHE, indexed
 from jazz_select.evaluation.judged import Judged, failures, floors_of
 from jazz_select.evaluation.reports import choice_line, junit, markdown_report, none_line, percent
-from jazz_select.evaluation.route import DEPTH, Policy, Routed
+from jazz_select.evaluation.route import DEPTH, Routed, RouteOptions
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.json_values import plain
 from jazz_select.selector.select import FlowSelector
@@ -72,11 +72,8 @@ _FLOWS, _PAIRS, _MISSES, _PROBLEMS, _CHANGES = 5, 8, 30, 20, 30
 _SUFFIXES = {".json": "json", ".xml": "junit", ".md": "markdown", ".markdown": "markdown"}
 
 
-_COMPARED = (
-    "skip_llm_above is compared with P(the first candidate is right), abstain_below with P(some flow is right), as "
-    "recall estimates them"
-)
-"""What the thresholds of a sweep stand against."""
+_COMPARED = "recall decides alone what it expects to be wrong no more often than max_error"
+"""What an error budget is compared with."""
 
 
 def judge(settings: "Settings", given: "EvalCommand") -> None:
@@ -111,7 +108,7 @@ def _picked(cases: Cases, tags: Sequence[str]) -> Cases:
 def _foreseen(cases: Cases, depths: tuple[int, ...]) -> Evaluation:
     """Return every measure of a run, without values."""
     judged = tuple(Judged(case=case, route=Routed(request=case.request)) for case in cases)
-    return Evaluation(judged=judged, policy=Policy(), agent_id="", embedder="", flows=0, depths=depths)
+    return Evaluation(judged=judged, routing=RouteOptions(), agent_id="", embedder="", flows=0, depths=depths)
 
 
 async def _evaluated(
@@ -135,7 +132,7 @@ async def _evaluated(
         return await evaluate(
             cases,
             registry,
-            policy=Policy.of(settings),
+            routing=RouteOptions.of(settings),
             **judged,
             at=given.at,
             depths=depths,
@@ -203,7 +200,7 @@ def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> 
         "none": none_line(found),
         "asked": _asked_line(found),
         "sureness": _sureness_line(found),
-        "thresholds": styled(f"for {found.at:.4g}: {found.sweep}. {_COMPARED}", limit=2_000),
+        "budget": styled(f"for {found.at:.4g}: {found.sweep}. {_COMPARED}", limit=2_000),
     }
     yield facts(known)
     if found.stages:
@@ -310,7 +307,7 @@ def compare(settings: "Settings", given: "DiffCommand") -> None:
                 base_flows=given.base_flows,
                 cases=cases,
                 requests=requests,
-                policy=Policy.of(settings),
+                routing=RouteOptions.of(settings),
                 embedder=settings.embedder,
                 language=settings.language,
                 agent_id=settings.agent_id,

@@ -18,7 +18,7 @@ from jazz_select.evaluation.corrections import Correction
 from jazz_select.evaluation.drifting import Drift, Share, Window, drift
 from jazz_select.evaluation.learner import Added, Learned, learn
 from jazz_select.evaluation.overlay import Overlay, changed_overlay, load_overlay
-from jazz_select.evaluation.route import Policy
+from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.trial import Change, Trial, compared
 from jazz_select.text import counted, some_of
 
@@ -45,7 +45,7 @@ def learn_from(settings: "Settings", given: "LearnCommand") -> None:
         _say_nothing_on_trial(file, overlay, given)
         return
     registry = catalogue(settings)
-    how: Any = {"embedder": settings.embedder, "language": settings.language, "policy": Policy.of(settings)}
+    how: Any = {"embedder": settings.embedder, "language": settings.language, "routing": RouteOptions.of(settings)}
     if given.shadow:
         logged = logged_entries(given.log, settings)
         with waiting("asking both versions"):

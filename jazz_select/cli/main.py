@@ -204,14 +204,6 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
     file: Annotated[
         Path, typer.Argument(help="Labelled requests, as YAML, JSON, JSON Lines or CSV; examples/eval.yaml is one.")
     ]
-    skip_llm_above: Annotated[
-        float | None,
-        option("Do without the model where recall is at least this sure. (JAZZ_SKIP_LLM_ABOVE)", "P", panel=CHOICE),
-    ] = None
-    abstain_below: Annotated[
-        float | None,
-        option("Choose nothing where P(some flow is right) is below this. (JAZZ_ABSTAIN_BELOW)", "P", panel=CHOICE),
-    ] = None
     factory: Annotated[
         str,
         option(
@@ -225,7 +217,7 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
     at: Annotated[
         float,
         option(
-            "Find the thresholds that save most calls while this share of what is decided without a model is right.",
+            "Find the error budget that saves most calls while this share of what is decided without a model is right.",
             "SHARE",
             panel=_GOOD,
         ),

@@ -146,13 +146,25 @@ class ChoiceOptions(RecallOptions):
     """How one of them is chosen."""
 
     llm: LlmOption = None
-    on_empty: Annotated[
+    policy: Annotated[
         str | None,
         option(
-            'What "none of them fits" from the model leads to. (JAZZ_ON_EMPTY, default: none)',
-            "top1|none",
+            "How sure an answer must be without the chat model. (JAZZ_POLICY, default: recommended)",
+            "default|recommended|cautious",
             panel=CHOICE,
         ),
+    ] = None
+    max_error: Annotated[
+        float | None,
+        option("The share of answers without the chat model that may be wrong. (JAZZ_MAX_ERROR)", "P", panel=CHOICE),
+    ] = None
+    on_empty: Annotated[
+        str | None,
+        option('What "none of them fits" from a model leads to. (JAZZ_ON_EMPTY)', "top1|none", panel=CHOICE),
+    ] = None
+    on_error: Annotated[
+        str | None,
+        option("What a chat model that fails leads to. (JAZZ_ON_ERROR)", "top1|likely|none|ask", panel=CHOICE),
     ] = None
 
 

@@ -65,9 +65,9 @@ from jazz_select.evaluation.playing import play_all as play_all
 from jazz_select.evaluation.reports import junit as junit
 from jazz_select.evaluation.reports import markdown_report as markdown_report
 from jazz_select.evaluation.route import Outcome as Outcome
-from jazz_select.evaluation.route import Policy as Policy
 from jazz_select.evaluation.route import Query as Query
 from jazz_select.evaluation.route import Routed as Routed
+from jazz_select.evaluation.route import RouteOptions as RouteOptions
 from jazz_select.evaluation.route import routes as routes
 from jazz_select.evaluation.scores import Choices as Choices
 from jazz_select.evaluation.scores import Confusion as Confusion

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from jazz_select.evaluation.checks.safety import injection, seen
 from jazz_select.evaluation.checks.wording import is_broad
 from jazz_select.evaluation.overlay import Version, spelled, taught, yaml_text
-from jazz_select.evaluation.route import Policy, Query, Routed, led
+from jazz_select.evaluation.route import Query, Routed, RouteOptions, led
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.memory.embedders.known_embedders import stages_of
 from jazz_select.memory.embedders.static import unit_rows
@@ -205,7 +205,7 @@ async def examined(
     registry: Mapping[str, BaseFlow],
     corrections: Sequence[Correction],
     *,
-    policy: Policy | None = None,
+    routing: RouteOptions | None = None,
     embedder: Embedder,
     language: str,
 ) -> Examined:
@@ -216,7 +216,7 @@ async def examined(
     trusted ones alone. What fits any flow is likely for none.
     """
     asked = [Query(request=each.request) for each in corrections]
-    now = await led(registry, asked, policy, embedder=embedder, language=language)
+    now = await led(registry, asked, routing, embedder=embedder, language=language)
     places = range(len(corrections))
     doubted = [place for place in places if not _is_known(corrections[place], now[place])]
     known = corrections

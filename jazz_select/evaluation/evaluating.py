@@ -12,7 +12,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, Cases
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.evaluation.judged import Judged
-from jazz_select.evaluation.route import DEPTH, Policy, Query, routes
+from jazz_select.evaluation.route import DEPTH, Query, RouteOptions, routes
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Embedder
@@ -32,7 +32,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     cases: Iterable[Case] | Cases,
     registry: Mapping[str, BaseFlow],
     *,
-    policy: Policy | None = None,
+    routing: RouteOptions | None = None,
     model: ModelLike | None = None,
     decider: DecisionModelLike | None = None,
     selector: FlowSelector | None = None,
@@ -51,16 +51,16 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     Args:
         cases: The cases of `load_cases` or `read_cases`.
         registry: The flows.
-        policy: How the deployment selects; None uses the defaults.
+        routing: How the deployment selects; None uses the defaults.
         model: The model that chooses; None evaluates recall alone. Each case may cost a call.
         decider: A decision model, asked first; it decides from confidence 1 - `max_error` of the policy on, or .98.
-        selector: A selector for the second stage, instead of one made of `policy` and `model`.
+        selector: A selector for the second stage, instead of one made of `routing` and `model`.
         memory: An existing index of `agent_id`; None indexes the given flows.
         agent_id: The owner of the flows in `memory`; not used without one.
         embedder: For a new index, as for `ProceduralMemory.open`.
         language: For a new index, as for `ProceduralMemory.open`.
         cache: A folder where a new index is kept.
-        at: The accuracy that thresholds must keep for requests decided without a model, above 0 and at most 1.
+        at: The accuracy that an error budget must keep for requests decided without a model, above 0 and at most 1.
         depths: The ranks, from 1 to 10, at which recall is measured.
         timeout_s: Timeout of the model for one case, in seconds.
         progress: Called with (judged, all) as the model answers.
@@ -84,15 +84,17 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     for problem, is_so in wrong.items():
         if is_so:
             raise ConfigError(problem)
-    policy, whose = policy or Policy(), agent_id if memory is not None and agent_id else AGENT
+    routing, whose = routing or RouteOptions(), agent_id if memory is not None and agent_id else AGENT
     index = indexed(registry, embedder=embedder, language=language, cache=cache)
     own: FlowSelector | None = None
     async with index if memory is None else nullcontext(memory) as used:
         asked = [Query.of(case) for case in given]
-        found = await routes(registry, used, whose, asked, policy)
+        found = await routes(registry, used, whose, asked, routing)
         chosen: Sequence[FlowSelectionResult | None] = [None] * len(given)
         if models:
-            own = FlowSelector(model, registry, used, whose, timeout_s=timeout_s, decider=decider, **policy.options())
+            own = FlowSelector(
+                model, registry, used, whose, timeout_s=timeout_s, decider=decider, **routing.for_selector()
+            )
         selector = own or selector
         if selector is not None:
             calls = [
@@ -107,7 +109,7 @@ async def evaluate(  # noqa: PLR0913 - options with a name
             Judged(case=case, route=route, chosen=choice)
             for case, route, choice in zip(given, found, chosen, strict=True)
         ),
-        policy=policy,
+        routing=routing,
         agent_id=whose,
         embedder=identity,
         flows=len(registry),

@@ -28,7 +28,7 @@ from jazz_select.evaluation.corrections import (
     with_examples,
 )
 from jazz_select.evaluation.overlay import Gain, HeldCase, Overlay, Version, now, spelled, takes_examples, taught
-from jazz_select.evaluation.route import Policy, Routed, led
+from jazz_select.evaluation.route import Routed, RouteOptions, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.evaluation.trial import Gated, Verdict, gate_cases, spared, verdict
 from jazz_select.flow.base import BaseFlow, FlowRegistry
@@ -133,7 +133,7 @@ async def learn(  # noqa: PLR0913 - options with a name
     overlay: Overlay | None = None,
     embedder: str | Embedder = "auto",
     language: str = "english",
-    policy: Policy | None = None,
+    routing: RouteOptions | None = None,
     most: Positive = MOST_LEARNED,
     refits: Annotated[int, Constraint("a whole number from 2, one before and one after", ge=2)] = 24,
 ) -> Learned:
@@ -147,11 +147,11 @@ async def learn(  # noqa: PLR0913 - options with a name
         registry: The flows, as their authors wrote them.
         entries: Entries of a log, the oldest first, such as `OutcomeLog.read(corrected=True)`.
         gate_cases: Labelled requests that must not get worse; none of them is learned. An out-of-scope request must not
-            seem in scope afterwards, by P(some flow is right) and the thresholds of `policy`.
+            seem in scope afterwards, by P(some flow is right) and the policy of `routing`.
         overlay: Earlier versions; learning continues from the live one.
         embedder: As for `ProceduralMemory.open`; use the deployment's.
         language: As for `ProceduralMemory.open`.
-        policy: How the deployment selects.
+        routing: How the deployment selects.
         most: Most learned texts of a flow, earlier ones included.
         refits: Most rounds of the gate, of two indexes each; the question of doubt takes one more.
 
@@ -162,7 +162,7 @@ async def learn(  # noqa: PLR0913 - options with a name
     began = time.perf_counter()
     overlay = overlay or Overlay()
     loaded = await compute(open_embedder, embedder)
-    lesson = _Lesson(registry, overlay.version("live"), loaded, language, policy, most, refits)
+    lesson = _Lesson(registry, overlay.version("live"), loaded, language, routing, most, refits)
     learned = await lesson.learned(list(entries)[-_MOST_CORRECTIONS:], gate_cases)
     return replace(learned, took_s=time.perf_counter() - began)
 
@@ -199,7 +199,7 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
     overlay: Overlay | None = None,
     embedder: str | Embedder = "auto",
     language: str = "english",
-    policy: Policy | None = None,
+    routing: RouteOptions | None = None,
 ) -> Rehearsal:
     """Measure the effect of one example by the filter and the gate of `learn`. Nothing is written.
 
@@ -211,7 +211,7 @@ async def rehearsed(  # noqa: PLR0913 - options with a name
     """
     loaded = await compute(open_embedder, embedder)
     version = (overlay or Overlay()).version("live")
-    lesson = _Lesson(registry, version, loaded, language, policy, MOST_LEARNED, 2)
+    lesson = _Lesson(registry, version, loaded, language, routing, MOST_LEARNED, 2)
     return await lesson.rehearsed(
         Correction(request=request, right=(flow,)), list(entries)[-_MOST_CORRECTIONS:], gate_cases
     )
@@ -225,7 +225,7 @@ class _Lesson:
     _version: Version | None
     _embedder: Embedder
     _language: str
-    _policy: Policy | None
+    _routing: RouteOptions | None
     _most: int
     _most_rounds: int
     _rounds: int = 0
@@ -304,7 +304,7 @@ class _Lesson:
 
     async def _examined(self, registry: FlowRegistry, corrections: Sequence[Correction]) -> Examined:
         return await examined(
-            registry, corrections, policy=self._policy, embedder=self._embedder, language=self._language
+            registry, corrections, routing=self._routing, embedder=self._embedder, language=self._language
         )
 
     def _sorted(
@@ -361,7 +361,7 @@ class _Lesson:
             return []
         self._refits += 1
         queries = [each.asked for each in asked]
-        return await led(registry, queries, self._policy, embedder=self._embedder, language=self._language)
+        return await led(registry, queries, self._routing, embedder=self._embedder, language=self._language)
 
     async def _landed(
         self, gate: "_Gate", before: Sequence[Routed], examples: Sequence[Correction]

@@ -16,7 +16,7 @@ import pytest
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case
-    from jazz_select.evaluation.route import Policy, Routed
+    from jazz_select.evaluation.route import Routed, RouteOptions
     from jazz_select.flow.base import FlowRegistry
 
 _MARKER: Final = "jazz_cases"
@@ -28,7 +28,7 @@ class _Source:
     """Where the flows are, and how they are routed to."""
 
     flows: str
-    policy: "Policy | None"
+    routing: "RouteOptions | None"
     index: Mapping[str, Any]
 
 
@@ -38,7 +38,7 @@ class _Batch:
 
     cases: "Sequence[Case]"
     registry: "FlowRegistry"
-    policy: "Policy | None"
+    routing: "RouteOptions | None"
     index: Mapping[str, Any]
 
     @cached_property
@@ -50,7 +50,7 @@ class _Batch:
 
         asked = [Query.of(case) for case in self.cases]
         with ThreadPoolExecutor(1) as thread:  # in the thread of the test a loop may run
-            found = thread.submit(lambda: asyncio.run(led(self.registry, asked, self.policy, **self.index))).result()
+            found = thread.submit(lambda: asyncio.run(led(self.registry, asked, self.routing, **self.index))).result()
         return {id(case): route for case, route in zip(self.cases, found, strict=True)}
 
 
@@ -62,7 +62,7 @@ def jazz_cases(
     file: str | Path,
     *,
     flows: str | Path,
-    policy: "Policy | None" = None,
+    routing: "RouteOptions | None" = None,
     embedder: str = "auto",
     language: str = "english",
 ) -> Callable[[_Test], _Test]:
@@ -74,11 +74,11 @@ def jazz_cases(
     Args:
         file: Labelled requests, as YAML.
         flows: A package, folder or file of flows.
-        policy: How the deployment selects; None uses the defaults.
+        routing: How the deployment selects; None uses the defaults.
         embedder: As for `ProceduralMemory.open`.
         language: As for `ProceduralMemory.open`.
     """
-    source = _Source(flows=str(flows), policy=policy, index={"embedder": embedder, "language": language})
+    source = _Source(flows=str(flows), routing=routing, index={"embedder": embedder, "language": language})
     return cast("Callable[[_Test], _Test]", getattr(pytest.mark, _MARKER)(str(file), source))
 
 
@@ -118,7 +118,7 @@ def _params(metafunc: pytest.Metafunc, file: str, source: _Source) -> list[Any]:
     except JazzSelectError as error:
         raise pytest.Collector.CollectError(f"jazz_cases: {error}") from error
     cache = config.cache.mkdir("jazz_select") if getattr(config, "cache", None) is not None else None
-    batch = _Batch(cases=cases, registry=registry, policy=source.policy, index={**source.index, "cache": cache})
+    batch = _Batch(cases=cases, registry=registry, routing=source.routing, index={**source.index, "cache": cache})
     config.stash[_BATCHES].update((id(case), batch) for case in cases)
     often = Counter(case.id for case in cases)
     own = [case.id if case.id and often[case.id] == 1 else "" for case in cases]

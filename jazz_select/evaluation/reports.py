@@ -82,7 +82,7 @@ def _sections(evaluation: Evaluation, failed: Sequence[str]) -> Iterator[str]:
     yield f"None: {markdown(none_line(evaluation))}  "
     if evaluation.choices is not None:
         yield f"Model: {markdown(choice_line(evaluation))}  "
-    yield f"Thresholds: {markdown(str(evaluation.sweep))}"
+    yield f"Error budget: {markdown(str(evaluation.sweep))}"
     yield ""
     worst = [each for each in evaluation.by_flow if each.recall_at_1 < 1]
     flows = [
@@ -112,8 +112,8 @@ def none_line(evaluation: Evaluation) -> str:
         said = f", and it was said of {none.said:,}, wrongly" if none.said else ""
         return f"no case expects none{said}"
     cases = "1 case expects none" if none.cases == 1 else f"{none.cases:,} cases expect none"
-    if not evaluation.model and evaluation.policy.abstain_below is None and not none.said:
-        return f"{cases}; without a model or abstain_below nothing says so{apart}"
+    if not evaluation.model and not none.said:
+        return f"{cases}; without a model nothing says so{apart}"
     scores = ", ".join(
         f"{name.removeprefix('none-')} {percent(evaluation.measures[name])}"
         for name in ("none-precision", "none-recall")

@@ -5,7 +5,7 @@ A `FlowSelector` over the real memory makes them, so this module has no ranking 
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from jazz_select.evaluation.index import AGENT, indexed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain_bytes
-from jazz_select.selector.calibration import Cascade
 from jazz_select.selector.candidates_stage import Request, SelectRequest
-from jazz_select.selector.choice import Recalled, Settling
+from jazz_select.selector.policy import PRESETS, Policy, policy_of_settings
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
-from jazz_select.selector.selector_options import budget_of
-from jazz_select.values import COVERAGE, Message, Reason, RecallResult, Reply
+from jazz_select.values import AUTO, Message, Reason, RecallResult, Reply, TopK
 
 if TYPE_CHECKING:
     from jazz_select.evaluation.cases import Case
@@ -44,39 +42,21 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class RouteOptions:
     """The options of a deployment's `FlowSelector`, with the recommended defaults."""
 
-    top_k: int | Literal["auto"] = "auto"
-    coverage: float = COVERAGE
+    top_k: TopK = AUTO
     rrf_k: int = 10
-    on_empty: Literal["top1", "none"] = "none"
-    skip_llm_above: float | None = None
-    abstain_below: float | None = None
-    max_error: float | None = None
+    policy: Policy = PRESETS["recommended"]
 
     @classmethod
-    def of(cls, settings: "Settings") -> "Policy":
-        """Return the policy of the settings."""
-        return cls(**{each.name: getattr(settings, each.name) for each in fields(cls)})
+    def of(cls, settings: "Settings") -> "RouteOptions":
+        """Return the options of the settings."""
+        return cls(top_k=settings.top_k, rrf_k=settings.rrf_k, policy=policy_of_settings(settings))
 
-    def options(self) -> dict[str, Any]:
+    def for_selector(self) -> dict[str, Any]:
         """Return the keyword arguments for `FlowSelector`."""
-        return {
-            **{name: value for name, value in asdict(self).items() if name not in {"skip_llm_above", "abstain_below"}},
-            "max_error": budget_of(self.max_error, self.skip_llm_above),
-            "cascade": self.cascade,
-        }
-
-    @property
-    def cascade(self) -> Cascade:
-        """The thresholds of recall."""
-        return Cascade(skip_llm_above=self.skip_llm_above, abstain_below=self.abstain_below)
-
-    @property
-    def settling(self) -> Settling:
-        """The rules that decide before a model is asked."""
-        return Settling(on_empty=self.on_empty, coverage=self.coverage, cascade=self.cascade)
+        return {"top_k": self.top_k, "rrf_k": self.rrf_k, "policy": self.policy}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +84,7 @@ class Routed:
         in_scope: P(some flow is right); None if unknown.
         outcome: Whether a model would be asked.
         took_s: Its share of the batch's duration, in seconds.
-        sized: Whether recall chose the number of candidates.
-        runs: Whether the first candidate is live.
+        least_error: The least error budget at which recall decides alone; 0 if it needs none, None if it never does.
     """
 
     request: str
@@ -116,8 +95,7 @@ class Routed:
     outcome: Outcome = Outcome.NONE
     notes: tuple[str, ...] = ()
     took_s: float = field(default=0.0, compare=False)
-    sized: bool = False
-    runs: bool = True
+    least_error: float | None = None
 
     @property
     def first(self) -> str:
@@ -134,25 +112,12 @@ class Routed:
         """P(the first candidate is right); None if unknown."""
         return self.confidences[0] if self.confidences else None
 
-    @property
-    def known(self) -> Recalled:
-        """The values that thresholds are compared with."""
-        return Recalled(
-            candidates=self.offered,
-            confidence=self.confidence,
-            in_scope=self.in_scope,
-            sized=self.sized,
-            runs=self.runs,
-        )
-
-    def outcome_under(self, settling: Settling) -> Outcome:
-        """Return the outcome with other thresholds, which change neither ranking nor candidates."""
-        if not self.offered:
+    def outcome_at(self, max_error: float) -> Outcome:
+        """Return the outcome with another error budget, which changes neither ranking nor candidates."""
+        if not self.offered or self.outcome is Outcome.NONE:
             return Outcome.NONE
-        reason = settling.reason(self.known)
-        if reason is None:
-            return Outcome.ASKED
-        return Outcome.TAKEN if reason is not Reason.NONE and self.runs else Outcome.NONE
+        decides = self.least_error is not None and self.least_error <= max_error
+        return Outcome.TAKEN if decides else Outcome.ASKED
 
     def is_right(self, outcome: Outcome, expect: Collection[str]) -> bool:
         """Whether exactly the expected flows are taken, if no model is asked."""
@@ -164,7 +129,7 @@ async def routes(
     memory: "ProceduralMemory",
     agent_id: str,
     asked: Sequence[Query],
-    policy: Policy | None = None,
+    options: RouteOptions | None = None,
 ) -> list[Routed]:
     """Return the route of each request, in order. No model is asked.
 
@@ -173,15 +138,15 @@ async def routes(
         memory: The memory that they are synced to.
         agent_id: Their agent in the memory.
         asked: The requests.
-        policy: How the deployment selects; the recommended options by default.
+        options: How the deployment selects; the recommended options by default.
 
     Raises:
         StoreError: The memory failed.
         EmbeddingError: The embedder failed.
     """
-    policy = policy or Policy()
+    options = options or RouteOptions()
     watched = _Watched(memory)
-    selector = FlowSelector(_Unasked(), registry, watched, agent_id, **policy.options())
+    selector = FlowSelector(_Unasked(), registry, watched, agent_id, **options.for_selector())
     groups: defaultdict[bytes, list[int]] = defaultdict(list)  # one call of select_many has one context
     for place, each in enumerate(asked):
         groups[plain_bytes(each.context)].append(place)
@@ -197,24 +162,24 @@ async def routes(
         for place, result in zip(places, results, strict=True):
             each = asked[place]
             ranking = () if Request.of(each.request, each.episodes).blank else next(rankings)
-            found[place] = _route(each.request, result, ranking, registry, took_s)
+            found[place] = _route(each.request, result, ranking, took_s, registry)
     return [found[place] for place in range(len(asked))]
 
 
 async def led(
-    registry: Mapping[str, BaseFlow], asked: Sequence[Query], policy: Policy | None = None, **index: Any
+    registry: Mapping[str, BaseFlow], asked: Sequence[Query], options: RouteOptions | None = None, **index: Any
 ) -> list[Routed]:
     """Return `routes` over a temporary index of these flows; `index` holds the options of `indexed`."""
     async with indexed(registry, **index) as memory:
-        return await routes(registry, memory, AGENT, asked, policy)
+        return await routes(registry, memory, AGENT, asked, options)
 
 
 def _route(
     request: str,
     result: FlowSelectionResult,
     ranking: tuple[str, ...],
-    registry: Mapping[str, BaseFlow],
     took_s: float,
+    registry: Mapping[str, BaseFlow],
 ) -> Routed:
     decision = result.decision
     candidates = tuple(each.flow_name for each in decision.candidates)
@@ -227,9 +192,19 @@ def _route(
         outcome=_OUTCOMES.get(decision.reason, Outcome.TAKEN),
         notes=decision.notes,
         took_s=took_s,
-        sized=bool(decision.sized),
-        runs=bool(decision.candidates) and decision.candidates[0].flow_id in registry,
+        least_error=_least_error(result, registry),
     )
+
+
+def _least_error(result: FlowSelectionResult, registry: Mapping[str, BaseFlow]) -> float | None:
+    """Return the least error budget at which recall decides; 0 if it decides at any, None if at none."""
+    decision = result.decision
+    if decision.reason in {Reason.SINGLE, Reason.EXAMPLE, Reason.SEMANTIC}:
+        return 0.0
+    first = registry.get(decision.candidates[0].flow_id) if decision.candidates else None
+    if first is not None and first.max_error is not None:  # its own budget takes precedence over any other
+        return 0.0 if decision.reason is Reason.CONFIDENT else None
+    return next((each.expected_error for each in decision.stages if each.expected_error is not None), None)
 
 
 _OUTCOMES = {Reason.UNASKED: Outcome.ASKED, Reason.NONE: Outcome.NONE}

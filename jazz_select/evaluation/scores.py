@@ -1,4 +1,4 @@
-"""The results of an evaluation: measures by group, flow and stage, confusions, misses, choices, thresholds."""
+"""The results of an evaluation: measures by group, flow and stage, confusions, misses, choices, error budgets."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any, Final
 from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import CaseProblem
 from jazz_select.evaluation.judged import Group, Judged, Measure, group_of
-from jazz_select.evaluation.route import DEPTH, Outcome, Policy
+from jazz_select.evaluation.route import DEPTH, Outcome, RouteOptions
 from jazz_select.evaluation.sweep import Sweep, sweep
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
@@ -42,7 +42,7 @@ class StageMeasures:
             for case in cases
             if case.chosen is not None
             for record in case.chosen.decision.stages
-            if record.name == name and record.outcome != "spared"
+            if record.name == name and record.outcome != "skipped"
         ]
         decided = [exact for record, exact in records if record.outcome in {"decided", "none"}]
         usages = [record.usage for record, _ in records if record.usage is not None]
@@ -166,7 +166,7 @@ class Evaluation(Framed):
     """
 
     judged: tuple[Judged, ...]
-    policy: Policy
+    routing: RouteOptions
     agent_id: str
     embedder: str
     flows: int
@@ -194,7 +194,7 @@ class Evaluation(Framed):
 
     @cached_property
     def none(self) -> metrics.Detection:
-        """Precision and recall of "no flow fits", by a model or under `abstain_below`."""
+        """Precision and recall of "no flow fits"."""
         return metrics.Detection.of((not each.expect, not each.taken) for each in self.judged)
 
     @cached_property
@@ -297,8 +297,8 @@ class Evaluation(Framed):
 
     @cached_property
     def sweep(self) -> Sweep:
-        """The calls that each threshold would save."""
-        return sweep([(each.route, each.expect) for each in self.judged], self.policy, at=self.at)
+        """The calls that each error budget would save."""
+        return sweep([(each.route, each.expect) for each in self.judged], at=self.at)
 
     @property
     def p50_s(self) -> float | None:
@@ -319,7 +319,7 @@ class Evaluation(Framed):
             "agent_id": self.agent_id,
             "embedder": self.embedder,
             "flows": self.flows,
-            "policy": asdict(self.policy),
+            "routing": asdict(self.routing),
             "requests": len(self.judged),
             "unlabelled": none.cases,
             "recall_at_1": values.get("R@1"),

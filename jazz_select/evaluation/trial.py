@@ -11,7 +11,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.metrics import Z95
 from jazz_select.evaluation.overlay import Gain, Overlay, spelled, takes_examples, taught
-from jazz_select.evaluation.route import Outcome, Policy, Query, Routed, led
+from jazz_select.evaluation.route import Outcome, Query, Routed, RouteOptions, led
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.log import Logged
@@ -202,7 +202,7 @@ async def compared(
     *,
     embedder: str | Embedder = "auto",
     language: str = "english",
-    policy: Policy | None = None,
+    routing: RouteOptions | None = None,
 ) -> Trial:
     """Compare the live version with the one on trial over the requests of a log. No model is asked.
 
@@ -225,7 +225,7 @@ async def compared(
     for side in (overlay.version("live"), version):
         flows = taught(registry, side)
         notes += flows.notes
-        sides.append(await led(flows.registry, asked, policy, embedder=embedder, language=language))
+        sides.append(await led(flows.registry, asked, routing, embedder=embedder, language=language))
     learned = {spelled(text) for texts in version.examples.values() for text in texts}
     changes = [
         Change(

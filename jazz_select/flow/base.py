@@ -589,7 +589,7 @@ class BaseFlow:
         """Return the definition as memory needs it."""
         own = self.definition()
         same = {each.name: getattr(own, each.name) for each in fields(own) if each.name in FlowCard.__slots__}
-        return FlowCard(id=self.id, text=own.embedding_text(), checksum=own.checksum(), **same)
+        return FlowCard(id=self.id, title=self.title, text=own.embedding_text(), checksum=own.checksum(), **same)
 
     def fields(self) -> dict[str, object]:
         """Return the fields as the author wrote them."""

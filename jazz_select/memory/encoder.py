@@ -71,6 +71,11 @@ def folded_alias(text: str) -> str:
     return spoken_name(indexable(text)).casefold()
 
 
+def folded_names(card: FlowCard) -> frozenset[str]:
+    """Return the folded name, title and aliases of a flow."""
+    return frozenset(filter(None, map(folded_alias, (card.name, card.title, *card.aliases))))
+
+
 def dense_texts(card: FlowCard) -> tuple[str, ...]:
     """Return the texts that are embedded for a flow: up to four of its own, then its examples.
 
@@ -382,7 +387,14 @@ class Encoder:
 
     def fingerprint(self, card: FlowCard) -> str:
         """Return a digest of the flow, of the texts that are indexed, and of how they are indexed."""
-        parts = (self.layout.key, card.checksum, *lexical_parts(card), *dense_texts(card), repr(payload(card)))
+        parts = (
+            self.layout.key,
+            card.checksum,
+            card.title,
+            *lexical_parts(card),
+            *dense_texts(card),
+            repr(payload(card)),
+        )
         return hashlib.sha256("\x1f".join(parts).encode(errors="replace")).hexdigest()[:32]
 
     def rows(self, cards: Sequence[FlowCard]) -> dict[str, Vectors]:

@@ -2,8 +2,9 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from math import isfinite
 from typing import Any
 
@@ -23,9 +24,11 @@ from jazz_select.memory.requests import (
     RecallQuery,
     RecallScope,
     clarity,
+    names_in,
     nearness,
     shortened,
 )
+from jazz_select.memory.written_text import written_now
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.text import in_log
 from jazz_select.threads import give_way
@@ -37,8 +40,8 @@ CLAUSE_WEIGHT = 0.25
 EVEN = 0.5
 """Clarity from which on a request's features are its own, and below which those of its context."""
 _log = logging.getLogger(__name__)
-_CLEAR_CLAUSE = 3
-"""Largest prediction set of a clause; a clause with a larger one adds its first candidate alone."""
+_UNCLEAR_CLAUSE = 3
+"""Most candidates that one clause adds: a short clause often says too little, and would fill the list by itself."""
 _MOST_FAULTS = 3
 _BATCH = 64
 """Requests in one round trip."""
@@ -62,40 +65,104 @@ async def _fused(
         scores = _mixed(scores, each_scored[-1], clear)
         if clear < EVEN:
             query, evidence = queries[-1], found[-1]
-    named = _named(store, model, query, asked.request)
+    whole_name = _named(store, model, query, asked.request)
+    mentioned = _mentioned(store, model, query, asked.request)
     order = best_first(scores)
-    if named is not None:  # before all others, though recall may not have found it
-        scores = {**scores, named: max(scores.values(), default=0.0)}
-        order = [named, *(key for key in order if key != named)]
-    payloads, faults = await _readable(store, query.agent_id, order, evidence.legs.payloads, scope.most)
+    if whole_name is not None:  # before all others, though recall may not have found it
+        scores = {**scores, whole_name: max(scores.values(), default=0.0)}
+        order = [whole_name, *(key for key in order if key != whole_name)]
+    unfound = [key for key in mentioned if key not in scores]
+    scores = {**scores, **dict.fromkeys(unfound, 0.0)}
+    parts = [evidence, *found[1 : 1 + len(asked.clauses)]]
+    offer = _offer([*order, *unfound], mentioned, parts, model=model, scope=scope, whole_name=whole_name)
+    payloads, faults = await _readable(store, query.agent_id, offer.reading, evidence.legs.payloads, scope.most)
+    result = _result(payloads, offer, scores, evidence, model=model, is_auto=scope.top_k == AUTO)
+    if faults:
+        result.notes = (_passed_over([*faults.values()]),)
+    elif not result and not scope.exclude:
+        result.notes = (nothing_indexed(scope.agent_id),)
+    if len(mentioned) > scope.most:
+        result.notes = (*result.notes, f"{len(mentioned)} flows are named in the request, and {scope.most} are offered")
+    return result
+
+
+def _result(
+    payloads: Mapping[Key, Mapping[str, Any]],
+    offer: "_Offer",
+    scores: Mapping[Key, float],
+    evidence: Signals,
+    *,
+    model: RecallModel,
+    is_auto: bool,
+) -> RecallResult:
+    """Return the readable flows of an offer; where some cannot be read, the next best ones take their places."""
 
     def chance(key: Key) -> float | None:
         return None if model.confidence is None else evidence.chance(model.confidence, key)
 
-    candidates = _candidates(payloads, scores, evidence.legs, named, chance)
-    in_scope = 1.0 if named is not None and candidates else _in_scope(model, evidence)
-    size: tuple[int, str] | None = None
-    if scope.top_k == AUTO:
-        size = 1, "the request is the name of a flow, word for word"
-        if named is None:
-            size = _sized(model, [evidence, *found[1 : 1 + len(asked.clauses)]], scope.coverage)
-    result = _result(candidates, size)
-    result.in_scope, result.caveat, result.answers = in_scope, model.caveat, model.answers
-    if faults:
-        result.notes = (_passed_over([*faults.values()]),)
-    elif not candidates and not scope.exclude:
-        result.notes = (nothing_indexed(scope.agent_id),)
+    offered = [*payloads][: len(offer.keys)]
+    candidates = _candidates(
+        {key: payloads[key] for key in offered}, scores, evidence.legs, whole_name=offer.whole_name, chance=chance
+    )
+    result = RecallResult(each.as_metadata() for each in candidates)
+    result.read = candidates
+    if is_auto:
+        result.sized = f"{len(candidates)} of at most {MOST_SIZED}: {offer.why}"
+        result.beyond = tuple(payloads[key].get("flow_name", "") for key in payloads if key not in offered)
+    result.in_scope = 1.0 if offer.whole_name is not None and candidates else _in_scope(model, evidence)
+    result.caveat, result.answers = model.caveat, model.answers
     return result
 
 
-def _result(candidates: tuple[Candidate, ...], size: tuple[int, str] | None) -> RecallResult:
-    """Return as many candidates as `size` says, which also says why; None: all."""
-    count, why = size or (len(candidates), "")
-    kept = candidates[:count]
-    result = RecallResult(each.as_metadata() for each in kept)
-    result.sized = f"{len(kept)} of at most {MOST_SIZED}: {why}" if size else ""
-    result.read, result.beyond = kept, tuple(each.flow_name for each in candidates[count:])
-    return result
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """The flows to offer.
+
+    Attributes:
+        keys: The flows, best first.
+        reading: These and, after them, all others in their order, which take the places of unreadable ones.
+        why: Why there are as many, where recall chose their number.
+        whole_name: The flow whose name the request is, word for word.
+    """
+
+    keys: tuple[Key, ...]
+    reading: tuple[Key, ...]
+    why: str = ""
+    whole_name: Key | None = None
+
+
+def _offer(
+    order: Sequence[Key],
+    mentioned: Sequence[Key],
+    parts: Sequence[Signals],
+    *,
+    model: RecallModel,
+    scope: RecallScope,
+    whole_name: Key | None,
+) -> _Offer:
+    """Return what to offer: what is named and what each clause needs, and the best of the rest."""
+    why = ""
+    if scope.top_k == AUTO and whole_name is not None:
+        wanted, count, why = [whole_name], 1, "the request is the name of a flow, word for word"
+    elif scope.top_k == AUTO:
+        needed, count, why = _sized(model, parts, scope.coverage)
+        wanted = [*dict.fromkeys((*mentioned, *needed))]
+        count = min(max(count, len(wanted)), MOST_SIZED)
+    else:
+        firsts = [key for evidence in parts[1:] for key in evidence.best(1)]
+        wanted, count = [*dict.fromkeys((*mentioned, *firsts))], scope.top_k
+    certain = frozenset(wanted[:count])
+    others = count - len(certain)
+    keys: list[Key] = []
+    for key in order:
+        if key in certain:
+            keys.append(key)
+        elif others > 0:
+            keys.append(key)
+            others -= 1
+    chosen = frozenset(keys)
+    rest = (key for key in order if key not in chosen)
+    return _Offer(keys=tuple(keys), reading=(*keys, *rest), why=why, whole_name=whole_name)
 
 
 def _own_scores(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -107,24 +174,28 @@ def _own_scores(each_scored: Sequence[Mapping[Key, float]], asked: EncodedReques
     return _mixed(each_scored[ends], scores, MEANT_WEIGHT) if asked.meant else scores
 
 
-def _sized(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tuple[int, str]:
-    """Return the automatic number of candidates and its reason; `parts` are the request and its clauses."""
+def _sized(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tuple[Sequence[Key], int, str]:
+    """Return the flows that are needed, the number to offer, and its reason; `parts` are the request and its clauses.
+
+    What the clauses need comes first, the likeliest of each before the next ones. A clause that says little by itself
+    adds its first few.
+    """
     if model.sets is None or model.confidence is None:
-        return UNSIZED, f"how many are needed is not known: {model.caveat}"
+        return (), UNSIZED, f"how many are needed is not known: {model.caveat}"
     if not all(evidence.legs.dense for evidence in parts):
-        return MOST_SIZED, "how many are needed is not known where BM25 alone reads the request"
-    needed: dict[Key, None] = {}
-    for number, evidence in enumerate(parts):
+        return (), MOST_SIZED, "how many are needed is not known where BM25 alone reads the request"
+    needs: list[Sequence[Key]] = []
+    for evidence in parts:
         best = evidence.best(MOST_SIZED)
-        chances = [evidence.chance(model.confidence, key) for key in best]
-        size = model.sets.size(chances, coverage)
-        if number and size > _CLEAR_CLAUSE:
-            size = 1
-        needed |= dict.fromkeys(best[:size])
+        size = model.sets.size([evidence.chance(model.confidence, key) for key in best], coverage)
+        needs.append(best[: min(size, _UNCLEAR_CLAUSE)] if needs else best[:size])
+    whole, *clauses = needs
+    in_turn = [key for places in zip_longest(*clauses) for key in places if key is not None]
+    needed = [*dict.fromkeys((*in_turn, *whole))]
     share = f"{100 * coverage:g} of 100 requests like the examples"
     if len(needed) >= MOST_SIZED:
-        return MOST_SIZED, f"more may be needed to hold the right flow in {share}"
-    return len(needed), f"together they hold the right flow in {share}"
+        return needed[:MOST_SIZED], MOST_SIZED, f"more may be needed to hold the right flow in {share}"
+    return needed, len(needed), f"together they hold the right flow in {share}"
 
 
 async def _readable(
@@ -153,6 +224,12 @@ def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: st
     return store.key(query.agent_id, flow_id)
 
 
+def _mentioned(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> tuple[Key, ...]:
+    """Return the flows whose name, title or alias stands in the request."""
+    flows = names_in(request, model.names, model.name_lengths) if model.name_lengths else ()
+    return tuple(store.key(query.agent_id, flow_id) for flow_id in flows if flow_id not in query.exclude)
+
+
 def _passed_over(faults: Sequence[str]) -> str:
     flows = "a flow" if len(faults) == 1 else f"{len(faults)} flows"
     kinds = "; ".join(sorted(set(faults))[:_MOST_FAULTS])
@@ -172,7 +249,8 @@ def _candidates(
     payloads: Mapping[Key, Mapping[str, Any]],
     scores: Mapping[Key, float],
     legs: Legs,
-    named: Key | None,
+    *,
+    whole_name: Key | None,
     chance: Callable[[Key], float | None],
 ) -> tuple[Candidate, ...]:
     """Return the candidates, best first; ties go by the author's priority."""
@@ -180,7 +258,7 @@ def _candidates(
     ranked = {arm: [*found] for arm, found in arms.items()}
 
     def place(key: Key) -> tuple[bool, float, tuple[int, ...]]:
-        return key != named, -round(scores[key], 9), tuple(-part for part in payloads[key].get("priority", ()))
+        return key != whole_name, -round(scores[key], 9), tuple(-part for part in payloads[key].get("priority", ()))
 
     def made(key: Key, payload: Mapping[str, Any]) -> Candidate:
         own = {arm: found[key] for arm, found in arms.items() if key in found}
@@ -194,7 +272,7 @@ def _candidates(
             score=scores[key],
             ranks={arm: 1 + ranked[arm].index(key) for arm in own},
             scores=own,
-            confidence=1.0 if key == named else chance(key),
+            confidence=1.0 if key == whole_name else chance(key),
         )
 
     stated = [payload.get("priority", ()) for payload in payloads.values()]
@@ -248,7 +326,10 @@ class Retriever:
         self, queries: Sequence[str], focuses: Sequence[str], scope: RecallScope, model: RecallModel
     ) -> list[RecallResult]:
         """Return one result per query; a focus is the part of its query that was said last, or empty."""
-        requests = [RecallQuery(query=query, focus=focus) for query, focus in zip(queries, focuses, strict=True)]
+        requests = [
+            RecallQuery(query=written_now(query), focus=written_now(focus))
+            for query, focus in zip(queries, focuses, strict=True)
+        ]
         for number, each in enumerate(requests):
             if len(each.own) >= LONG:
                 requests[number] = await shortened(

@@ -1,7 +1,7 @@
 """Requests to recall: the texts that are searched for a request, and its scope."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ import numpy as np
 
 from jazz_select.arguments import Positive, checked
 from jazz_select.errors import ConfigError
-from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, indexable
+from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, folded_alias, indexable
 from jazz_select.memory.fit.model import MOST_SIZED
 from jazz_select.ports import FlowStore, HybridQuery, Vectors
 from jazz_select.threads import compute
@@ -67,6 +67,36 @@ def _parts(text: str) -> tuple[str, ...]:
 def _says_something(text: str) -> bool:
     words = text.split()
     return len(words) >= _MIN_WORDS or (not text.isascii() and len(text) >= _MIN_LETTERS)
+
+
+_MOST_NAMING = 400
+"""Words of a request that are searched for names."""
+
+
+def names_in(request: str, names: Mapping[str, str], lengths: Collection[int]) -> tuple[str, ...]:
+    """Return the ids of the flows whose folded name stands in a request, in order of appearance.
+
+    A name that stands within a longer one ("order" in "cancel order") is not counted.
+
+    Args:
+        request: The request.
+        names: Flow ids by folded name.
+        lengths: The lengths of these names, in words.
+    """
+    words = folded_alias(request).split()[:_MOST_NAMING]
+    longest_first = sorted(lengths, reverse=True)
+    found: dict[str, None] = {}
+    start = 0
+    while start < len(words):
+        for length in longest_first:
+            flow_id = names.get(" ".join(words[start : start + length])) if start + length <= len(words) else None
+            if flow_id is not None:
+                found[flow_id] = None
+                start += length
+                break
+        else:
+            start += 1
+    return tuple(found)
 
 
 _DENYING = re.compile(r"\b(?:not|no|never|dont|instead|rather)\b|n['’]t\b", re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from threadpoolctl import threadpool_limits
 
 from jazz_select.errors import ConfigError, SyncDeletesError, SyncIncompleteError
-from jazz_select.memory.encoder import Encoder, TermCounts, folded_alias, indexable, payload
+from jazz_select.memory.encoder import Encoder, TermCounts, folded_names, indexable, payload
 from jazz_select.memory.engines.stored_points import FINGERPRINT, LAYOUT, fault_at, fault_in
 from jazz_select.memory.fit.fitting import catalogue_digest, fit_stages, shuffled
 from jazz_select.memory.fit.model import RecallModel
@@ -167,10 +167,10 @@ class IndexWriter:
         flows = model.flows - {without} | ({card.id} if card else set[str]())
         names = {name: flow for name, flow in model.names.items() if flow not in gone}
         if card is not None:
-            mine = {folded_alias(name) for name in (card.name, *card.aliases)}
+            mine = folded_names(card)
             shared = {name for name in mine if name in names}
             names = {name: flow for name, flow in names.items() if name not in shared}
-            names |= {name: card.id for name in mine - shared if name}
+            names |= dict.fromkeys(mine - shared, card.id)
         examples = {flow: count for flow, count in model.usual.examples.items() if flow not in gone}
         examples |= {card.id: len(card.examples)} if card else {}
         usual = replace(model.usual, examples=examples)

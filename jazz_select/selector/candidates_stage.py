@@ -13,6 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import HungError
 from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.written_text import written_now
 from jazz_select.ports import FlowMemory, has_capability
 from jazz_select.selector.prompt import Situation, candidate_of
 from jazz_select.selector.result import note_recall
@@ -105,9 +106,14 @@ class Request:
         return _blank(self.query) and not self.summaries
 
     @property
+    def written(self) -> str:
+        """What the user wrote now: the query without quotations, forwarded messages and signatures."""
+        return written_now(self.query)
+
+    @property
     def text(self) -> str:
         """The text that recall searches: the query and the summaries, so that "help with that" finds its "that"."""
-        text, left = self.query, 2 * _READ
+        text, left = self.written, 2 * _READ
         for summary in self.summaries:
             if left <= 0:
                 break
@@ -367,7 +373,7 @@ class CandidateSource:
         if closed.ids:
             options["exclude"] = closed.ids
         weighs = has_capability(memory, "focus")
-        focuses = [request.query if weighs and request.summaries else "" for request in requests]
+        focuses = [request.written if weighs and request.summaries else "" for request in requests]
         if len(requests) > 1 and hasattr(memory, "recall_many"):
             if any(focuses):
                 options["focuses"] = focuses

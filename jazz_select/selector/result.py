@@ -31,6 +31,7 @@ _WHY = {
     Reason.DECIDER: "chosen by the decision model, with what recall knew",
     Reason.ASK: "the user is to be asked which is meant",
     Reason.USER: "named by the user, who was asked",
+    Reason.EXAMPLE: "the request is an example, a title or an alias of it, word for word",
     Reason.UNASKED: "a model would have to choose, and was not to be asked",
 }
 

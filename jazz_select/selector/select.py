@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from jazz_select import outcomes
-from jazz_select.arguments import Constraint, Methods, Positive, Probability, check_argument, checked
+from jazz_select.arguments import Constraint, Methods, Positive, check_argument, checked
 from jazz_select.chat.client import ChatClient
 from jazz_select.chat.decisions import DeciderLike, decision_client_for
 from jazz_select.chat.models import ModelLike, as_chat_model
@@ -16,7 +16,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Capability, FlowMemory
 from jazz_select.selector.asking import open_question
-from jazz_select.selector.calibration import Budget, Calibration, Cascade, labelled
+from jazz_select.selector.calibration import Calibration
 from jazz_select.selector.candidates_stage import (
     Availability,
     CandidateSet,
@@ -28,21 +28,18 @@ from jazz_select.selector.candidates_stage import (
     fused,
     side_by_side,
 )
-from jazz_select.selector.choice import (
-    BLANK,
-    Choice,
-    Choosing,
-    ModelChoice,
-    ReadRequest,
-    Settling,
-    warn_of,
-)
+from jazz_select.selector.known_requests import KnownRequests
+from jazz_select.selector.pipeline import Pipeline, warn_of
+from jazz_select.selector.policy import Policy, PolicyLike, policy_of
 from jazz_select.selector.prompt import Situation
+from jazz_select.selector.recall_stage import BLANK
 from jazz_select.selector.result import FlowSelectionResult, note_selection, nothing_found, prompt_of
-from jazz_select.selector.selector_options import Context, ModelOptions, OnEmpty, TimeLimit
+from jazz_select.selector.selector_options import Context, ModelOptions, TimeLimit
+from jazz_select.selector.stage import Choice
+from jazz_select.selector.user_stage import ReadRequest
 from jazz_select.stages import UserQuestion
 from jazz_select.telemetry import span
-from jazz_select.values import COVERAGE, Coverage, Decision, Latency, Reason, Source, Tier, TopK
+from jazz_select.values import COVERAGE, Decision, Latency, Reason, Source, Tier, TopK
 
 if TYPE_CHECKING:
     from jazz_select.selector.feedback import Outcomes
@@ -100,15 +97,12 @@ class FlowSelector:
         top_k: TopK = 3,
         rrf_k: Positive = 10,
         *,
-        coverage: Coverage = COVERAGE,
-        on_empty: OnEmpty = "top1",
+        policy: PolicyLike = Policy(),  # noqa: B008 - it is frozen
         timeout_s: TimeLimit = 20.0,
         model_options: ModelOptions = ModelOptions(),  # noqa: B008 - it is frozen
-        cascade: Cascade = Cascade(),  # noqa: B008 - likewise
+        calibration: Annotated[Calibration, Constraint("what `await selector.calibrate(cases)` gave")] = Calibration(),  # noqa: B008
         log: "outcomes.OutcomeLog | str | PathLike[str] | None" = None,
         decider: DeciderLike | None = None,
-        max_error: Probability | None = None,
-        ask_user: bool = False,
     ) -> None:
         """Create a selector.
 
@@ -118,23 +112,19 @@ class FlowSelector:
             flow_registry: Live flows by id, read at each selection.
             proc_mem: The memory that candidates are recalled from; without one, pass candidates to `select`.
             agent_id: The agent whose flows are recalled.
-            top_k: Number of candidates; "auto" for the fewest, from 1 to 10, that hold the right flow with probability
-                `coverage`. `decision.sized` explains an automatic number.
+            top_k: Number of candidates; "auto" for the fewest, from 1 to 10, that hold the right flow in 98 of 100
+                requests. `decision.sized` explains an automatic number.
             rrf_k: Constant of reciprocal rank fusion; the lower, the more the first ranks weigh.
-            coverage: Coverage of an automatic `top_k`, from .5 to .999.
-            on_empty: Result if the model finds no fit: "top1" for the first candidate, "none" for nothing.
+            policy: How sure an answer must be to be given without the chat model, and what follows if none is: a
+                `Policy`, or "default", "recommended" or "cautious".
             timeout_s: Seconds that the model may take for one selection, with queueing and retries; None for no limit.
             model_options: Limits of prompts, retries and concurrency.
-            cascade: The confidence at which recall decides without the model, and its calibration.
+            calibration: What `calibrate` learned from labelled requests, here or in another process.
             log: An `OutcomeLog`, or a path, that keeps each selection and its feedback, with what users asked. None
                 keeps nothing.
             decider: A decision model that is asked before `llm` if recall is not sure: an object with `async
                 decide(state, questions)`, a pydantic-ai `DecisionModel` or a model string; a `DecisionClient` has
-                limits of its own. Without `max_error` it decides at a confidence of .98.
-            max_error: Highest share of wrong answers among those given without `llm`, such as .01; a flow's own
-                `max_error` takes precedence. It replaces `cascade.skip_llm_above`. See `decision.stages`.
-            ask_user: If two or three flows are left and no model may decide, choose none (reason `ask`), and return
-                the question to the user as `decision.question`.
+                limits of its own. Without `policy.max_error` it decides at a confidence of .98.
 
         Raises:
             ConfigError: An argument is invalid.
@@ -143,40 +133,33 @@ class FlowSelector:
         self.agent_id = agent_id
         self._registry = flow_registry
         self._at_once = model_options.max_concurrency
+        self._timeout_s = timeout_s
         self._guards = Availability(flow_registry)
         self._prompts = PromptCache(flow_registry)
         self._narrower = CandidateSource(
             memory=proc_mem,
             agent_id=agent_id,
             top_k=top_k,
-            coverage=coverage,
+            coverage=COVERAGE,
             rrf_k=rrf_k,
             guards=self._guards,
         )
         model = as_chat_model(llm)
         retries, at_once = model_options.max_retries, model_options.max_concurrency
         self._decider = decision_client_for(decider, max_retries=retries, max_concurrency=at_once)
-        settling = Settling(
-            asks=model is not None or self._decider is not None,
-            on_empty=on_empty,
-            coverage=coverage,
-            cascade=cascade,
-        )
         self._made_decider = self._decider is not decider
         self._client: ChatClient | None = None
         if model is not None:
             owned = isinstance(llm, str)
             self._client = ChatClient(model, max_retries=retries, max_concurrency=at_once, owned=owned)
-        asked: ModelChoice | None = None
-        if self._client is not None:
-            asked = ModelChoice(client=self._client, flows=flow_registry, on_empty=on_empty, options=model_options)
-        self._choosing = Choosing(
+        self._known = KnownRequests(flow_registry)
+        self._pipeline = Pipeline(
             flows=flow_registry,
-            settling=settling,
-            budget=Budget(max_error=max_error, flows=flow_registry, calibration=cascade.calibration),
-            model=asked,
+            policy=policy_of(policy),
+            calibration=calibration,
+            chat=self._client,
             decider=self._decider,
-            ask_user=ask_user,
+            options=model_options,
             timeout_s=timeout_s,
         )
         self._outcomes: Outcomes | None = None
@@ -207,6 +190,11 @@ class FlowSelector:
     def flow_registry(self) -> Mapping[str, BaseFlow]:
         """Live flows by id."""
         return self._registry
+
+    @property
+    def policy(self) -> Policy:
+        """The policy in force."""
+        return self._pipeline.policy
 
     @property
     def has_model(self) -> bool:
@@ -269,7 +257,8 @@ class FlowSelector:
             closed = (await self._guards.closed_among(done, surroundings)).ids
             begun = [self._registry[each] for each in request.under_way if each in self._registry]
             narrowed = narrowed.joined_by((*begun, *(flow for flow in done if flow.id not in closed)), read.notes)
-            result = await self._chosen(request, narrowed, surroundings, began)
+            known, narrowed = await self._known_in(request, narrowed, surroundings, only=only, given=candidates)
+            result = await self._chosen(request, narrowed, surroundings, began, known=known)
             if traced is not None:
                 note_selection(traced, enhanced_query, result)
             return result
@@ -302,15 +291,16 @@ class FlowSelector:
         searched = [None if each.answers else each.request for each in reads]
         narrowed = await candidate_sets(asked, searched, self._narrower, surroundings)
 
-        async def select(read: ReadRequest, found: CandidateSet | None) -> FlowSelectionResult:
+        async def select(one: SelectRequest, read: ReadRequest, found: CandidateSet | None) -> FlowSelectionResult:
             if read.answers is not None:
                 return await self._answered(read.request.query, *read.answers, surroundings)
             if found is None:
                 return nothing_found(*read.notes, BLANK)
             noted = found.joined_by((), read.notes)
-            return await self._chosen(read.request, noted, surroundings, perf_counter(), ask=ask)
+            known, noted = await self._known_in(read.request, noted, surroundings, only=one.only, given=one.candidates)
+            return await self._chosen(read.request, noted, surroundings, perf_counter(), known=known, ask=ask)
 
-        calls = [partial(select, *each) for each in zip(reads, narrowed, strict=True)]
+        calls = [partial(select, *each) for each in zip(asked, reads, narrowed, strict=True)]
         return await side_by_side(calls, at_once=self._at_once)
 
     async def feedback(
@@ -349,7 +339,7 @@ class FlowSelector:
                 them, and not the examples.
 
         Returns:
-            The calibration; another process takes it as `FlowSelector(…, cascade=Cascade(calibration=…))`.
+            The calibration; another process takes it as `FlowSelector(…, calibration=…)`.
 
         Raises:
             ConfigError: A case names a flow that there is not, or nothing is recalled.
@@ -357,7 +347,12 @@ class FlowSelector:
             EmbeddingError: The embedder failed.
             ModelError: The decision model answered none of them.
         """
-        return await self._choosing.calibrate(await labelled(cases, self._registry, self._narrower))
+        from jazz_select.selector import calibrating
+
+        samples = await calibrating.labelled(cases, self._registry, self._narrower)
+        learned = await calibrating.calibrated(samples, self._decider, timeout_s=self._timeout_s)
+        self._pipeline.recalibrate(learned)
+        return learned
 
     def hint(self, entry: str, *, right: Sequence[str], note: str = "") -> None:
         """Log what the rest of a conversation implies about a selection: weaker than `feedback`, in the background.
@@ -376,14 +371,43 @@ class FlowSelector:
         check_argument("context", context, Context)
         has_model = self.has_model or (situation is not None and situation.reader is not None)
         request = Request.of(asked.enhanced_query, asked.episode_summaries, situation, has_model=has_model)
-        return ReadRequest(request=request) if asked.asked is None else self._choosing.read_request(asked, request)
+        return ReadRequest(request=request) if asked.asked is None else self._pipeline.user.read_request(asked, request)
+
+    async def _known_in(
+        self,
+        request: Request,
+        narrowed: CandidateSet,
+        context: Mapping[str, Any],
+        *,
+        only: Collection[str] | None,
+        given: Sequence[Mapping[str, Any]] | None,
+    ) -> tuple[str, CandidateSet]:
+        """Return the flow that is known for this request, word for word, and the candidates with it.
+
+        A flow that recall did not find joins them, unless the caller chose the candidates or its guard is closed.
+        """
+        known = self._known.flow_of(request.written)
+        if not known or any(each.flow_id == known for each in narrowed.candidates):
+            return known, narrowed
+        if given is not None or not narrowed.candidates or (only is not None and known not in only):
+            return "", narrowed
+        flow = self._registry[known]
+        closed = await self._guards.closed_among([flow], context)
+        return ("", narrowed) if known in closed.ids else (known, narrowed.joined_by([flow]))
 
     async def _chosen(
-        self, request: Request, narrowed: CandidateSet, context: Mapping[str, Any], began: float, *, ask: bool = True
+        self,
+        request: Request,
+        narrowed: CandidateSet,
+        context: Mapping[str, Any],
+        began: float,
+        *,
+        known: str = "",
+        ask: bool = True,
     ) -> FlowSelectionResult:
         """Run the stages after recall, up to the chat model or to the end, and record them."""
         narrowed_at = perf_counter()
-        choice = await self._choosing.choose(request, narrowed, recall_s=narrowed_at - began, ask=ask)
+        choice = await self._pipeline.run(request, narrowed, recall_s=narrowed_at - began, known=known, ask=ask)
         decided_at = perf_counter()
         latency = Latency(recall_s=narrowed_at - began, choose_s=decided_at - narrowed_at, total_s=decided_at - began)
         result = await self._record(narrowed, choice, context, latency)

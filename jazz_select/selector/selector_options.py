@@ -2,16 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, TypedDict
+from typing import Annotated, Final, TypeAlias, TypedDict
 
 from jazz_select.arguments import Constraint, Count, Positive, Seconds, checked
-from jazz_select.values import AUTO, COVERAGE, PROMPT_TOKENS, TopK
+from jazz_select.selector.policy import PolicyLike
+from jazz_select.values import AUTO, PROMPT_TOKENS, TopK
 
-if TYPE_CHECKING:
-    from jazz_select.selector.calibration import Cascade
-
-OnEmpty: TypeAlias = Literal["top1", "none"]
-"""What to choose where a model says that no flow fits."""
 Context: TypeAlias = Annotated[
     Mapping[str, object] | None, Constraint("a mapping such as {'authenticated': True}, or None")
 ]
@@ -41,26 +37,14 @@ class SelectorOptions(TypedDict, total=False):
 
     top_k: TopK
     rrf_k: int
-    coverage: float
-    on_empty: OnEmpty
+    policy: PolicyLike
     timeout_s: float | None
-    cascade: "Cascade"
-    max_error: float | None
-    ask_user: bool
 
 
-RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "coverage": COVERAGE, "on_empty": "none", "max_error": 0.01}
+RECOMMENDED: Final[SelectorOptions] = {"top_k": AUTO, "policy": "recommended"}
 """Recommended options of a selector with a model; docs/concepts.md has the figures.
 
 They offer as few candidates as hold the right flow in 98 of 100 requests, accept the model's "none fits", and skip the
-model where recall is sure: one in a hundred of those answers may be wrong. They are the command line's defaults.
-`FlowSelector` itself defaults to three candidates, and to the top one where none fits.
+model if recall is sure: one in a hundred of those answers may be wrong. They are the command line's defaults.
+`FlowSelector` itself defaults to three candidates, and to the first one if none fits.
 """
-
-
-def budget_of(max_error: float | None, skip_llm_above: float | None) -> float | None:
-    """Return the error budget of a deployment with a model: the recommended one unless a budget or threshold is set.
-
-    A threshold would have no effect beside a budget.
-    """
-    return RECOMMENDED["max_error"] if max_error is None and skip_llm_above is None else max_error

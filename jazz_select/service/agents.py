@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from pydantic import (
     AfterValidator,
@@ -38,7 +38,7 @@ _LARGEST: Final = 1 << 20
 _MOST_NAMED: Final = 20
 _OWN: Final = {"tools", "factory", "log", "mcp_servers", "cases"}
 """What an entry and a source call alike."""
-_AS_SET: Final = {"llm", "skip_llm_above", "abstain_below", "decider", "max_error", "ask_user"}
+_AS_SET: Final = {"llm", "decider", "policy", "max_error", "on_empty", "on_error", "ask_user"}
 """What an entry may say otherwise than the settings."""
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -210,10 +210,11 @@ class _Agent(BaseModel):
     teach_key_sha256: _Several[str] = ()
     mcp_servers: _Path | None = None
     cases: _Several[_Path] = ()
-    skip_llm_above: float | None = Field(default=None, ge=0, le=1)
-    abstain_below: float | None = Field(default=None, ge=0, le=1)
     decider: str | None = None
+    policy: Literal["default", "recommended", "cautious"] | None = None
     max_error: float | None = Field(default=None, ge=0, le=1)
+    on_empty: Literal["top1", "none"] | None = None
+    on_error: Literal["top1", "likely", "none", "ask"] | None = None
     ask_user: bool | None = None
 
     @model_validator(mode="after")

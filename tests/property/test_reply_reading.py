@@ -5,7 +5,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jazz_select.selector.choice import judge_reply
+from jazz_select.selector.chat_stage import judge_reply
 from jazz_select.selector.reply import read_reply
 from jazz_select.values import Candidate, Reason, flow_id
 from tests.depth import examples

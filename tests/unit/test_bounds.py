@@ -40,6 +40,7 @@ from jazz_select.routing.plans.replies import read_tool_reply
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai
 from jazz_select.routing.tools.tool_loading import LARGEST as LARGEST_LISTING
 from jazz_select.routing.tools.tool_loading import load_tools
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import HashEmbedder, ListMemory
 from jazz_select.text import nfkc
 from jazz_select.threads import MOST_HUNG
@@ -346,7 +347,7 @@ def _hooked(hook: str, hang: Callable[..., Any]) -> Callable[[], Awaitable[objec
     if hook == "guards":
         options[hook] = [Guard("looks", hang, tags=("out",))]
     selector = FlowSelector(
-        None, registry, ListMemory([{"flow_id": flow.id, "flow_name": flow.name}]), "a", on_empty="top1"
+        None, registry, ListMemory([{"flow_id": flow.id, "flow_name": flow.name}]), "a", policy=Policy(on_empty="top1")
     )
     agent = make_agent(selector, [asked], timeout_s=0.01, **options)
     return lambda: agent.turn("find it", context={"query": "x"})

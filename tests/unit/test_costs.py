@@ -20,6 +20,7 @@ from jazz_select.flow.field_checks import Input
 from jazz_select.flow.flow_loading import load_flows
 from jazz_select.json_values import error_data
 from jazz_select.routing import FlowExecutor, Tool, resolve
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ListMemory
 from jazz_select.text import (
     LONGEST_NORMALIZED,
@@ -113,7 +114,7 @@ async def test_a_context_has_names_that_can_be_compared(named: Callable[[int], s
     flow = Flow(name="find_it", description="Find it", examples=["find it"], tools=["search"], registry=registry)
     vars(flow)["chain"] = ("search",)
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
-    agent = make_agent(FlowSelector(None, registry, memory, "a", on_empty="top1"), [_search()])
+    agent = make_agent(FlowSelector(None, registry, memory, "a", policy=Policy(on_empty="top1")), [_search()])
     many = {named(number): "x" for number in range(990)}
     with (
         steps() as called,

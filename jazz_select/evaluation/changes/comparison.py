@@ -21,7 +21,7 @@ from jazz_select.evaluation.changes.sides import side_of
 from jazz_select.evaluation.changes.snapshots import Probe, SideState, Source, dumps, questions
 from jazz_select.evaluation.index import CACHE
 from jazz_select.evaluation.overlay import load_overlay
-from jazz_select.evaluation.route import Policy, Query
+from jazz_select.evaluation.route import Query, RouteOptions
 from jazz_select.evaluation.whole_files import keep_untracked
 
 MOST_COUNTED = 200
@@ -36,7 +36,7 @@ async def diff(  # noqa: PLR0913 - options with a name
     base_flows: str | None = None,
     cases: Iterable[Case | Path | str] | Path | str = (),
     requests: Iterable[str | Query] = (),
-    policy: Policy | None = None,
+    routing: RouteOptions | None = None,
     embedder: str = "auto",
     language: str = "english",
     agent_id: str = "support",
@@ -58,7 +58,7 @@ async def diff(  # noqa: PLR0913 - options with a name
         base_flows: The path of the flows of `base`, if different.
         cases: Labelled requests, files of them, or one file. Labels may name flows of one side only.
         requests: Requests of users.
-        policy: How the deployment selects; None uses the defaults.
+        routing: How the deployment selects; None uses the defaults.
         embedder: As for `ProceduralMemory.open`.
         language: As for `ProceduralMemory.open`.
         agent_id: The owner of the flows in an index.
@@ -79,10 +79,10 @@ async def diff(  # noqa: PLR0913 - options with a name
         asyncio.to_thread(side_of, base, flows=base_flows or flows, here=place),
         asyncio.to_thread(side_of, head, flows=flows, here=place),
     )
-    policy = policy or Policy()
+    routing = routing or RouteOptions()
     kept, notes = await asyncio.to_thread(_cache_at, None if cache is None else place / cache)
-    book = RouteBook(kept, policy=policy, embedder=embedder, language=language)
-    job = partial(Job, policy=policy, embedder=embedder, language=language, agent_id=agent_id)
+    book = RouteBook(kept, routing=routing, embedder=embedder, language=language)
+    job = partial(Job, routing=routing, embedder=embedder, language=language, agent_id=agent_id)
     job = partial(job, learned=_lesson(place, learned))
     async with AsyncExitStack() as stack:
         runs = [SideRun(job(side=side), book, stack) for side in sides]

@@ -20,7 +20,7 @@ from pydantic import AfterValidator
 import jazz_select
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.changes.snapshots import dumps
-from jazz_select.evaluation.route import Policy, Routed
+from jazz_select.evaluation.route import Routed, RouteOptions
 from jazz_select.evaluation.whole_files import write_whole
 from jazz_select.travel import value_of
 
@@ -73,9 +73,9 @@ def embedder_stamp(embedder: str) -> str:
 class RouteBook:
     """The folder of stored results. Without a folder, nothing is found and nothing is stored."""
 
-    def __init__(self, folder: Path | None, *, policy: Policy, embedder: str, language: str) -> None:
+    def __init__(self, folder: Path | None, *, routing: RouteOptions, embedder: str, language: str) -> None:
         self._folder = folder
-        setting = {"policy": asdict(policy), "embedder": embedder_stamp(embedder), "language": language}
+        setting = {"routing": asdict(routing), "embedder": embedder_stamp(embedder), "language": language}
         self._made_by = f"{_FORMAT} {jazz_select.__version__} {dumps(setting).hex()}"
 
     def routes(self, digest: str) -> Known:

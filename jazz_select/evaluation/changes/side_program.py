@@ -158,7 +158,7 @@ async def _without(
                 await memory.delete_flow(flow_id(name), AGENT)
 
     await put(then)
-    found = await routes(made, memory, AGENT, _queries(wanted), job.policy)
+    found = await routes(made, memory, AGENT, _queries(wanted), job.routing)
     await put(now)
     return [each.first for each in found]
 
@@ -199,7 +199,7 @@ async def _routed(
     job: Job, registry: FlowRegistry, memory: ProceduralMemory, agent_id: str, wanted: Mapping[str, Any]
 ) -> dict[str, Any]:
     asked = _queries(wanted)
-    found = await routes(registry, memory, agent_id, asked, job.policy)
+    found = await routes(registry, memory, agent_id, asked, job.routing)
     counted = [(asked[place], found[place]) for place in map(int, wanted["counted"])]
     tokens = await prompt_tokens(registry, counted)
     return {"routes": found, "tokens": tokens}

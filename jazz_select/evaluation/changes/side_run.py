@@ -18,7 +18,7 @@ from jazz_select.evaluation.changes.route_book import Catalogue, Known, RouteBoo
 from jazz_select.evaluation.changes.sides import Side
 from jazz_select.evaluation.changes.snapshots import Probe, SideState, Undone, dumps
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.route import Policy, Query, Routed
+from jazz_select.evaluation.route import Query, Routed, RouteOptions
 from jazz_select.json_values import plain
 from jazz_select.memory.engines.temporary import TemporaryFolder, shared_memory
 from jazz_select.text import describe_error
@@ -47,7 +47,7 @@ class Job:
 
     side: Side
     agent_id: str = AGENT
-    policy: Policy
+    routing: RouteOptions
     embedder: str = "auto"
     language: str = "english"
     beside: Path | None = None

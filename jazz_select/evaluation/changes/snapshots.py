@@ -16,6 +16,7 @@ from jazz_select.evaluation.guard_code import guard_digest
 from jazz_select.evaluation.route import Outcome, Query, Routed
 from jazz_select.flow.base import BaseFlow, Flow, FlowRegistry, flows_digest
 from jazz_select.json_values import plain
+from jazz_select.selector.policy import Policy
 from jazz_select.selector.prompt import candidate_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
@@ -167,7 +168,9 @@ async def prompt_tokens(registry: Mapping[str, BaseFlow], routed: Sequence[tuple
         tokens += sum(estimate_tokens(each.content) for each in messages)
         return "[]"
 
-    selector = FlowSelector(count, registry, on_empty="none", model_options=ModelOptions(max_reasks=0), timeout_s=None)
+    selector = FlowSelector(
+        count, registry, policy=Policy(on_empty="none"), model_options=ModelOptions(max_reasks=0), timeout_s=None
+    )
     by_name = {flow.name: flow for flow in registry.values()}
     counted: list[int] = []
     for asked, route in routed:

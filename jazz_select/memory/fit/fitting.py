@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jazz_select.memory.encoder import Lexical, TermCounts, folded_alias
+from jazz_select.memory.encoder import Lexical, TermCounts, folded_names
 from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, Lessons
 from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
@@ -157,8 +157,8 @@ def chances(
 
 
 def _names(cards: Sequence[FlowCard]) -> dict[str, str]:
-    """Return flow ids by folded name and alias, without the ambiguous ones."""
-    pairs = {(folded_alias(name), card.id) for card in cards for name in (card.name, *card.aliases)}
+    """Return flow ids by folded name, title and alias, without the ambiguous ones."""
+    pairs = {(folded, card.id) for card in cards for folded in folded_names(card)}
     flows = Counter(name for name, _ in pairs)
     return {name: flow for name, flow in sorted(pairs) if name and flows[name] == 1}
 

@@ -53,6 +53,8 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
 _VERSION = 5
 _OF_CANDIDATE, _OF_SCOPE = 7, 6
 """Number of features of a candidate, and of the scope."""
+_MADE = "name_lengths"
+"""The field of a `RecallModel` that is made when it is read, and not stored."""
 UNREAD = "what the last sync noted cannot be read, so confidence is not known: run sync_registry (jazz-select sync)"
 
 
@@ -299,7 +301,8 @@ class RecallModel:
         confidence: P(a candidate is right) from `Signals.candidate`; None if unknown.
         scope: P(some flow is right) from `Signals.scope`; None if unknown.
         answers: Confidence of the answers to the catalogue's own examples; None if unknown.
-        names: Flow ids by folded name and alias, without ambiguous ones.
+        names: Flow ids by folded name, title and alias, without ambiguous ones.
+        name_lengths: The lengths of these names in words; made by `by_key`, not stored.
         flows: Ids of all flows of the agent; None if unknown.
         terms: Term counts; None after a flow was written or deleted.
         caveat: Why confidence is unknown, for people; empty if it is known.
@@ -323,6 +326,7 @@ class RecallModel:
     labelled: _Count = 0
     second: "RecallModel | None" = None
     sure: _Chance | None = None
+    name_lengths: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
 
     def aim(self, vector: Vectors) -> list[float]:
         """Return a request's vector after the transform, at unit length."""
@@ -333,15 +337,16 @@ class RecallModel:
         return np.divide(aimed, np.float32(length), out=aimed).tolist() if length > 0 else vector.tolist()
 
     def by_key(self, key: Callable[[str], Key]) -> "RecallModel":
-        """Return the model with the usual cosines by store key."""
+        """Return the model with the usual cosines by store key, and the lengths of its names."""
         second = None if self.second is None else self.second.by_key(key)
-        return replace(self, usual=self.usual.by_key(key), second=second)
+        lengths = frozenset(len(name.split()) for name in self.names)
+        return replace(self, usual=self.usual.by_key(key), second=second, name_lengths=lengths)
 
     def as_note(self) -> dict[str, Any]:
         """Return the model for JSON; its second one without what the first one holds."""
         second = None if self.second is None else replace(self.second, digest="", names={}, flows=None, terms=None)
         made = {"keyed", "keyed_lengths"}
-        unnoted: Any = {"usual": made, "answers": {"_found"}}
+        unnoted: Any = {"usual": made, "answers": {"_found"}, _MADE: True}
         shared: Any = {"second": {**unnoted, "usual": made | {"examples"}}}
         own = adapter_of(RecallModel).dump_python(replace(self, second=second), mode="json", exclude=unnoted | shared)
         return {**own, "version": _VERSION, "flows": None if self.flows is None else sorted(self.flows)}
@@ -355,11 +360,12 @@ class RecallModel:
         if note is None:
             return cls()
         try:
-            _must(note["version"] == _VERSION and {*note} == {"version", *cls.__slots__}, "version")
+            noted = {*cls.__slots__} - {_MADE}
+            _must(note["version"] == _VERSION and {*note} == {"version", *noted}, "version")
             model = value_of(cls, note)._checked(*dims)  # noqa: SLF001 - one of this class
             if model.second is None:
                 return model
-            _must({*note["second"]} == {*cls.__slots__} and model.second.second is None, "second")
+            _must({*note["second"]} == noted and model.second.second is None, "second")
             second = model.second._checked(*dims[1:])  # noqa: SLF001
             usual = replace(second.usual, examples=model.usual.examples)
             second = replace(second, names=model.names, flows=model.flows, terms=model.terms, usual=usual)

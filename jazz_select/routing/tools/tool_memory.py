@@ -187,6 +187,7 @@ def tool_card(tool: Tool) -> FlowCard:
     return FlowCard(
         id=tool_id(tool.name),
         name=tool.name,
+        title=tool.title,
         type="tool",
         description=cut(about, _TEXT),
         text=cut(f"{tool.name}\n{about}", _TEXT),

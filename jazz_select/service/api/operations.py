@@ -29,7 +29,7 @@ from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.service.service_options import ServeOptions
 from jazz_select.text import near
 from jazz_select.threads import give_way
-from jazz_select.values import Message, Source, flow_id
+from jazz_select.values import COVERAGE, Message, Source, flow_id
 
 _AT_ONCE: Final = 32
 """Requests of one body that are looked at before others have their turn."""
@@ -82,7 +82,7 @@ async def recall(request: Request) -> Response:
     options: dict[str, Any] = {
         "top_k": settings.top_k if body.top_k is None else body.top_k,
         "rrf_k": settings.rrf_k if body.rrf_k is None else body.rrf_k,
-        "coverage": settings.coverage if body.coverage is None else body.coverage,
+        "coverage": COVERAGE if body.coverage is None else body.coverage,
         "focus": body.request if query.summaries else "",
         "exclude": body.exclude,
     }

@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from jazz_select.json_values import plain
+from jazz_select.selector.policy import policy_of_settings
 from jazz_select.service.api.models import TurnBody, json_answer, read_body
 from jazz_select.service.api.operations import HEADERS, MEDIA_TYPE, flow_named, state_of, streamed, turn_arguments
 from jazz_select.service.app import AppPart
@@ -26,7 +27,7 @@ from jazz_select.threads import compute
 
 _PAGES: Final = Path(__file__).parent / "static"
 _DAYS: Final = 7.0
-_SETTINGS: Final = {"top_k", "coverage", "skip_llm_above", "abstain_below", "on_empty"}
+_SETTINGS: Final = {"top_k", "policy"}
 _HEADERS: Final = {
     # Nothing but what lies here runs or is loaded, whatever a flow, a tool or a model says.
     "content-security-policy": (
@@ -120,7 +121,7 @@ class _Panel:
             "may_teach": caller_of(request).may_teach,
             "cases": list(await compute(lambda: files.known)),
             "examples": pages.suggested(live),
-            "settings": settings.model_dump(include=_SETTINGS),
+            "settings": {**settings.model_dump(include=_SETTINGS), **policy_of_settings(settings).to_dict()},
         }
 
     async def tried(self, request: Request) -> Any:

@@ -21,7 +21,7 @@ from jazz_select.evaluation.changes.comparison import diff
 from jazz_select.evaluation.changes.git_tree import commits_of, repository_of
 from jazz_select.evaluation.drifting import DAY_S, drift
 from jazz_select.evaluation.evaluating import evaluate
-from jazz_select.evaluation.route import Policy
+from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import write_readable
 from jazz_select.outcomes.log import chosen_in, reading
 from jazz_select.service.api.models import RequestBody
@@ -146,7 +146,7 @@ class Runs:
         found = await evaluate(
             cases,
             live.registry,
-            policy=Policy.of(catalogue.settings),
+            routing=RouteOptions.of(catalogue.settings),
             selector=catalogue.selector(live.registry, log=None) if asks else None,
             memory=catalogue.memory,
             agent_id=catalogue.agent_id,
@@ -164,7 +164,7 @@ class Runs:
             body.base,
             flows=flows,
             cases=tuple(self._files.known.values()),
-            policy=Policy.of(settings),
+            routing=RouteOptions.of(settings),
             embedder=settings.embedder,
             language=settings.language,
             agent_id=self._catalogue.agent_id,

@@ -24,11 +24,12 @@ from jazz_select.evaluation.overlay import (
     takes_examples,
     yaml_text,
 )
-from jazz_select.evaluation.route import Policy
+from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import locked
 from jazz_select.flow.base import BaseFlow
 from jazz_select.outcomes.callers import Caller
 from jazz_select.outcomes.log import Logged, OutcomeLog, said_by
+from jazz_select.selector.policy import Policy
 from jazz_select.selector.select import FlowSelector
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.panel.runs import PanelFiles, replaced
@@ -286,7 +287,13 @@ async def _selected(catalogue: RunningCatalogue, body: CorrectionBody) -> str:
         return body.logged
     live, top_k = catalogue.live, catalogue.settings.top_k
     selector = FlowSelector(
-        None, live.registry, catalogue.memory, catalogue.agent_id, top_k, log=catalogue.log, on_empty="none"
+        None,
+        live.registry,
+        catalogue.memory,
+        catalogue.agent_id,
+        top_k,
+        log=catalogue.log,
+        policy=Policy(on_empty="none"),
     )
     try:
         return (await selector.select(body.request, episode_summaries=body.episodes or None)).logged
@@ -321,7 +328,7 @@ async def rehearsed_here(catalogue: RunningCatalogue, files: PanelFiles, body: C
         gate_cases=[case for case in cases if all(flow_id(name) in live.registry for name in case.expect)],
         embedder=catalogue.memory.encoder.embedder,
         language=settings.language,
-        policy=Policy.of(settings),
+        routing=RouteOptions.of(settings),
     )
 
 

@@ -1,6 +1,7 @@
 """A request tried, and a turn taken, with all that the panel shows of either."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -9,8 +10,8 @@ from jazz_select.agent.chain.transcript import Event, Finished
 from jazz_select.agent.turn import TurnResult, event_data
 from jazz_select.json_values import Secret, plain
 from jazz_select.memory.requests import is_several
-from jazz_select.selector.calibration import Cascade
 from jazz_select.selector.candidates_stage import Availability, SelectRequest
+from jazz_select.selector.policy import OnEmpty, Policy, policy_of_settings
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.selector.select import FlowSelector
 from jazz_select.selector.selector_options import ModelOptions
@@ -19,10 +20,8 @@ from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.service.running import Generation, RunningCatalogue
 from jazz_select.telemetry import Trace
 from jazz_select.text import cut, describe_error, estimate_tokens
-from jazz_select.values import LEAST_COVERAGE, MOST_COVERAGE, Candidate, Message
+from jazz_select.values import Candidate, Message
 
-_OPTIONS: Final = ("top_k", "coverage")
-_THRESHOLDS: Final = ("skip_llm_above", "abstain_below")
 _ONCE: Final = ModelOptions(max_reasks=0)
 _AMONG: Final = 3
 """Places of recall among which a flow that its guard withholds is named."""
@@ -40,9 +39,8 @@ class TryBody(RequestBody):
     episodes: list[_Text] = Field(default=[], max_length=20)
     context: dict[str, Any] = Field(default_factory=dict[str, Any])
     top_k: Annotated[int, Field(ge=1, le=20)] | Literal["auto"] | None = None
-    coverage: Annotated[float, Field(ge=LEAST_COVERAGE, le=MOST_COVERAGE)] | None = None
-    skip_llm_above: Annotated[float, Field(ge=0, le=1)] | None = None
-    abstain_below: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_error: Annotated[float, Field(ge=0, le=1)] | None = None
+    on_empty: OnEmpty | None = None
     ask: bool = False
     """Whether the model is asked where it would be: that costs a call."""
 
@@ -56,12 +54,13 @@ async def tried(catalogue: RunningCatalogue, body: TryBody) -> dict[str, Any]:
         EmbeddingError: The embedder failed.
     """
     live = catalogue.live
-    given = body.model_dump(exclude_none=True)
-    options: dict[str, object] = {name: given[name] for name in _OPTIONS if name in given}
-    thresholds = {name: given.get(name, getattr(catalogue.settings, name)) for name in _THRESHOLDS}
-    options["cascade"] = Cascade(**thresholds)
-    if "skip_llm_above" in given:
-        options["max_error"] = None
+    policy = policy_of_settings(catalogue.settings)
+    set_otherwise = {"max_error": body.max_error, "on_empty": body.on_empty}
+    options: dict[str, object] = {
+        "policy": replace(policy, **{name: value for name, value in set_otherwise.items() if value is not None})
+    }
+    if body.top_k is not None:
+        options["top_k"] = body.top_k
     selector = catalogue.selector(live.registry, **options, log=None)
     with Trace() as trace:
         if body.ask or not selector.has_model:
@@ -130,7 +129,9 @@ async def _would_send(
         heard.extend({"role": each.role, "content": each.content} for each in messages)
         return "[]"  # no flow
 
-    selector = FlowSelector(model, live.registry, None, catalogue.agent_id, on_empty="none", model_options=_ONCE)
+    selector = FlowSelector(
+        model, live.registry, None, catalogue.agent_id, policy=Policy(on_empty="none"), model_options=_ONCE
+    )
     await selector.select(body.request, list(result.candidates), body.episodes, context=body.context)
     return heard
 

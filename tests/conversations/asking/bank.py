@@ -15,6 +15,7 @@ from jazz_select import (
 )
 from jazz_select.errors import WrongValue
 from jazz_select.ports import ChatModel
+from jazz_select.selector.policy import Policy
 from tests.vectors import EMBEDDER
 
 CUSTOMERS = {"ada@example.org": "Ada", "ben@example.org": "Ben"}
@@ -176,5 +177,5 @@ async def make_agent(model: ChatModel | None) -> AsyncGenerator[Agent]:
     ]
     async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
         await sync_registry(memory, "bank", registry)
-        selector = FlowSelector(None, registry, memory, "bank", on_empty="top1")
+        selector = FlowSelector(None, registry, memory, "bank", policy=Policy(on_empty="top1"))
         yield Agent(selector, tools, model, approval="destructive", min_confidence=0.2, handover_after=3)

@@ -8,6 +8,7 @@ from jazz_select import FlowSelector
 from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
 from jazz_select.routing import Tool
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import flow_id
 from tests.unit.agent.turns import ADA, REFUND, Made, agent_of, destroyer, obj, shop_of
@@ -161,7 +162,11 @@ async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -
 
     chosen = f'["{flow_id("look")}", "{flow_id("pay")}"]'
     selector = FlowSelector(
-        ScriptedModel(chosen, "[]", repeat=True), registry, ListMemory(metadata("look", "pay")), "s", on_empty="none"
+        ScriptedModel(chosen, "[]", repeat=True),
+        registry,
+        ListMemory(metadata("look", "pay")),
+        "s",
+        policy=Policy(on_empty="none"),
     )
     agent = Agent(selector, [look, destroyer("pay", log)], approval="never")
     first = await agent.turn("look it up and pay")

@@ -285,7 +285,7 @@ async def test_a_message_about_another_flow_parks_the_one_that_asks_and_brings_t
     model = ScriptedModel(*(f'["{flow_id(name)}"]' for name in ("pays", "looks")))
     selector = FlowSelector(model, registry, ListMemory(metadata("pays", "looks")), "support")
     agent = Agent(selector, [pays(log), look])
-    first, other, done = await talk(agent, "pays", "looks", "yes")
+    first, other, done = await talk(agent, "I pay", "show me", "yes")
     assert [each.status for each in (first, other, done)] == ["confirming", "confirming", "done"]
     assert (other.flows, other.resumed, log) == (["looks"], "pays", ["look", KNOWN])
     assert other.text == f"Looks is done.\n\nBack to: Pays. {QUESTION}"
@@ -315,8 +315,8 @@ async def test_what_comes_back_is_asked_about_once_and_only_a_yes_to_that_counts
     model = ScriptedModel(*(f'["{flow_id(name)}"]' for name in ("pays", "looks", "nothing")))
     selector = FlowSelector(model, registry, ListMemory(metadata("pays", "looks")), "support")
     agent = Agent(selector, [pays(log), look])
-    first = await agent.turn("pays", context=KNOWN)
-    other = await agent.turn("looks", first.conversation, context=KNOWN, schema=schema)
+    first = await agent.turn("I pay", context=KNOWN)
+    other = await agent.turn("show me", first.conversation, context=KNOWN, schema=schema)
     kept = Conversation.from_json(other.conversation.to_json())
     ended = await agent.turn(last, kept, context=context)
     assert ([other.status, ended.status], log) == (statuses, paid)
@@ -349,7 +349,7 @@ async def test_a_flow_that_is_called_off_brings_the_question_of_the_one_below_it
     registry = shop_of(("pays", ("pay",)), ("looks", ("look",)))
     model = ScriptedModel(*(f'["{flow_id(name)}"]' for name in ("pays", "looks")))
     selector = FlowSelector(model, registry, ListMemory(metadata("pays", "looks")), "support")
-    results = await talk(Agent(selector, [pays(log), look]), "pays", "looks", "never mind", "yes")
+    results = await talk(Agent(selector, [pays(log), look]), "I pay", "show me", "never mind", "yes")
     assert [each.status for each in results] == ["confirming", "waiting", "confirming", "done"]
     assert results[2].text.endswith(f"Back to: Pays. {QUESTION}")
     assert log == [KNOWN]

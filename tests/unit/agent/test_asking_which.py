@@ -8,6 +8,7 @@ from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector
 from jazz_select.agent import Agent, Conversation, TurnResult
 from jazz_select.errors import SnapshotError
 from jazz_select.routing import Tool
+from jazz_select.selector.policy import Policy
 from jazz_select.stages import UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.texts import Texts
@@ -51,7 +52,7 @@ def shop() -> FlowRegistry:
 def agent(
     memory: ListMemory, log: list[str], *, model: Any = None, llm: Any = None, wants: str = "", **options: Any
 ) -> Agent:
-    selector = FlowSelector(llm, shop(), memory, "support", max_error=0.01, ask_user=True)
+    selector = FlowSelector(llm, shop(), memory, "support", policy=Policy(max_error=0.01, ask_user=True))
     tools = tools_for("do_exchange_order", "do_cancel_order", "do_refund_order", log=log, wants=wants)
     given: dict[str, Any] = {"approval": "never"} | options
     return make_agent(selector, tools, model, **given)
@@ -93,7 +94,7 @@ async def test_what_is_asked_travels_with_the_result_and_the_conversation() -> N
 
 
 async def test_without_ask_user_nothing_is_asked_and_nothing_more_is_kept() -> None:
-    selector = FlowSelector(None, shop(), Found(0.5, 0.45), "support", max_error=0.01)
+    selector = FlowSelector(None, shop(), Found(0.5, 0.45), "support", policy=Policy(max_error=0.01))
     made = Agent(selector, tools_for("do_exchange_order", "do_cancel_order", "do_refund_order", log=[]))
     result = await made.turn(VAGUE)
     assert (result.status, result.text, result.question) == ("waiting", "Shall I go on with: Refund order?", None)
@@ -132,7 +133,9 @@ async def test_the_flow_is_begun_with_what_was_wanted_first() -> None:
 
 async def test_what_would_destroy_something_is_still_asked_about() -> None:
     log: list[str] = []
-    selector = FlowSelector(None, shop(), Found(0.1, 0.45, 0.5), "support", max_error=0.01, ask_user=True)
+    selector = FlowSelector(
+        None, shop(), Found(0.1, 0.45, 0.5), "support", policy=Policy(max_error=0.01, ask_user=True)
+    )
     tools = [destroyer(f"do_{name}", log) for name in NAMES]
     _, confirms, done = await said(Agent(selector, tools), VAGUE, "cancel order", "yes")
     assert (confirms.status, done.status, log) == ("confirming", "done", ["do_cancel_order"])
@@ -322,7 +325,7 @@ async def test_what_may_be_about_the_flow_under_way_is_that_flows(
 async def test_a_call_that_waits_for_a_yes_is_asked_about_last_and_only_a_yes_to_it_makes_it() -> None:
     log: list[str] = []
     memory = Found(0.1, 0.1, 0.995, in_scope=0.99)
-    selector = FlowSelector(None, shop(), memory, "support", max_error=0.01, ask_user=True)
+    selector = FlowSelector(None, shop(), memory, "support", policy=Policy(max_error=0.01, ask_user=True))
     tools: list[Tool] = [
         destroyer("do_cancel_order", log),
         Tool(name="do_refund_order", input_schema=obj(), function=lambda: log.append("refund")),
@@ -345,7 +348,7 @@ async def test_a_flow_that_a_model_goes_on_with_hears_what_is_about_it() -> None
     registry = shop_of(("refund_order", ()), ("exchange_order", ()), ("cancel_order", ()))
     for flow in registry.values():
         vars(flow).update(steps=("Talk about it.",))
-    selector = FlowSelector(None, registry, memory, "support", max_error=0.01, ask_user=True)
+    selector = FlowSelector(None, registry, memory, "support", policy=Policy(max_error=0.01, ask_user=True))
     made = Agent(selector, [Tool(name="look")], ScriptedModel("How much was it?", "I see."))
     (first,) = await said(made, "refund it")
     memory.be(0.5, 0.45)
@@ -360,7 +363,7 @@ async def test_guards_are_asked_once_more_and_what_is_gone_is_not_begun() -> Non
     flows = FlowRegistry(min_examples=0)
     for name in NAMES[:2]:
         Guarded(name=name, registry=flows)
-    selector = FlowSelector(None, flows, ListMemory(metadata(*NAMES[:2])), "support", ask_user=True)
+    selector = FlowSelector(None, flows, ListMemory(metadata(*NAMES[:2])), "support", policy=Policy(ask_user=True))
     made = Agent(selector)
     (asks,) = await said(made, VAGUE, context={"member": True})
     assert asks.status == "waiting"
@@ -434,6 +437,6 @@ async def test_between_the_branches_of_a_flow_the_model_decides_and_nobody_is_as
         registry=registry,
     )
     memory = ListMemory([*metadata("both", confidence=0.9), *metadata("first", "other", confidence=0.9)])
-    selector = FlowSelector(ScriptedModel('["both"]', reply), registry, memory, "support", ask_user=True)
+    selector = FlowSelector(ScriptedModel('["both"]', reply), registry, memory, "support", policy=Policy(ask_user=True))
     result = await Agent(selector, tools_for("do_first", "do_second", log=log)).turn("both")
     assert (result.flows, log) == (["both"], [ran])

@@ -6,6 +6,7 @@ from jazz_select import ConditionalFlow, FlowRegistry, FlowSelector, ParallelFlo
 from jazz_select.agent import Conversation
 from jazz_select.agent.agent import Agent
 from jazz_select.routing import Tool
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import flow_id
 from tests.unit.agent.turns import Made, agent_of, composed, destroyer, shop_of, tools_for
@@ -90,7 +91,9 @@ async def test_a_conditional_flow_runs_the_branch_that_fits(
     )
     model = ScriptedModel(f'["{flow_id("either")}"]', *replies) if replies else None
     memory = ListMemory([*metadata("either", confidence=0.9), *metadata("first", "third", confidence=confidence)])
-    result = await Agent(FlowSelector(model, registry, memory, "support")).turn("either")
+    result = await Agent(FlowSelector(model, registry, memory, "support")).turn(
+        "one of the two" if replies else "either"
+    )
     assert result.flows == ["either"]
     assert [part.flow for part in result.runs[0].parts] == ([branch] if branch else [])
     assert result.status == "open"
@@ -205,7 +208,7 @@ async def test_a_sole_branch_has_to_hold() -> None:
     without = await agent_of(registry, [destroyer("drop", log)]).turn("both")
     assert (without.status, log) == ("open", [])
     model = ScriptedModel("[]")
-    selector = FlowSelector(model, registry, ListMemory(metadata("both")), "s", on_empty="none")
+    selector = FlowSelector(model, registry, ListMemory(metadata("both")), "s", policy=Policy(on_empty="none"))
     asked = await Agent(selector, [destroyer("drop", log)]).turn("both")
     assert (asked.status, log) == ("open", [])
     assert "it was said twice" in model.calls[0][-1].content

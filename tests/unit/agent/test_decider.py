@@ -12,6 +12,7 @@ from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.routing import Tool
 from jazz_select.routing.decisions.decision_points import GuidedDecisionPoint
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
 from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of, tools_for
@@ -321,7 +322,7 @@ async def test_the_branch_that_a_decider_is_sure_of_runs(name: str, ran: str, mo
     found = zip(metadata("both", "by_card", "by_bank"), (0.99, 0.5, 0.2), strict=True)
     memory = ListMemory({**each, "confidence": chance} for each, chance in found)
     decider = chooses(name)
-    selector = FlowSelector(model, registry, memory, "support", decider=decider, max_error=0.3)
+    selector = FlowSelector(model, registry, memory, "support", decider=decider, policy=Policy(max_error=0.3))
     result = await Agent(selector, tools_for("do_card", "do_bank", "do_other", log=log)).turn("both")
     assert (result.flows, log) == (["both"], [ran])
     assert model is None or bool(model.calls) is (name == "none"), "only the chat model may say that none fits"

@@ -10,13 +10,13 @@ from jazz_select.agent import TurnResult
 from jazz_select.errors import ModelError
 from jazz_select.questions import ChoiceQuestion, Question
 from jazz_select.routing import Tool
-from jazz_select.selector.calibration import Cascade
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.texts import Texts
 from jazz_select.values import RecallResult
 from tests.agents import make_agent
 from tests.unit.agent.turns import shop_of
-from tests.unit.selector.shop import metadata
+from tests.unit.selector.shop import metadata, with_policy
 
 pytestmark = pytest.mark.spec("009.2")
 
@@ -110,7 +110,7 @@ BY: dict[str, Callable[[], dict[str, Any]]] = {
     "a budget and a sure decider": lambda: {"max_error": 0.01, "decider": refund(0.9999)},
     "a budget and an unsure decider": lambda: {"max_error": 0.01, "decider": refund(0.4)},
     "a chat model": lambda: {"llm": none_fits()},
-    "a chat model and a threshold": lambda: {"llm": none_fits(), "cascade": Cascade(skip_llm_above=0.9)},
+    "a chat model and a threshold": lambda: {"llm": none_fits(), "max_error": 0.1},
     "a chat model and a budget": lambda: {"llm": none_fits(), "max_error": 0.05},
     "a chat model, a budget and a decider": lambda: {
         "llm": none_fits(),
@@ -147,7 +147,7 @@ async def turn(
 ) -> TurnResult:
     registry, tools = paying(log, destructive=destructive, reads=reads)
     given = dict(by)
-    selector = FlowSelector(given.pop("llm", None), registry, Sure(in_scope, first), "support", **given)
+    selector = FlowSelector(given.pop("llm", None), registry, Sure(in_scope, first), "support", **with_policy(given))
     return await make_agent(selector, tools, **options).turn(message)
 
 
@@ -179,7 +179,7 @@ async def test_a_request_runs_after_a_yes_and_at_once_where_nothing_is_asked_for
 
 
 @pytest.mark.spec("011.1")
-@pytest.mark.parametrize("options", [{"max_error": 0.05}, {"cascade": Cascade(skip_llm_above=0.9)}])
+@pytest.mark.parametrize("options", [{"max_error": 0.05}, {"max_error": 0.1}])
 async def test_a_chat_model_is_spared_for_what_only_reads_and_hears_the_rest(options: dict[str, Any]) -> None:
     for in_scope, reads, calls in ((0.99, True, 0), (0.99, False, 1), (0.3, True, 1)):
         model, log = none_fits(), list[str]()
@@ -227,8 +227,8 @@ async def test_no_decision_model_is_asked_what_only_the_chat_model_may_read() ->
     assert decider.calls == []
     assert result.selection is not None
     assert [f"{each.name} {each.outcome}" for each in result.selection.decision.stages] == [
-        "recall passed",
-        "decider passed",
+        "recall handed_on",
+        "decider handed_on",
         "chat none",
     ]
 
@@ -253,12 +253,12 @@ async def test_what_recall_alone_has_begun_is_heard_by_its_model_that_may_hand_t
     """Nobody has read the message: what else is in it is looked for, and not dropped."""
     registry = shop_of((NAMES[0], ()), (NAMES[1], ()))
     model = ScriptedModel(
-        '{"tool_calls": [{"id": "s1", "tool": "another_wish", "arguments": {"wish": "swap the shoes"}}]}',
+        '{"tool_calls": [{"id": "s1", "tool": "another_wish", "arguments": {"wish": "swap shoes"}}]}',
         '{"flows": ["exchange_order"]}',
         "Which size?",
     )
-    selector = FlowSelector(model, registry, Sure(0.99), "support", cascade=Cascade(skip_llm_above=0.9))
-    result = await Agent(selector, [], model).turn("money back for the lamp, and swap the shoes")
+    selector = FlowSelector(model, registry, Sure(0.99), "support", policy=Policy(max_error=0.1))
+    result = await Agent(selector, [], model).turn("money for the lamp and swap shoes")
     assert "another_wish" in model.calls[0][0].content
-    assert "<request>swap the shoes</request>" in model.calls[1][-1].content
+    assert "<request>swap shoes</request>" in model.calls[1][-1].content
     assert (result.text, {each.name for each in result.conversation.flows}) == ("Which size?", {*NAMES})

@@ -81,16 +81,19 @@ def test_the_table_fits_and_every_value_says_of_how_many(shared: Jazz, labelled:
     assert "66.7%" in text
     assert text.count(" miss ") == 1
     words = " ".join(text.split())
-    assert "1 case expects none; without a model or abstain_below nothing says so" in words
+    assert "1 case expects none; without a model nothing says so" in words
     assert "as they are written" in words
-    assert "too few examples" in words, "sureness is not known of so small a catalogue, and said not to be"
+    assert "too few examples" in words, "the confidence of so small a catalogue is not known, and said not to be"
 
 
 @pytest.mark.spec("007.2")
-def test_top_k_and_thresholds_are_those_of_the_deployment(shared: Jazz, labelled: str) -> None:
-    options = ("--k", "2", "--skip-llm-above", "1", "--abstain-below", "0.2", "--on-empty", "top1")
-    found = asked(shared, labelled, "--top-k", "1", *options)
-    assert found["policy"] | {"top_k": 1, "abstain_below": 0.2, "on_empty": "top1"} == found["policy"]
+def test_top_k_and_policy_are_those_of_the_deployment(shared: Jazz, labelled: str) -> None:
+    found = asked(shared, labelled, "--top-k", "1", "--k", "2", "--policy", "default", JAZZ_ON_ERROR="none")
+    assert found["routing"] == {
+        "top_k": 1,
+        "rrf_k": 10,
+        "policy": {"max_error": None, "on_empty": "top1", "on_error": "none", "ask_user": False},
+    }
     assert found["measures"]["size"]["value"] == 1
     assert found["measures"]["unasked"]["value"] == 1, "there is nothing to choose among one"
     assert found["measures"]["R@2"]["value"] >= found["measures"]["R@k"]["value"] == found["recall_at_1"]
@@ -101,15 +104,15 @@ def test_eval_counts_the_choices_of_a_model(shared: Jazz, labelled: str, provide
     found = asked(shared, labelled, "--llm", MODEL_STRING)
     assert found["recall_at_1"] == pytest.approx(2 / 3)
     choices = found["choices"]
-    assert (choices["model"], choices["exact"], choices["failed"], choices["asked"]) == (MODEL_STRING, 1, 0, 4)
-    assert choices["reasons"] == {"none": 4}
+    assert (choices["model"], choices["exact"], choices["failed"], choices["asked"]) == (MODEL_STRING, 2, 0, 3)
+    assert choices["reasons"] == {"example": 1, "none": 3}
     assert choices["input_tokens"] > 0
-    assert found["none"] == {"cases": 1, "said": 4, "right": 1}
+    assert found["none"] == {"cases": 1, "said": 3, "right": 1}
     shares = {name: found["measures"][f"none-{name}"]["value"] for name in ("precision", "recall", "F1")}
-    assert shares == {"precision": 0.25, "recall": 1.0, "F1": 0.4}
+    assert shares == {"precision": pytest.approx(1 / 3), "recall": 1.0, "F1": 0.5}
     provider.fails(500)
     words = " ".join(shared("eval", labelled, "--llm", MODEL_STRING).stdout.split())
-    assert "chose exactly the expected flows for 2 of 4, 4 calls failed" in words
+    assert "chose exactly the expected flows for 2 of 4, 3 calls failed" in words
 
 
 @pytest.mark.spec("009.2")
@@ -132,7 +135,7 @@ def test_eval_asks_a_decision_model_without_a_budget_too(
         pytest.param(["R@1=.5", "MRR=60%"], 0, "", id="reached"),
         pytest.param(["r@1=.5,mrr=.9"], 1, "MRR is 0.667 of 3 cases, below 0.9", id="one is not"),
         pytest.param(["tag:money:R@1=1", "size=1"], 1, "size is 2.333 of 3 cases, above 1", id="a ceiling"),
-        pytest.param(["unasked-right=.9"], 1, "unasked-right is not known: no case measures it", id="of nothing"),
+        pytest.param(["none-AUROC=.9"], 1, "none-AUROC is not known: no case measures it", id="of nothing"),
         pytest.param(["recal=.5"], 2, "there is no measure recal ", id="misspelt"),
         pytest.param(["nonef1=.5"], 2, "(did you mean 'none-F1'?); there are R@1, R@3, R@5", id="nearly right"),
         pytest.param(["R@1"], 2, "write for example R@1=.8", id="no value"),

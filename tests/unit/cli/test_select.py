@@ -31,7 +31,7 @@ def test_the_table_marks_the_choice_and_says_why(shared: Jazz) -> None:
     assert [line.split()[:3] for line in lines if line.startswith(" ✓")] == [["✓", "1", "refund_order"]]
     assert [line.split()[1] for line in lines if line.split()[:1] == ["2"]] == ["track_order"]
     assert facts["chosen"] == "refund_order"
-    assert facts["why"].startswith("the top candidate, as no model")
+    assert facts["why"].startswith("the likeliest by recall, as no stage was sure enough")
     assert facts["decided"] == "deterministic, semantic"
     assert "recall" in facts["took"]
 

@@ -28,6 +28,7 @@ from jazz_select.evaluation.changes.markdown_comment import comment
 from jazz_select.evaluation.changes.snapshots import describe_flows, query_key
 from jazz_select.evaluation.index import AGENT
 from jazz_select.evaluation.route import Query, led
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import HashEmbedder, ScriptedModel
 
 BASE = {
@@ -75,7 +76,12 @@ async def selected(registry: FlowRegistry, requests: Sequence[str]) -> Selected:
     found: Selected = {}
     async with indexed(registry, embedder=HashEmbedder()) as memory:
         selector = FlowSelector(
-            ScriptedModel(*["[]"] * len(requests)), registry, memory, AGENT, top_k="auto", on_empty="none"
+            ScriptedModel(*["[]"] * len(requests)),
+            registry,
+            memory,
+            AGENT,
+            top_k="auto",
+            policy=Policy(on_empty="none"),
         )
         for request in requests:
             names = [each.flow_name for each in (await selector.select(request)).decision.candidates]

@@ -14,7 +14,6 @@ from jazz_select.evaluation import (
     Evaluation,
     Judged,
     Outcome,
-    Policy,
     Routed,
     evaluate,
     indexed,
@@ -22,6 +21,8 @@ from jazz_select.evaluation import (
     markdown_report,
 )
 from jazz_select.evaluation.index import AGENT
+from jazz_select.evaluation.route import RouteOptions
+from jazz_select.selector.policy import Policy
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import HashEmbedder, ScriptedDecider, ScriptedModel
 from jazz_select.values import Decision, Reason, Tier, Usage
@@ -64,9 +65,9 @@ def judged(
     )
 
 
-def evaluation(*cases: Judged, policy: Policy | None = None, problems: tuple[CaseProblem, ...] = ()) -> Evaluation:
+def evaluation(*cases: Judged, problems: tuple[CaseProblem, ...] = ()) -> Evaluation:
     return Evaluation(
-        judged=cases, policy=policy or Policy(), agent_id="a", embedder="e", flows=4, model="m", problems=problems
+        judged=cases, routing=RouteOptions(), agent_id="a", embedder="e", flows=4, model="m", problems=problems
     )
 
 
@@ -203,13 +204,14 @@ async def test_a_model_is_judged_by_what_it_chooses() -> None:
         found = await evaluate(
             Cases(cases=REQUESTS, problems=(CaseProblem(file="f", entry=4, line=None, problem="p"),)),
             registry,
-            policy=Policy(top_k=3),
+            routing=RouteOptions(top_k=3),
             model=model,
             memory=memory,
             agent_id=AGENT,
             progress=lambda count, total: done.append((count, total)),
         )
-        selector = FlowSelector(ScriptedModel("[]", "[]", "[]"), registry, memory, AGENT, on_empty="none")
+        silent = ScriptedModel("[]", "[]", "[]")
+        selector = FlowSelector(silent, registry, memory, AGENT, policy=Policy(on_empty="none"))
         other = await evaluate(REQUESTS, registry, selector=selector, memory=memory, agent_id=AGENT)
         with pytest.raises(ConfigError, match="either a model or a selector"):
             await evaluate(REQUESTS, registry, selector=selector, model=model)
@@ -227,11 +229,11 @@ async def test_each_stage_is_judged_by_what_it_decided() -> None:
     decider = ScriptedDecider("1", "none", sure=0.6, usage=Usage(input_tokens=50))
     model = ScriptedModel('["refund"]', '["track", "invoice"]', "[]")
     async with indexed(registry, embedder=HashEmbedder()) as memory:
-        policy = Policy(top_k=3, max_error=0.4)
+        routing = RouteOptions(top_k=3, policy=Policy(max_error=0.4, on_empty="none"))
         found = await evaluate(
-            REQUESTS, registry, policy=policy, model=model, decider=decider, memory=memory, agent_id=AGENT
+            REQUESTS, registry, routing=routing, model=model, decider=decider, memory=memory, agent_id=AGENT
         )
-        alone = await evaluate(REQUESTS, registry, policy=policy, memory=memory, agent_id=AGENT)
+        alone = await evaluate(REQUESTS, registry, routing=routing, memory=memory, agent_id=AGENT)
     recall, decided, chat = found.stages
     assert [each.name for each in found.stages] == ["recall", "decider", "chat"]
     assert (recall.asked, recall.decided, recall.accuracy) == (3, 0, None)

@@ -28,11 +28,11 @@ filterwarnings =
 """
 """Where this package is installed to be edited, its finder is imported before pytest begins."""
 TEST = """
-from jazz_select.evaluation import Policy
+from jazz_select.evaluation import RouteOptions
 from jazz_select.evaluation.plugin import jazz_cases
 from jazz_select.testing import HashEmbedder
 
-@jazz_cases("cases.yaml", flows="flows.yaml", embedder=HashEmbedder(), policy=Policy(top_k=1))
+@jazz_cases("cases.yaml", flows="flows.yaml", embedder=HashEmbedder(), routing=RouteOptions(top_k=1))
 def test_routes(route, case):
     assert set(case.expect) <= set(route.candidates)
 """

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select import Flow, FlowRegistry, FlowSelector
-from jazz_select.evaluation import Outcome, Policy, Query, indexed, routes
+from jazz_select.evaluation import Outcome, Query, indexed, routes
 from jazz_select.evaluation.changes.snapshots import dumps
 from jazz_select.evaluation.index import AGENT
-from jazz_select.evaluation.route import Routed
+from jazz_select.evaluation.route import Routed, RouteOptions
 from jazz_select.ports import Vectors
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import HashEmbedder, ScriptedModel
 from jazz_select.travel import value_of
 from jazz_select.values import Reason
@@ -44,9 +45,9 @@ def registry() -> FlowRegistry:
 async def test_a_route_is_what_the_selector_sees_before_it_asks(registry: FlowRegistry) -> None:
     asked = [Query(request=request) for request in ("refund my order now", "where is the parcel", " ", "a bill")]
     async with indexed(registry, embedder=HashEmbedder()) as memory:
-        found = await routes(registry, memory, AGENT, asked, Policy(top_k=2))
+        found = await routes(registry, memory, AGENT, asked, RouteOptions(top_k=2))
         model = ScriptedModel("[]", "[]", "[]")
-        selector = FlowSelector(model, registry, memory, AGENT, top_k=2, on_empty="none")
+        selector = FlowSelector(model, registry, memory, AGENT, top_k=2, policy=Policy(on_empty="none"))
         for each, route in zip(asked, found, strict=True):
             decision = (await selector.select(each.request)).decision
             assert route.candidates == tuple(candidate.flow_name for candidate in decision.candidates)
@@ -65,20 +66,32 @@ def larger(registry: FlowRegistry) -> FlowRegistry:
 
 
 @pytest.mark.parametrize(
-    ("policy", "outcome"),
+    ("options", "outcome"),
     [
-        pytest.param(Policy(abstain_below=1.0), Outcome.NONE, id="abstains"),
-        pytest.param(Policy(top_k=1, skip_llm_above=1.0), Outcome.TAKEN, id="one candidate"),
-        pytest.param(Policy(top_k=1), Outcome.ASKED, id="one candidate that the recommended budget does not allow"),
-        pytest.param(Policy(max_error=1.0), Outcome.TAKEN, id="a budget"),
-        pytest.param(Policy(skip_llm_above=0.0, on_empty="top1"), Outcome.TAKEN, id="sure enough"),
-        pytest.param(Policy(), Outcome.ASKED, id="a model chooses"),
+        pytest.param(RouteOptions(), Outcome.ASKED, id="a model chooses"),
+        pytest.param(RouteOptions(policy=Policy(max_error=1.0)), Outcome.TAKEN, id="sure enough"),
+        pytest.param(RouteOptions(policy=Policy(max_error=0.0)), Outcome.ASKED, id="never sure enough"),
+        pytest.param(RouteOptions(top_k=1, policy=Policy()), Outcome.TAKEN, id="one candidate"),
+        pytest.param(
+            RouteOptions(top_k=1), Outcome.ASKED, id="one candidate that the recommended budget does not allow"
+        ),
+        pytest.param(
+            RouteOptions(top_k=1, policy=Policy(max_error=1.0)), Outcome.TAKEN, id="one candidate, sure enough"
+        ),
     ],
 )
-async def test_the_policy_decides_who_is_asked(larger: FlowRegistry, policy: Policy, outcome: Outcome) -> None:
+async def test_the_policy_decides_who_is_asked(larger: FlowRegistry, options: RouteOptions, outcome: Outcome) -> None:
     async with indexed(larger, embedder=HashEmbedder()) as memory:
-        (route,) = await routes(larger, memory, AGENT, [Query(request="tell me about my order")], policy)
+        (route,) = await routes(larger, memory, AGENT, [Query(request="tell me about my order")], options)
     assert route.outcome is outcome
+
+
+async def test_what_is_known_word_for_word_is_taken_at_any_budget(larger: FlowRegistry) -> None:
+    async with indexed(larger, embedder=HashEmbedder()) as memory:
+        asked = [Query(request="Lost coupon, please!"), Query(request="a lost coupon is what I have")]
+        known, unknown = await routes(larger, memory, AGENT, asked, RouteOptions(policy=Policy(max_error=0.0)))
+    assert (known.outcome, known.first, known.least_error) == (Outcome.TAKEN, "coupon", 0.0)
+    assert unknown.outcome is Outcome.ASKED
 
 
 async def test_nothing_is_asked_and_nothing_chosen_ahead_of_a_selection(registry: FlowRegistry) -> None:
@@ -174,8 +187,7 @@ ROUTES = st.builds(
     outcome=st.sampled_from(Outcome),
     notes=st.lists(NAMES, max_size=2).map(tuple),
     took_s=st.floats(0, 9),
-    sized=st.booleans(),
-    runs=st.booleans(),
+    least_error=st.none() | st.floats(0, 1),
 )
 
 
@@ -184,5 +196,5 @@ def test_a_route_that_was_kept_is_the_same_route(route: Routed) -> None:
     again = value_of(Routed, json.loads(dumps(route)))
     assert again == route
     assert again.took_s == route.took_s
-    for settling in (Policy().settling, Policy(skip_llm_above=0.5, abstain_below=0.5).settling):
-        assert again.outcome_under(settling) is route.outcome_under(settling)
+    for budget in (0.0, 0.01, 0.5, 1.0):
+        assert again.outcome_at(budget) is route.outcome_at(budget)

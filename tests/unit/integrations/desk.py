@@ -6,6 +6,7 @@ from jazz_select import Flow, FlowRegistry, FlowSelector, Tool
 from jazz_select.integrations.door import FlowDoor
 from jazz_select.routing import Allow, Ask, Deny, ToolCall
 from jazz_select.routing.approval import Approve, Verdict
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ListMemory
 from jazz_select.values import flow_id
 
@@ -109,5 +110,5 @@ class Desk:
             {"flow_id": flow_id(name), "flow_name": name, "score": 1.0, "confidence": sure}
             for name, sure in ((REFUND, 0.5), (TRACK, 0.45))
         ]
-        self._how = {"max_error": 0.01, "ask_user": True}
+        self._how = {"policy": Policy(max_error=0.01, ask_user=True)}
         return self

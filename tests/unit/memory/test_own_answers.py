@@ -7,6 +7,7 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.memory.fit.model import UNREAD, RecallModel
+from jazz_select.selector.policy import Policy
 from jazz_select.stages import OwnAnswers
 from jazz_select.values import Reason
 from tests.unit.memory.test_confidence import FLOWS
@@ -35,8 +36,8 @@ async def test_recall_says_how_sure_it_was_of_its_own_answers(catalogue: FlowReg
         )
         strict, loose = (found.answers.threshold(each, scoped=False) for each in (0.001, 0.2))
         assert strict >= loose
-        named = await FlowSelector(None, catalogue, memory, "a", max_error=0.0).select("reset password")
-        assert named.decision.reason is Reason.CONFIDENT, "a name, word for word, needs no budget"
+        named = await FlowSelector(None, catalogue, memory, "a", policy=Policy(max_error=0.0)).select("reset password")
+        assert named.decision.reason is Reason.EXAMPLE, "a name, word for word, needs no budget"
 
 
 @pytest.mark.parametrize(

@@ -91,10 +91,13 @@ def test_an_entry_comes_back_as_it_was_recorded(path: Path) -> None:
     ("stages", "asked"),
     [
         ((), False),
-        ((StageRecord(name="recall", outcome="decided"), StageRecord(name="decider", outcome="spared")), False),
-        ((StageRecord(name="recall", outcome="passed"), StageRecord(name="decider", outcome="passed")), False),
+        ((StageRecord(name="recall", outcome="decided"), StageRecord(name="decider", outcome="skipped")), False),
+        ((StageRecord(name="recall", outcome="handed_on"), StageRecord(name="decider", outcome="handed_on")), False),
         ((StageRecord(name="decider", outcome="decided", calls=1),), True),
-        ((StageRecord(name="decider", outcome="passed", calls=1), StageRecord(name="user", outcome="passed")), True),
+        (
+            (StageRecord(name="decider", outcome="handed_on", calls=1), StageRecord(name="user", outcome="handed_on")),
+            True,
+        ),
         ((StageRecord(name="decider", outcome="failed"),), True),
     ],
     ids=["no cascade", "recall decided", "nobody was asked", "a decider decided", "it passed", "it failed"],

@@ -1,14 +1,24 @@
 """A small shop: flows, the metadata that recall would give for them, and selectors over both."""
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from jazz_select import BaseFlow, Flow, FlowRegistry
+from jazz_select.selector.policy import Policy
 from jazz_select.values import Candidate, flow_id
 
 NAMES = ("refund_order", "exchange_order", "cancel_order")
 REFUND, EXCHANGE, CANCEL = (flow_id(name) for name in NAMES)
 STALE = flow_id("gift_wrap")
+
+
+def with_policy(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of a selector, whose policy may be given field by field."""
+    own = {each.name for each in fields(Policy)}
+    rest = {name: value for name, value in options.items() if name not in own}
+    given = {name: value for name, value in options.items() if name in own}
+    return {**rest, "policy": Policy(**given)} if given else rest
 
 
 def flow(name: str, registry: FlowRegistry, **changes: Any) -> Flow:

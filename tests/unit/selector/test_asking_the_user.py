@@ -9,6 +9,7 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.selector.asking import adds_nothing, again, ends, flow_question, in_question, named_in, question_in
+from jazz_select.selector.policy import Policy
 from jazz_select.stages import UserOption, UserQuestion
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Candidate, Decision, Reason, Tier
@@ -419,7 +420,9 @@ async def test_a_flow_that_is_no_longer_open_is_not_chosen() -> None:
     flows = FlowRegistry(min_examples=0)
     for name in ("refund_order", "exchange_order"):
         Guarded(name=name, registry=flows)
-    made = FlowSelector(None, flows, ListMemory(metadata("refund_order", "exchange_order")), "a", ask_user=True)
+    made = FlowSelector(
+        None, flows, ListMemory(metadata("refund_order", "exchange_order")), "a", policy=Policy(ask_user=True)
+    )
     decision = (await made.select("x", context={"member": True})).decision
     assert decision.reason is Reason.ASK
     assert (await made.select("1", asked=decision, context={"member": False})).names == []
@@ -439,7 +442,9 @@ async def test_each_guard_is_asked_once_about_an_answer_and_only_what_was_named_
 
     for name in ("refund_order", "exchange_order"):
         Looking(name=name, registry=flows)
-    made = FlowSelector(None, flows, ListMemory(metadata("refund_order", "exchange_order")), "a", ask_user=True)
+    made = FlowSelector(
+        None, flows, ListMemory(metadata("refund_order", "exchange_order")), "a", policy=Policy(ask_user=True)
+    )
     decision = (await made.select("x", context={"member": True})).decision
     looked.clear()
     assert (await made.select("1", asked=decision, context={"member": True})).names == ["refund_order"]

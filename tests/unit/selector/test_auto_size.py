@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jazz_select import RECOMMENDED, FlowSelector
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Reason, RecallResult
 from tests.unit.selector.shop import REFUND, metadata, shop
@@ -38,9 +39,9 @@ class PlainMemory(SizedMemory):
 @pytest.mark.spec("006.4")
 async def test_recall_is_asked_for_the_coverage_and_its_reason_is_told() -> None:
     memory = SizedMemory("refund_order", "cancel_order")
-    selector = FlowSelector(ScriptedModel("[]"), shop(), memory, "shop", top_k="auto", coverage=0.9)
+    selector = FlowSelector(ScriptedModel("[]"), shop(), memory, "shop", top_k="auto")
     result = await selector.select("my money")
-    assert memory.asked == [{"top_k": "auto", "coverage": 0.9}]
+    assert memory.asked == [{"top_k": "auto", "coverage": 0.98}]
     assert result.decision.sized == "2 of at most 10"
     assert "candidates: 2 of at most 10" in result.explain().splitlines()
 
@@ -75,7 +76,7 @@ async def test_a_set_of_one_does_not_say_that_anything_fits(
 ) -> None:
     model = ScriptedModel("[]")
     memory = SizedMemory("refund_order", in_scope=in_scope)
-    selector = FlowSelector(model, shop(), memory, "shop", top_k="auto", on_empty=on_empty)
+    selector = FlowSelector(model, shop(), memory, "shop", top_k="auto", policy=Policy(on_empty=on_empty))
     result = await selector.select("what is the weather like")
     assert (len(model.calls), result.decision.reason) == (asked, reason)
 
@@ -88,7 +89,7 @@ async def test_a_set_of_one_that_fits_is_chosen_by_the_model() -> None:
 
 async def test_one_candidate_that_was_given_is_taken_as_ever_where_there_is_no_budget() -> None:
     model = ScriptedModel("[]")
-    options: Any = {**RECOMMENDED, "max_error": None}
+    options: Any = {**RECOMMENDED, "policy": Policy(on_empty="none")}
     result = await FlowSelector(model, shop(), **options).select("my money", metadata("refund_order"))
     assert (len(model.calls), result.decision.reason) == (0, Reason.SINGLE)
 

@@ -9,7 +9,7 @@ from jazz_select import FlowSelector
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, Question
-from jazz_select.selector.calibration import Calibration, Cascade, Line, fit_line
+from jazz_select.selector.calibration import Calibration, Line, fit_line
 from jazz_select.selector.prompt import Situation
 from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
@@ -43,7 +43,7 @@ async def test_calibrating_makes_a_stage_less_sure_that_is_often_wrong() -> None
         memory,
         ScriptedModel(FIRST),
         max_error=0.02,
-        cascade=Cascade(calibration=Calibration.from_dict(learned.to_dict())),
+        calibration=Calibration.from_dict(learned.to_dict()),
     )
     assert (await again.select("x")).decision.reason is Reason.LLM
 
@@ -76,7 +76,7 @@ async def test_what_is_for_nothing_counts_where_none_is_an_answer() -> None:
         memory,
         ScriptedModel("[]"),
         max_error=0.03,
-        cascade=Cascade(calibration=Calibration.from_dict(learned.to_dict())),
+        calibration=Calibration.from_dict(learned.to_dict()),
     )
     assert (await again.select("talk 1", situation=Situation())).decision.reason is Reason.NONE
 
@@ -118,7 +118,7 @@ async def test_cases_that_a_decision_model_does_not_answer_are_counted() -> None
 async def test_a_decision_model_that_answers_nothing_teaches_nothing() -> None:
     refuses = ScriptedDecider(ModelError("d", "declined", retryable=False), repeat=True)
     kept = Calibration(decider=Line(shift=-1.0, cases=100))
-    made = selector(Sure(0.97, 0.02), decider=refuses, max_error=0.01, cascade=Cascade(calibration=kept))
+    made = selector(Sure(0.97, 0.02), decider=refuses, max_error=0.01, calibration=kept)
     with pytest.raises(ModelError, match=r"none of 3 cases.*declined"):
         await made.calibrate([(f"request {number}", "refund_order") for number in range(3)])
 

@@ -10,14 +10,14 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError, ModelError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
-from jazz_select.selector.calibration import Cascade, shuffled
+from jazz_select.selector.decision_stage import shuffled
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.stages import OwnAnswers, StageRecord, Usage, joint_probability, own_answers
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
 from jazz_select.values import Decision, Reason, RecallResult
-from tests.unit.selector.shop import EXCHANGE, NAMES, REFUND, candidates, flow, metadata, shop
+from tests.unit.selector.shop import EXCHANGE, NAMES, REFUND, candidates, flow, metadata, shop, with_policy
 
 pytestmark = pytest.mark.spec("009.2")
 FIRST = f'["{REFUND}"]'
@@ -42,7 +42,7 @@ class Sure(ListMemory):
 
 
 def selector(memory: ListMemory, model: ScriptedModel | None = None, **options: Any) -> Selector:
-    return FlowSelector(model, options.pop("flows", shop()), memory, "support", **options)
+    return FlowSelector(model, options.pop("flows", shop()), memory, "support", **with_policy(options))
 
 
 def says(name: str, sure: float = 0.97) -> ScriptedDecider:
@@ -102,7 +102,7 @@ async def test_recall_answers_within_the_budget(
     model = ScriptedModel(FIRST, repeat=True)
     result = await selector(Sure(confidence, 0.2, answers=answers), model, max_error=0.01).select("money back")
     assert len(model.calls) == asked
-    expected = [("recall", "passed"), ("chat", "decided")] if asked else [("recall", "decided"), ("chat", "spared")]
+    expected = [("recall", "handed_on"), ("chat", "decided")] if asked else [("recall", "decided"), ("chat", "skipped")]
     assert stages(result.decision) == expected
     assert result.decision.reason is (Reason.LLM if asked else Reason.CONFIDENT)
     assert result.names == ["refund_order"]
@@ -126,17 +126,19 @@ async def test_a_flow_has_a_budget_of_its_own() -> None:
     assert (alone.decision.reason, len(model.calls)) == (Reason.CONFIDENT, 1), "also where the selector has none"
 
 
-async def test_without_the_new_options_nothing_is_a_stage() -> None:
+async def test_without_a_budget_recall_hands_on_whatever_its_confidence_is() -> None:
     model = ScriptedModel(FIRST)
     decision = (await selector(Sure(0.999, 0.2), model).select("x")).decision
-    assert (decision.reason, decision.stages, decision.question) == (Reason.LLM, (), None)
+    assert (decision.reason, decision.question) == (Reason.LLM, None)
+    assert stages(decision) == [("recall", "handed_on"), ("chat", "decided")]
+    assert decision.stages[0].why == "no error budget is set (max_error)"
 
 
 async def test_the_second_embedder_is_a_stage_of_its_own() -> None:
     memory = Sure(0.995, 0.2)
     memory.reread = True
     decision = (await selector(memory, ScriptedModel(), max_error=0.01).select("x")).decision
-    assert stages(decision) == [("recall", "passed"), ("transformer", "decided"), ("chat", "spared")]
+    assert stages(decision) == [("recall", "handed_on"), ("transformer", "decided"), ("chat", "skipped")]
     assert decision.stages[0].why == "static was 0.62 sure, and 0.95 is wanted"
 
 
@@ -198,8 +200,12 @@ async def test_it_answers_what_both_are_sure_of_together(
     decider = says(said, sure)
     model = ScriptedModel(FIRST, repeat=True)
     result = await selector(Sure(recall, 1 - recall), model, decider=decider, max_error=0.01).select("money back")
-    chat = ("chat", "spared") if decided else ("chat", "decided")
-    assert stages(result.decision) == [("recall", "passed"), ("decider", "decided" if decided else "passed"), chat]
+    chat = ("chat", "skipped") if decided else ("chat", "decided")
+    assert stages(result.decision) == [
+        ("recall", "handed_on"),
+        ("decider", "decided" if decided else "handed_on"),
+        chat,
+    ]
     assert result.decision.reason is (Reason.DECIDER if decided else Reason.LLM)
     assert result.decision.usage is not None
     assert result.decision.usage.input_tokens >= 70
@@ -216,8 +222,10 @@ async def test_recall_leaves_half_of_its_errors_to_a_decider() -> None:
     assert alone.decision.reason is Reason.CONFIDENT
     decider = says("refund_order")
     both = await selector(memory, ScriptedModel(), decider=decider, max_error=0.01).select("x")
-    assert stages(both.decision) == [("recall", "passed"), ("decider", "decided"), ("chat", "spared")]
-    assert both.decision.stages[0].why == "0.993 sure, and 0.998 is wanted"
+    assert stages(both.decision) == [("recall", "handed_on"), ("decider", "decided"), ("chat", "skipped")]
+    assert both.decision.stages[0].why == (
+        "confidence 0.993; of answers as sure 0.8% are expected to be wrong, and 0.5% may be"
+    )
 
 
 @pytest.mark.parametrize(("recall", "reason"), [(0.963, Reason.DECIDER), (0.955, Reason.LLM)])
@@ -240,7 +248,7 @@ async def test_a_decider_alone_chooses_also_where_it_is_not_sure() -> None:
 @pytest.mark.parametrize("model", [None, ScriptedModel(FIRST)], ids=["alone", "before a chat model"])
 async def test_where_recall_is_as_sure_as_was_said_it_is_not_asked(model: ScriptedModel | None) -> None:
     decider = says("exchange_order")
-    made = selector(Sure(0.97, 0.02), model, decider=decider, cascade=Cascade(skip_llm_above=0.95))
+    made = selector(Sure(0.97, 0.02), model, decider=decider, max_error=0.06)
     decision = (await made.select("x")).decision
     assert (decision.reason, len(decider.calls)) == (Reason.CONFIDENT, 0)
 
@@ -311,11 +319,11 @@ async def test_a_stage_that_is_spared_is_told_with_what_it_costs_others() -> Non
     await made.select("x")
     memory.candidates[0]["confidence"] = 0.999
     result = await made.select("x")
-    spared = [each for each in result.decision.stages if each.outcome == "spared"]
+    spared = [each for each in result.decision.stages if each.outcome == "skipped"]
     assert [each.name for each in spared] == ["decider", "chat"]
     assert spared[0].usage == Usage(input_tokens=70)
     assert all(each.took_s > 0 for each in spared)
-    assert "stage: decider spared" in result.explain()
+    assert "stage: decider skipped" in result.explain()
 
 
 async def test_the_record_travels() -> None:
@@ -329,8 +337,8 @@ async def test_the_record_travels() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"max_error": 2}, {"max_error": "little"}, {"ask_user": 1}, {"cascade": {}}, {"decider": 7}],
-    ids=["share", "text", "ask_user", "cascade", "decider"],
+    [{"max_error": 2}, {"max_error": "little"}, {"ask_user": 1}, {"calibration": {}}, {"decider": 7}],
+    ids=["share", "text", "ask_user", "calibration", "decider"],
 )
 def test_what_cannot_work_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(options))):

@@ -8,6 +8,7 @@ from jazz_select import FlowSelector
 from jazz_select.chat.decisions import DecisionClient
 from jazz_select.chat.pydantic_ai_model import PydanticAIDecisions
 from jazz_select.errors import ConfigError
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ScriptedDecider
 from tests.unit.selector.shop import shop
 
@@ -18,10 +19,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"top_k": True}, "top_k"),
     ({"top_k": "3"}, "top_k"),
     ({"top_k": "all"}, "or \"auto\", not 'all'"),
-    ({"coverage": 1.0}, "coverage is a probability from 0.5 to 0.999, not 1.0"),
-    ({"coverage": 0.4}, "coverage"),
-    ({"coverage": "high"}, "coverage"),
-    ({"coverage": True}, "coverage"),
     ({"rrf_k": 0}, "rrf_k is a whole number from 1, not 0"),
     ({"rrf_k": None}, "rrf_k"),
     ({"timeout_s": 0}, "timeout_s"),
@@ -30,9 +27,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"timeout_s": float("inf")}, "None for no limit"),
     ({"timeout_s": "20"}, "timeout_s"),
     ({"timeout_s": True}, "timeout_s"),
-    ({"on_empty": "top"}, 'on_empty is "top1" or "none", not \'top\''),
-    ({"on_empty": None}, "on_empty"),
-    ({"on_empty": []}, "on_empty"),
+    (
+        {"policy": "careful"},
+        "policy is a Policy, or the name of one: 'default', 'recommended' or",
+    ),
+    ({"policy": None}, "policy"),
+    ({"policy": {"max_error": 0.01}}, "policy"),
     ({"llm": 42}, "llm"),
     ({"flow_registry": []}, "flow_registry is a mapping"),
     ({"flow_registry": None}, "flow_registry"),
@@ -50,7 +50,8 @@ def test_an_argument_that_cannot_work_is_refused(wrong: dict[str, Any], message:
 
 
 @pytest.mark.parametrize(
-    "right", [{"timeout_s": None}, {"timeout_s": 1}, {"top_k": 1, "rrf_k": 1}, {"on_empty": "none"}]
+    "right",
+    [{"timeout_s": None}, {"timeout_s": 1}, {"top_k": 1, "rrf_k": 1}, {"policy": "cautious"}, {"policy": Policy()}],
 )
 def test_the_borders_are_inside(right: dict[str, Any]) -> None:
     FlowSelector(None, shop(), **right)

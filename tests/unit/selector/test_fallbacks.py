@@ -8,7 +8,7 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.errors import EmbeddingError, ModelError, StoreUnavailableError
-from jazz_select.selector.selector_options import OnEmpty
+from jazz_select.selector.policy import OnEmpty, Policy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message, Reason, Reply, Tier
 from tests.unit.selector.shop import CANCEL, REFUND, STALE, metadata, shop
@@ -43,7 +43,7 @@ UNUSABLE = [
     ],
 )
 async def test_nothing_fits(reply: str, on_empty: OnEmpty, names: list[str], tier: Tier, reason: Reason) -> None:
-    result = await FlowSelector(ScriptedModel(reply), shop(), on_empty=on_empty).select("x", metadata())
+    result = await FlowSelector(ScriptedModel(reply), shop(), policy=Policy(on_empty=on_empty)).select("x", metadata())
     assert (result.names, result.decision.tier, result.decision.reason) == (names, tier, reason)
     assert (result.decision.raw_reply, result.decision.parsed_ids) == (reply, ())
 
@@ -59,7 +59,7 @@ async def test_the_top_candidate_is_the_default_for_nothing_fits() -> None:
 @pytest.mark.parametrize("on_empty", ["top1", "none"])
 async def test_a_reply_that_cannot_be_used(reply: str, on_empty: OnEmpty) -> None:
     given = metadata("refund_order", "gift_wrap", "cancel_order")
-    result = await FlowSelector(ScriptedModel(reply), shop(), on_empty=on_empty).select("x", given)
+    result = await FlowSelector(ScriptedModel(reply), shop(), policy=Policy(on_empty=on_empty)).select("x", given)
     assert (result.names, result.decision.tier) == (["refund_order"], Tier.DETERMINISTIC)
     assert (result.decision.reason, result.decision.raw_reply) == (Reason.FALLBACK_INVALID, reply)
     assert result.unresolved_ids == list(result.decision.parsed_ids)
@@ -87,7 +87,7 @@ async def test_a_model_that_answers_no_text_is_not_believed(answer: Any) -> None
         async def complete(self, messages: Sequence[Message]) -> Reply:
             return answer
 
-    result = await FlowSelector(Odd(), shop(), on_empty="none").select("x", metadata())
+    result = await FlowSelector(Odd(), shop(), policy=Policy(on_empty="none")).select("x", metadata())
     assert (result.names, result.decision.reason) == (["refund_order"], Reason.FALLBACK_INVALID)
     assert result.decision.raw_reply is None
     assert "without a text" in result.decision.notes[0]
@@ -115,14 +115,17 @@ FAILURES = [
 
 @pytest.mark.parametrize("failure", FAILURES, ids=lambda failure: type(failure).__name__)
 async def test_a_failing_model_leads_to_the_top_candidate(failure: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    result = await FlowSelector(ScriptedModel(failure, repeat=True), shop(), on_empty="none").select("x", metadata())
+    result = await FlowSelector(ScriptedModel(failure, repeat=True), shop(), policy=Policy(on_empty="none")).select(
+        "x", metadata()
+    )
     decision = result.decision
     assert (result.names, decision.tier, decision.reason) == (
         ["refund_order"],
         Tier.DETERMINISTIC,
         Reason.FALLBACK_ERROR,
     )
-    assert decision.error.startswith(type(failure).__name__)
+    shown = failure.exceptions[0] if isinstance(failure, ExceptionGroup) else failure
+    assert decision.error.startswith(type(shown).__name__)
     assert (decision.raw_reply, len(decision.error) < 600) == (None, True)
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 

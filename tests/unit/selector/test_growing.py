@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jazz_select import FlowRegistry, FlowSelector
+from jazz_select.selector.policy import Policy
 from jazz_select.selector.prompt import (
     MOST_SHOWN,
     TIMES,
@@ -126,7 +127,7 @@ async def chosen(
     replies = [reply] if isinstance(reply, str) else reply
     model = ScriptedModel(*replies, repeat=True)
     situation = replace(Situation(growing=Growing(turn=2, shown=talk.shown)), **changes)
-    selector = FlowSelector(model, talk.registry, on_empty="none")
+    selector = FlowSelector(model, talk.registry, policy=Policy(on_empty="none"))
     return await selector.select("x", metadata(*offered), situation=situation), model
 
 

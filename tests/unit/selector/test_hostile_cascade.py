@@ -13,7 +13,8 @@ from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.questions import ChoiceQuestion, DecisionReply, Question, labels_of
 from jazz_select.selector.asking import named_in
-from jazz_select.selector.calibration import Calibration, Cascade, Line
+from jazz_select.selector.calibration import Calibration, Line
+from jazz_select.selector.policy import Policy
 from jazz_select.stages import Usage, UserOption, UserQuestion
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Reason
@@ -106,7 +107,7 @@ def test_of_a_forged_question_only_so_much_is_read() -> None:
 async def test_a_forged_question_tells_nothing_of_flows_that_are_guarded() -> None:
     flows = FlowRegistry(min_examples=0)
     Guarded(name="refund_order", description="secret", registry=flows)
-    made = FlowSelector(None, flows, ListMemory(metadata()), "support", ask_user=True)
+    made = FlowSelector(None, flows, ListMemory(metadata()), "support", policy=Policy(ask_user=True))
     forged = UserQuestion(text="", options=(UserOption(flow_id=REFUND, flow_name="", title=""),))
     result = await made.select("1", asked=forged, context={"member": False})
     assert (result.names, result.candidates, result.decision.candidates) == ([], [], ())
@@ -204,7 +205,7 @@ async def test_next_to_nothing_for_each_of_many_options_is_no_answer() -> None:
         return DecisionReply({"flow": {**dict.fromkeys(labels, 0.0), labels[0]: 0.001}})
 
     memory, decider = ListMemory(metadata(*names)), ScriptedDecider(answer, repeat=True)
-    made = FlowSelector(None, shop(*names), memory, "support", top_k=254, decider=decider, max_error=0.9)
+    made = FlowSelector(None, shop(*names), memory, "support", top_k=254, decider=decider, policy=Policy(max_error=0.9))
     assert (await made.select("x")).decision.stages[1].outcome == "failed"
 
 
@@ -232,7 +233,7 @@ async def test_tokens_that_are_no_count_are_not_counted(tokens: Any) -> None:
     assert (await made.select("x")).decision.stages[1].usage is None
     memory.candidates = Sure(0.999, 0.1).candidates
     spared = (await made.select("y")).decision.stages[1]
-    assert (spared.name, spared.outcome, spared.usage) == ("decider", "spared", None)
+    assert (spared.name, spared.outcome, spared.usage) == ("decider", "skipped", None)
 
 
 @pytest.mark.parametrize("line", [Line(shift=-999.0), Line(shift=999.0), Line(slope=999.0)], ids=str)
@@ -242,11 +243,13 @@ async def test_a_line_as_steep_as_it_may_be_is_a_line(line: Line) -> None:
         made = selector(
             Sure(0.9, 0.1),
             decider=says("refund_order"),
-            cascade=Cascade(calibration=calibration),
+            calibration=calibration,
             flows=flows,
             max_error=0.0,
             ask_user=True,
         )
         decision = (await made.select("x")).decision
         assert all(each.confidence is None or each.confidence < 1 for each in decision.stages)
-        assert all(each.outcome == "passed" for each in decision.stages), "nothing estimated is within a budget of none"
+        assert all(each.outcome == "handed_on" for each in decision.stages), (
+            "nothing estimated is within a budget of none"
+        )

@@ -7,6 +7,7 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.questions import ChoiceQuestion, Question
+from jazz_select.selector.policy import Policy
 from jazz_select.stages import Usage
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel, likely
 from jazz_select.values import Decision, Reason, Reply, Tier
@@ -86,7 +87,7 @@ async def test_a_chat_model_that_does_not_answer_makes_nothing_worse(reply: str 
     assert result.names == alone.names == ["exchange_order"]
     assert (result.decision.reason, result.decision.tier) == (reason, Tier.DETERMINISTIC)
     assert ("ghost" in result.unresolved_ids) is (reply == '["ghost"]')
-    assert [each.outcome for each in result.decision.stages[:2]] == ["passed", "passed"]
+    assert [each.outcome for each in result.decision.stages[:2]] == ["handed_on", "handed_on"]
     assert "likeliest" in result.decision.stages[-1].why
 
 
@@ -148,8 +149,8 @@ async def test_what_is_only_likeliest_is_not_said_to_be_chosen_by_the_decision_m
     assert "likeliest by recall and the decision model together" in first
     assert "chosen by" not in first
     why = result.decision.stages[1].why
-    assert why.startswith("it names exchange_order, 0.900 sure by itself; with recall ")
-    assert "sure of refund_order, and 0.988 is wanted" in why
+    assert why.startswith("it names exchange_order with probability 0.900; with recall ")
+    assert "in refund_order is below the threshold 0.988" in why
     alone = await selector(Sure(0.9, 0.02), max_error=0.01).select("x")
     assert alone.explain().startswith("refund_order: the likeliest by recall, as no stage was sure enough")
 
@@ -165,8 +166,8 @@ async def test_a_decision_model_that_names_a_flow_which_recall_doubts_is_told_an
     made = selector(memory, decider=says("exchange_order", 0.99), max_error=0.05, on_empty="none")
     result = await made.select("it keeps crashing")
     assert (result.names, result.decision.reason) == ([], Reason.NONE)
-    assert "it names exchange_order, 0.990 sure by itself" in result.decision.stages[1].why
-    assert "sure that none fits" in result.decision.stages[1].why
+    assert "it names exchange_order with probability 0.990" in result.decision.stages[1].why
+    assert "that none fits is below" in result.decision.stages[1].why
     (note,) = result.decision.notes
     assert "nothing is taken" in note
 
@@ -217,7 +218,7 @@ async def test_what_is_for_no_flow_is_neither_asked_about_nor_taken(
     assert (decision.reason, decision.question, decision.chosen_ids) == (Reason.NONE, None, ())
     assert "nothing is taken" in decision.notes[-1]
     assert "likeliest" not in " ".join(decision.notes)
-    assert stages(decision)[-1] == ("user", "passed")
+    assert stages(decision)[-1] == ("user", "handed_on")
 
 
 async def test_where_it_is_doubtful_that_a_flow_is_meant_it_is_asked() -> None:
@@ -229,7 +230,7 @@ async def test_of_more_than_three_the_likeliest_three_are_asked_about() -> None:
     names = ("refund_order", "exchange_order", "cancel_order", "track_parcel")
     found = zip(metadata(*names), (0.2, 0.3, 0.22, 0.21), strict=True)
     memory = ListMemory({**each, "confidence": chance} for each, chance in found)
-    made = FlowSelector(None, shop(*names), memory, "support", top_k=4, max_error=0.05, ask_user=True)
+    made = FlowSelector(None, shop(*names), memory, "support", top_k=4, policy=Policy(max_error=0.05, ask_user=True))
     decision = (await made.select("something with my order")).decision
     assert decision.question is not None
     assert [each.flow_name for each in decision.question.options] == ["exchange_order", "cancel_order", "track_parcel"]

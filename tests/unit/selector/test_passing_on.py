@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jazz_select import FlowSelector
-from jazz_select.selector.calibration import NONE, Calibration, Cascade, Line, posterior_bounds, posteriors
+from jazz_select.selector.calibration import Calibration, Line
+from jazz_select.selector.decision_stage import NONE, posterior_bounds, posteriors
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Candidate, Reason
-from tests.unit.selector.shop import EXCHANGE, REFUND, metadata, shop
+from tests.unit.selector.shop import EXCHANGE, REFUND, metadata, shop, with_policy
 from tests.unit.selector.test_cascade import FIRST, Sure, says, selector
 
 pytestmark = pytest.mark.spec("009.2")
@@ -30,7 +32,7 @@ async def test_several_wishes_are_the_chat_models_to_hear(recalled: tuple[float,
     result = await made.select(said)
     assert (result.names, result.decision.reason) == (["refund_order", "exchange_order"], Reason.LLM)
     recall, decided, _ = result.decision.stages
-    assert (recall.outcome, decided.outcome, decider.calls) == ("passed", "passed", [])
+    assert (recall.outcome, decided.outcome, decider.calls) == ("handed_on", "handed_on", [])
     assert "several wishes" in recall.why
     assert "several wishes" in decided.why
 
@@ -57,7 +59,7 @@ async def test_a_flow_that_is_left_alone_is_not_several() -> None:
 
 # --- an answer that could not be enough ----------------------------------------
 
-OFTEN_WRONG = Cascade(calibration=Calibration(decider=Line(shift=-2.0)))
+OFTEN_WRONG = Calibration(decider=Line(shift=-2.0))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ OFTEN_WRONG = Cascade(calibration=Calibration(decider=Line(shift=-2.0)))
         pytest.param((0.9, 0.05), {"max_error": 0.01}, id="nor as sure as is wanted of both"),
         pytest.param((0.5, 0.45), {}, id="nobody set a budget"),
         pytest.param((None, None), {"max_error": 0.05}, id="nobody knows how sure it is"),
-        pytest.param((0.97, 0.02), {"max_error": 0.01, "cascade": OFTEN_WRONG}, id="often wrong"),
+        pytest.param((0.97, 0.02), {"max_error": 0.01, "calibration": OFTEN_WRONG}, id="often wrong"),
     ],
 )
 async def test_a_decider_that_could_not_decide_is_not_asked(recalled: Any, options: dict[str, Any]) -> None:
@@ -75,8 +77,8 @@ async def test_a_decider_that_could_not_decide_is_not_asked(recalled: Any, optio
     result = await selector(Sure(*recalled), ScriptedModel(FIRST), decider=decider, **options).select("money back")
     assert (result.decision.reason, decider.calls) == (Reason.LLM, [])
     assert [(each.name, each.outcome) for each in result.decision.stages] == [
-        ("recall", "passed"),
-        ("decider", "passed"),
+        ("recall", "handed_on"),
+        ("decider", "handed_on"),
         ("chat", "decided"),
     ]
     assert "even a sure answer" in result.decision.stages[1].why
@@ -139,12 +141,14 @@ async def test_one_candidate_of_unknown_confidence_is_not_within_a_budget(option
     if "decider" in options:
         options = {"decider": says(options["decider"])}
     model = ScriptedModel("[]", repeat=True)
-    made = FlowSelector(model, shop(), None, "support", on_empty="none", **options)
+    made = FlowSelector(model, shop(), None, "support", **with_policy({"on_empty": "none", **options}))
     result = await made.select("hello", metadata("refund_order"))
     assert len(model.calls) == asked
     assert result.decision.reason is (Reason.NONE if asked else Reason.SINGLE)
 
 
 async def test_one_candidate_is_taken_where_nobody_comes_after_recall() -> None:
-    result = await FlowSelector(None, shop(), None, "support", max_error=0.01).select("x", metadata("refund_order"))
+    result = await FlowSelector(None, shop(), None, "support", policy=Policy(max_error=0.01)).select(
+        "x", metadata("refund_order")
+    )
     assert (result.names, result.decision.reason, result.decision.notes) == (["refund_order"], Reason.SINGLE, ())

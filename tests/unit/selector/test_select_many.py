@@ -10,6 +10,7 @@ import pytest
 from jazz_select import FlowRegistry, FlowSelector, ProceduralMemory, SelectRequest, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.errors import ConfigError, StoreUnavailableError
+from jazz_select.selector.policy import Policy
 from jazz_select.selector.selector_options import ModelOptions
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Decision, Message, Reason, Reply, Tier
@@ -71,7 +72,7 @@ async def test_given_blank_and_recalled_ones_side_by_side() -> None:
 @pytest.mark.spec("009.2")
 async def test_one_of_several_may_answer_a_question_or_be_looked_for_among_some() -> None:
     memory = ListMemory(metadata())
-    selector = FlowSelector(None, shop(), memory, "a", ask_user=True)
+    selector = FlowSelector(None, shop(), memory, "a", policy=Policy(ask_user=True))
     (asked,) = await selector.select_many(["my order"])
     question = asked.decision.question
     assert question is not None

@@ -12,7 +12,7 @@ from jazz_select.selector.prompt import SYSTEM_PROMPT, Situation, UnderWay, buil
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.testing import ScriptedDecider, ScriptedModel
 from jazz_select.values import Candidate, Message, Reason, Tier
-from tests.unit.selector.shop import CANCEL, EXCHANGE, NAMES, REFUND, candidates, guarded, metadata, shop
+from tests.unit.selector.shop import CANCEL, EXCHANGE, NAMES, REFUND, candidates, guarded, metadata, shop, with_policy
 
 SAID = (
     Message(role="user", content="swap my shoes"),
@@ -36,7 +36,9 @@ def asked(situation: Situation | None = TALKING, request: str = "42") -> ET.Elem
 async def chosen(reply: str, situation: Situation = TALKING, **options: Any) -> tuple[FlowSelectionResult, int]:
     """What a reply comes to, and how often the model was asked."""
     model = ScriptedModel(reply, repeat=True)
-    result = await FlowSelector(model, shop(), **options).select("42", metadata("refund_order"), situation=situation)
+    result = await FlowSelector(model, shop(), **with_policy(options)).select(
+        "42", metadata("refund_order"), situation=situation
+    )
     return result, len(model.calls)
 
 
@@ -45,7 +47,7 @@ async def test_while_a_conversation_goes_on_no_decision_model_chooses() -> None:
     decider = ScriptedDecider(REFUND, sure=1.0, repeat=True)
     result, calls = await chosen('{"flows": ["1"]}', decider=decider)
     assert (result.decision.reason, calls, len(decider.calls)) == (Reason.LLM, 1, 0)
-    assert [each.why for each in result.decision.stages if each.name == "decider"] == ["a conversation is gone on with"]
+    assert [each.why for each in result.decision.stages if each.name == "decider"] == ["a conversation is under way"]
 
 
 FLOWS = "candidates/flow"

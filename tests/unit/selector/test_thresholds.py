@@ -1,4 +1,4 @@
-"""Where recall's own sureness decides: skipping the model, abstaining, and what is worth asking about."""
+"""The confidence of recall: skipping the model, taking nothing, and what is worth asking about."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import pytest
 
 from jazz_select import FlowSelector
 from jazz_select.errors import ConfigError
-from jazz_select.selector.calibration import Cascade
+from jazz_select.selector.policy import Policy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Reason, RecallResult, Tier
-from tests.unit.selector.shop import REFUND, metadata, shop
+from tests.unit.selector.shop import REFUND, metadata, shop, with_policy
 
 
 class _Sure(ListMemory):
@@ -25,12 +25,12 @@ class _Sure(ListMemory):
 
 
 def _selector(memory: ListMemory, model: ScriptedModel | None, **options: Any) -> FlowSelector:
-    return FlowSelector(model, shop(), memory, "support", **options)
+    return FlowSelector(model, shop(), memory, "support", **with_policy(options))
 
 
 async def test_the_model_is_skipped_where_recall_is_sure() -> None:
     model = ScriptedModel("[]", repeat=True)
-    result = await _selector(_Sure(0.99, 0.2), model, cascade=Cascade(skip_llm_above=0.98)).select("money back")
+    result = await _selector(_Sure(0.99, 0.2), model, max_error=0.02).select("money back")
     assert (result.decision.tier, result.decision.reason) == (Tier.DETERMINISTIC, Reason.CONFIDENT)
     assert result.decision.chosen_ids == (REFUND,)
     assert result.decision.confidence == 0.99
@@ -40,7 +40,7 @@ async def test_the_model_is_skipped_where_recall_is_sure() -> None:
 @pytest.mark.parametrize("confidence", [0.97, None], ids=["less sure", "not known"])
 async def test_the_model_is_asked_where_recall_is_not_sure(confidence: float | None) -> None:
     model = ScriptedModel(f'["{REFUND}"]')
-    result = await _selector(_Sure(confidence, 0.2), model, cascade=Cascade(skip_llm_above=0.98)).select("money back")
+    result = await _selector(_Sure(confidence, 0.2), model, max_error=0.02).select("money back")
     assert result.decision.reason == Reason.LLM
     assert len(model.calls) == 1
 
@@ -51,9 +51,9 @@ async def test_a_model_that_is_believed_is_asked_where_perhaps_no_flow_is_right(
     in_scope: float | None, asked: int
 ) -> None:
     model = ScriptedModel("[]")
-    await _selector(
-        _Sure(0.99, 0.2, in_scope=in_scope), model, cascade=Cascade(skip_llm_above=0.98), on_empty="none"
-    ).select("lost my library card")
+    await _selector(_Sure(0.99, 0.2, in_scope=in_scope), model, max_error=0.02, on_empty="none").select(
+        "lost my library card"
+    )
     assert len(model.calls) == asked
 
 
@@ -66,44 +66,28 @@ async def test_a_sure_flow_that_cannot_run_is_no_reason_to_skip_the_model() -> N
     memory = _Sure(0.99, 0.2)
     memory.candidates[0]["flow_id"] = "stale"
     model = ScriptedModel("[]")
-    await _selector(memory, model, cascade=Cascade(skip_llm_above=0.9)).select("money back")
+    await _selector(memory, model, max_error=0.1).select("money back")
     assert len(model.calls) == 1
 
 
-@pytest.mark.parametrize("model", [None, ScriptedModel("[]", repeat=True)], ids=["no model", "model"])
-async def test_abstention_never_returns_a_flow(model: ScriptedModel | None) -> None:
-    result = await _selector(_Sure(0.9, 0.2, in_scope=0.3), model, cascade=Cascade(abstain_below=0.5)).select(
-        "capital of Peru"
-    )
-    assert (result.chosen_flows, result.combined_prompt) == ([], "")
-    assert (result.decision.tier, result.decision.reason) == (Tier.OPEN, Reason.NONE)
-    assert result.decision.in_scope == 0.3
-    assert "abstained: P(in scope) 0.30 is below 0.5" in result.decision.notes
+@pytest.mark.parametrize(("on_empty", "reason"), [("none", Reason.NONE), ("top1", Reason.SEMANTIC)])
+async def test_without_a_model_nothing_is_taken_if_that_is_likelier(on_empty: str, reason: Reason) -> None:
+    result = await _selector(_Sure(0.9, 0.2, in_scope=0.05), None, on_empty=on_empty).select("capital of Peru")
+    assert result.decision.reason is reason
+    assert result.decision.in_scope == 0.05
     assert len(result.candidates) == 2
-    assert model is None or model.calls == []
 
 
-async def test_what_is_in_scope_is_not_abstained_from() -> None:
-    result = await _selector(_Sure(0.9, 0.2, in_scope=0.5), None, cascade=Cascade(abstain_below=0.5)).select(
-        "money back"
-    )
-    assert result.decision.reason == Reason.SEMANTIC
-
-
-async def test_a_catalogue_that_cannot_tell_says_so_where_it_was_asked() -> None:
+async def test_a_catalogue_that_cannot_tell_says_so_if_a_budget_is_set() -> None:
     memory = _Sure(None, None, caveat="too few to calibrate")
-    assert (
-        "too few to calibrate"
-        in (await _selector(memory, None, cascade=Cascade(abstain_below=0.5)).select("x")).decision.notes
-    )
+    assert "too few to calibrate" in (await _selector(memory, None, max_error=0.01).select("x")).decision.notes
     assert (await _selector(memory, None).select("x")).decision.notes == ()
 
 
-@pytest.mark.parametrize("name", ["skip_llm_above", "abstain_below"])
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "high", True])
-def test_thresholds_are_probabilities(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=name):
-        Cascade(**{name: value})
+def test_a_budget_is_a_share(value: Any) -> None:
+    with pytest.raises(ConfigError, match="max_error"):
+        Policy(max_error=value)
 
 
 async def test_a_memory_that_weighs_context_is_told_what_was_just_said() -> None:

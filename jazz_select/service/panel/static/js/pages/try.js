@@ -18,8 +18,7 @@ function read(params) {
   return {
     request: params.get("q") ?? "",
     episodes: params.getAll("earlier"),
-    skip_llm_above: number(params.get("skip")),
-    abstain_below: number(params.get("below")),
+    max_error: number(params.get("error")),
     top_k: top ? Math.min(10, Math.max(1, Math.round(number(top) ?? 3))) : null,
     ask: params.get("ask") === "1",
     context: params.get("context") ?? "",
@@ -34,7 +33,7 @@ function facts(text) {
   if (found === null || typeof found !== "object" || Array.isArray(found)) throw new Error("facts are a JSON object, such as {\"authenticated\": false}");
   return found;
 }
-const hash = (asked) => to(["try"], { q: asked.request, earlier: asked.episodes, skip: asked.skip_llm_above, below: asked.abstain_below, top_k: asked.top_k, ask: asked.ask, context: asked.context, tab: asked.tab });
+const hash = (asked) => to(["try"], { q: asked.request, earlier: asked.episodes, error: asked.max_error, top_k: asked.top_k, ask: asked.ask, context: asked.context, tab: asked.tab });
 
 export async function mount(outlet, first) {
   const service = await standing();
@@ -50,8 +49,7 @@ export async function mount(outlet, first) {
       h("div", { class: "field" }, h("label", { for: "request" }, "Request"), request),
       h("button", { class: "main", type: "submit" }, "Select")));
   const sliders = [
-    slider("skip", "Skip the model from", "skip_llm_above", 0.5, 0.99, 0.01, service.settings.skip_llm_above, "never"),
-    slider("below", "Choose nothing below", "abstain_below", 0.05, 0.95, 0.05, service.settings.abstain_below, "never"),
+    slider("error", "Wrong answers without the model, at most", "max_error", 0.01, 0.5, 0.01, service.settings.max_error, "none"),
     slider("top", "Candidates", "top_k", 1, 10, 1, service.settings.top_k === "auto" ? null : service.settings.top_k, "as needed"),
   ];
   const askBox = h("input", { type: "checkbox", id: "ask", onchange: () => change({ ask: askBox.checked }) });
@@ -89,9 +87,8 @@ export async function mount(outlet, first) {
     if (document.activeElement !== request || request.value.trim() !== asked.request) request.value = asked.request;
     earlier.value = asked.episodes.join("\n");
     context.value = asked.context;
-    sliders[0].set(asked.skip_llm_above);
-    sliders[1].set(asked.abstain_below);
-    sliders[2].set(asked.top_k);
+    sliders[0].set(asked.max_error);
+    sliders[1].set(asked.top_k);
     askBox.checked = asked.ask;
   }
 
@@ -121,8 +118,7 @@ export async function mount(outlet, first) {
 
   function verdict(found, asked) {
     const decision = found.decision;
-    const skip = asked.skip_llm_above ?? service.settings.skip_llm_above;
-    const below = asked.abstain_below ?? service.settings.abstain_below;
+    const budget = asked.max_error ?? service.settings.max_error;
     // What is said below of this very request stands there instead of the note of every selection.
     const instead = [found.withheld.length ? "not available in this context" : null, found.several ? "several wishes" : null].filter(Boolean);
     const notes = decision.notes.filter((note) => !instead.some((start) => note.startsWith(start)));
@@ -144,8 +140,8 @@ export async function mount(outlet, first) {
           h("code", { class: "tag" }, decision.reason)),
         h("p", { class: "dim" }, sentence(found.why), decision.error ? ` ${decision.error}` : "")),
       h("div", { class: "two-scales" },
-        scale("P(the first is right, if any is)", decision.confidence, skip, skip === null ? "No threshold: a model is asked, where there is one." : `From ${share(skip)} on, the model is skipped.`),
-        scale("P(some flow is right)", decision.in_scope, below, below === null ? "No threshold: something may always be chosen." : `Below ${share(below)}, nothing is chosen.`)),
+        scale("P(the first is right, if any is)", decision.confidence, null, budget === null ? "No error budget: a model is asked, where there is one." : `At most ${share(budget)} of the answers without a model may be wrong.`),
+        scale("P(some flow is right)", decision.in_scope, null, "How likely it is that the request is for some flow at all.")),
       h("dl", { class: "figures" }, figures.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
       notes.length || found.unresolved.length || found.withheld.length || found.several ? h("ul", { class: "notes" }, found.withheld.length ? h("li", {}, `Near, but withheld by guards: ${found.withheld.join(", ")}. `, h("button", { type: "button", class: "slim", onclick: () => { facing.open = true; context.focus(); } }, "Give the facts that guards see")) : null, notes.map((note) => h("li", {}, note)), found.several ? h("li", {}, "It reads like several wishes: try each by itself, too.") : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
   }

@@ -1,0 +1,124 @@
+"""Fitting the calibration of recall and of the decision model to labelled requests."""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from jazz_select.chat.decisions import DecisionClient
+from jazz_select.errors import ConfigError, ModelError
+from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.calibration import Calibration, fit_line
+from jazz_select.selector.candidates_stage import CandidateSet, CandidateSource, Request, side_by_side
+from jazz_select.selector.decision_stage import NONE, DeciderAnswer, ask_decider, posteriors
+from jazz_select.stages import joint_probability
+from jazz_select.text import describe_error, in_log
+from jazz_select.threads import Deadline
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """A labelled request, its recalled candidates, and the id of the right flow, or "none"."""
+
+    request: Request
+    narrowed: CandidateSet
+    right: str
+
+
+async def labelled(
+    cases: Iterable[tuple[str, str | None]], flows: Mapping[str, BaseFlow], narrower: CandidateSource
+) -> list[Sample]:
+    """Recall candidates for labelled cases: pairs of a request and the name of its flow, or None.
+
+    Raises:
+        ConfigError: A case is not such a pair or names an unknown flow, or nothing is recalled for any case.
+    """
+    pairs = [_pair(each) for each in cases]
+    names = {flow.name: flow.id for flow in flows.values()}
+    if unknown := sorted({name for _, name in pairs if name is not None and name not in names}):
+        raise ConfigError(f"cases name flows that the registry does not have: {', '.join(unknown[:5])}")
+    requests = [Request.of(text, None) for text, _ in pairs]
+    narrowed = await narrower.recalled(requests, {}) if requests else []
+    if not any(each.candidates for each in narrowed):
+        notes = dict.fromkeys(note for each in narrowed for note in each.notes)
+        msg = f"nothing is recalled for {len(pairs)} cases, so there is nothing to learn from: {'; '.join(notes)}"
+        raise ConfigError(msg.removesuffix(": "))
+    return [
+        Sample(request=request, narrowed=found, right=NONE if name is None else names[name])
+        for request, found, (_, name) in zip(requests, narrowed, pairs, strict=True)
+    ]
+
+
+def _pair(case: object) -> tuple[str, str | None]:
+    match case:
+        case (str() as text, str() | None as name):
+            return text, name
+        case _:
+            raise ConfigError(f"a case is a request with the name of its flow, or with None, not {case!r:.80}")
+
+
+async def calibrated(
+    cases: Sequence[Sample], decider: DecisionClient | None, *, timeout_s: float | None
+) -> Calibration:
+    """Calibrate recall, and recall together with the decision model, on labelled requests.
+
+    The decision model is asked about each request, up to its `max_concurrency` at once, each with its own timeout.
+
+    Raises:
+        ModelError: The decision model answered none of the requests.
+    """
+    asked: list[tuple[Sample, DeciderAnswer]] = []
+    lost = 0
+    if decider is not None:
+        some = [each for each in cases if each.narrowed.candidates]
+        calls = [partial(_said, each, decider, timeout_s) for each in some]
+        answers = await side_by_side(calls, at_once=decider.max_concurrency)
+        asked = [(each, said) for each, said in zip(some, answers, strict=True) if isinstance(said, DeciderAnswer)]
+        lost = len(some) - len(asked)
+        if some and not asked:
+            raise ModelError(decider.name, f"it answered none of {lost} cases: {answers[0]}", retryable=True)
+        if lost:
+            _log.warning("lost=<%d>, cases=<%d> | the decision model gave no answer about some cases", lost, len(some))
+    return Calibration(
+        recall=fit_line(_by_recall(cases, scoped=False)),
+        decider=fit_line(_by_both(asked, scoped=False)),
+        recall_scoped=fit_line(_by_recall(cases, scoped=True)),
+        decider_scoped=fit_line(_by_both(asked, scoped=True)),
+        lost=lost,
+    )
+
+
+def _by_recall(cases: Sequence[Sample], *, scoped: bool) -> Iterator[tuple[float, bool]]:
+    """Yield recall's confidence and whether recall is right. Unless `scoped`, skip cases that no flow fits."""
+    for case in cases:
+        sure = _claimed(case.narrowed, scoped=scoped)
+        if sure is not None and (scoped or case.right != NONE):
+            yield sure, case.narrowed.candidates[0].flow_id == case.right
+
+
+def _claimed(narrowed: CandidateSet, *, scoped: bool) -> float | None:
+    """Return recall's P(the first candidate is right), uncalibrated; None where recall gives no confidence."""
+    first = narrowed.candidates[0].confidence if narrowed.candidates else None
+    return first if first is None or not scoped else joint_probability(first, narrowed.in_scope)
+
+
+async def _said(case: Sample, decider: DecisionClient, timeout_s: float | None) -> DeciderAnswer | str:
+    """Return the decision model's answer about a case, or the text of its error."""
+    try:
+        return await ask_decider(decider, case.request, case.narrowed.candidates, Deadline.after(timeout_s))
+    except Exception as error:  # noqa: BLE001 - whatever a model fails with
+        why = describe_error(error)
+        _log.debug("error=<%s> | a case says nothing of the decision model", in_log(why))
+        return why
+
+
+def _by_both(asked: Sequence[tuple[Sample, DeciderAnswer]], *, scoped: bool) -> Iterator[tuple[float, bool]]:
+    """Yield the joint confidence and whether it is right. Unless `scoped`, skip cases that no flow fits."""
+    for case, said in asked:
+        if scoped or case.right != NONE:
+            narrowed = case.narrowed
+            chances = posteriors(narrowed.candidates, said.chances, in_scope=narrowed.in_scope, scoped=scoped)
+            best = max((each for each in chances if scoped or each != NONE), key=chances.__getitem__)
+            yield chances[best], best == case.right

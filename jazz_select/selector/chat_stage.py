@@ -1,0 +1,257 @@
+"""The third stage: a chat model chooses among the candidates, by their conditions and effects."""
+
+import logging
+import re
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from heapq import nlargest
+from time import perf_counter
+from typing import Any, Final
+
+from jazz_select.chat.client import ChatClient, ChatReply, Inquiry, why_unusable
+from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.candidates_stage import Request
+from jazz_select.selector.decision_stage import NONE, DecisionStage
+from jazz_select.selector.policy import OnEmpty, Policy
+from jazz_select.selector.prompt import Prompt, build_prompt, growing_prompt
+from jazz_select.selector.reply import Reading, read_reply
+from jazz_select.selector.selector_options import ModelOptions
+from jazz_select.selector.stage import LIKELY, Beliefs, Case, Choice, StageCosts, Verdict, first_live, likely_fits
+from jazz_select.stages import StageOutcome
+from jazz_select.text import describe_error, in_log
+from jazz_select.threads import Deadline, in_daemon_thread
+from jazz_select.values import Candidate, Reason, Tier
+
+_log = logging.getLogger(__name__)
+_WORD = re.compile(r"\w+")
+_MOST_EXAMPLES: Final = 3
+"""Maximum number of examples of each candidate in a prompt. More than three helped a model little."""
+_LONG_LIST: Final = 100
+"""Number of candidates above which the prompt is built in a thread: each takes about 50 µs."""
+_LIKELIEST: Final = "taken is what recall and the decision model together find likeliest"
+_UNLIKELY: Final = "the chat model failed, and it is likelier that no flow fits, so nothing is taken"
+_NOT_TAKEN: Final = "the chat model failed, and the policy takes nothing then (on_error)"
+FALLBACKS: Final = (Reason.FALLBACK_EMPTY, Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR)
+_FAILED: Final = (Reason.FALLBACK_INVALID, Reason.FALLBACK_ERROR)
+
+
+def judge_reply(
+    reading: Reading,
+    candidates: Sequence[Candidate],
+    live: Container[str],
+    *,
+    on_empty: OnEmpty,
+    begun: Collection[str] = (),
+    confirms: bool = False,
+) -> Choice:
+    """Return the choice that a model's reply leads to. Only candidates that are offered and live are chosen.
+
+    Only flows that have `begun` can be called off. `confirms`: a question waits for a yes or a no.
+    """
+    if reading.status == "empty":
+        return (
+            Choice(answer=reading.answer) if on_empty == "none" else first_live(candidates, live, Reason.FALLBACK_EMPTY)
+        )
+    offered = {candidate.flow_id for candidate in candidates}
+    runnable = tuple(each for each in reading.ids if each in offered and each in live)
+    off = tuple(each for each in reading.off if each in begun)
+    unresolved = _once(
+        *(each for each in reading.ids if each not in runnable), *(each for each in reading.off if each not in off)
+    )
+    confirmed = reading.confirm if confirms else ""
+    if not set(off) & set(runnable):  # a reply that cancels and continues one flow contradicts itself
+        values, unclear = (_by_flow(each, offered, runnable or begun) for each in (reading.values, reading.unclear))
+        if runnable or off or confirmed or values or unclear:
+            return Choice(
+                tier=Tier.GUIDED,
+                reason=Reason.LLM,
+                chosen_ids=runnable,
+                unresolved=unresolved,
+                called_off=off,
+                confirmed=confirmed,
+                quote=reading.quote if confirmed else "",
+                values=values,
+                unclear=unclear,
+            )
+    return first_live(candidates, live, Reason.FALLBACK_INVALID, unresolved=unresolved)
+
+
+def _by_flow(
+    inputs: Mapping[str, Any], offered: Container[str], meant: Collection[str]
+) -> dict[str, Mapping[str, Any]]:
+    """Return the inputs of each flow. Inputs without a flow belong to every flow of `meant`."""
+    shared = {name: value for name, value in inputs.items() if name not in offered}
+    own = {flow_id: values for flow_id, values in inputs.items() if flow_id in offered}
+    merged = {flow_id: {**shared, **own.get(flow_id, {})} for flow_id in _once(*meant, *own)}
+    return {flow_id: values for flow_id, values in merged.items() if values}
+
+
+def _once(*ids: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(ids))
+
+
+@dataclass(slots=True, kw_only=True)
+class ChatStage:
+    """A chat model: the selector's own, or one that a conversation lends for a case."""
+
+    flows: Mapping[str, BaseFlow]
+    policy: Policy
+    options: ModelOptions = field(default_factory=ModelOptions)
+    decider: DecisionStage | None = None
+    """Asked for what is likeliest if the chat model fails."""
+    costs: StageCosts = field(default_factory=lambda: StageCosts("chat"))
+
+    def takes(self, case: Case) -> bool:
+        """Whether there is a chat model for this case."""
+        return case.chat is not None
+
+    async def run(self, case: Case) -> Verdict:
+        """Ask the model. If it fails, follow the policy's `on_error`."""
+        if case.chat is None:
+            return Verdict(stage="chat", outcome="handed_on", why="there is no chat model")
+        began = perf_counter()
+        choice = await self._ask(case.chat, case.request, case.narrowed.candidates, case.deadline)
+        took_s = perf_counter() - began
+        outcome: StageOutcome = "decided"
+        why = ""
+        if choice.reason in _FAILED:
+            outcome = "failed"
+            why = choice.error or "its reply could not be used"
+        elif choice.reason in {Reason.NONE, Reason.FALLBACK_EMPTY}:
+            outcome = "none"
+        beliefs, calls_before = case.beliefs, ()
+        if outcome == "failed" and self.decider is not None and any(each.is_in_vain for each in case.verdicts):
+            late = await self.decider.ask_late(case)
+            if late is not None:
+                self.decider.costs.add(late)
+                beliefs, calls_before = late.beliefs, (late.record,)
+        if choice.reason in FALLBACKS and beliefs is not None:
+            likeliest = self._likeliest(case.narrowed.candidates, beliefs, choice)
+            if likeliest.chosen_ids != choice.chosen_ids:
+                why = f"{why}{'; ' if why else ''}{_LIKELIEST}"
+            choice = likeliest
+        if outcome == "failed":
+            choice = self._after_failure(case, choice, beliefs)
+        return Verdict(
+            stage="chat",
+            outcome=outcome,
+            choice=choice,
+            why=why,
+            took_s=took_s,
+            usage=choice.usage,
+            calls=choice.attempts,
+            is_open=self.policy.ask_user,
+            before=calls_before,
+        )
+
+    def _after_failure(self, case: Case, choice: Choice, beliefs: Beliefs | None) -> Choice:
+        """Return the fallback, or nothing if the policy takes none."""
+        rule = self.policy.on_error
+        if rule == "top1" or not choice.chosen_ids:
+            return choice
+        if rule == "none":
+            return replace(choice, tier=Tier.OPEN, chosen_ids=(), notes=(*choice.notes, _NOT_TAKEN))
+        fits = likely_fits(case.narrowed) if beliefs is None else beliefs.chances.get(NONE, 0.0) < LIKELY
+        if fits:
+            return choice
+        return replace(choice, tier=Tier.OPEN, chosen_ids=(), notes=(*choice.notes, _UNLIKELY))
+
+    def _likeliest(self, candidates: Sequence[Candidate], beliefs: Beliefs, fallback: Choice) -> Choice:
+        """Return the fallback, with the flow that recall and decision model find likeliest."""
+        ranked = sorted(candidates, key=lambda each: -beliefs.chances.get(each.flow_id, 0.0))
+        found = first_live(ranked, self.flows, fallback.reason, unresolved=fallback.unresolved)
+        return replace(
+            fallback, tier=found.tier, reason=found.reason, chosen_ids=found.chosen_ids, unresolved=found.unresolved
+        )
+
+    async def _ask(
+        self, client: ChatClient, request: Request, candidates: Sequence[Candidate], deadline: Deadline
+    ) -> Choice:
+        """Ask the model within the deadline. If the model fails, choose the first candidate."""
+        begun = request.under_way
+        known = {each.flow_id: each for each in candidates}
+        rest = (each for each in candidates if each.flow_id not in begun)
+        shown = (*(known[each] for each in begun if each in known), *rest)
+        built = cache(lambda: self._prompt(client, request, shown))
+        # In a conversation "none" is a valid answer: no flow begins.
+        on_empty = self.policy.on_empty if request.situation is None else "none"
+
+        situation = request.situation
+        confirms = situation is not None and bool(situation.confirms)
+
+        def read(answer: ChatReply) -> tuple[Reading, Choice]:
+            reading = read_reply(answer.text, built().order, of_message=built().reads)
+            return reading, judge_reply(
+                reading, candidates, self.flows, on_empty=on_empty, begun=begun, confirms=confirms
+            )
+
+        offered = {each.flow_id for each in shown}
+
+        def problem(answer: ChatReply, parsed: tuple[Reading, Choice]) -> str:
+            reading, choice = parsed
+            if choice.reason is not Reason.FALLBACK_INVALID:
+                return ""
+            names = {each.flow_id: each.flow_name for each in built().order if each.flow_id not in offered}
+            return why_unusable(answer, [names.get(each, each) for each in reading.ids], offered)
+
+        try:
+            if len(shown) > _LONG_LIST:
+                await in_daemon_thread(built, name="jazz-select-prompt")
+            if situation is not None and situation.growing is not None:
+                situation.growing.keep(built().shown or ())
+            answer, (reading, choice) = await client.ask_until_usable(
+                lambda: Inquiry(built().messages, built().schema, built().wanted),
+                deadline,
+                read=read,
+                problem=problem,
+                max_reasks=self.options.max_reasks,
+            )
+        except Exception as error:  # noqa: BLE001 - whatever a model fails with
+            message = describe_error(error)
+            _log.warning("error=<%s> | the model failed, falling back to the top candidate", in_log(message))
+            fallback = first_live(candidates, self.flows, Reason.FALLBACK_ERROR)
+            return replace(fallback, error=message, notes=built().notes)
+        return replace(
+            choice,
+            raw_reply=answer.raw,
+            parsed_ids=reading.ids,
+            usage=answer.usage,
+            model=answer.model,
+            attempts=answer.attempts,
+            notes=(*built().notes, *answer.notes),
+        )
+
+    def _prompt(self, client: ChatClient, request: Request, shown: Sequence[Candidate]) -> Prompt:
+        query, situation, tokens = request.query, request.situation, self.options.prompt_tokens
+        examples = self._examples(request, shown)
+        if situation is not None and situation.growing is not None:
+            return growing_prompt(query, shown, situation, flows=self.flows, examples=examples, tokens=tokens)
+        return build_prompt(
+            query,
+            request.summaries,
+            shown,
+            examples=examples,
+            tokens=tokens,
+            structured=client.takes_schema,
+            situation=situation,
+        )
+
+    def _examples(self, request: Request, shown: Sequence[Candidate]) -> Mapping[str, Sequence[str]]:
+        """Return the examples of each flow that share the most words with the request."""
+        wanted = _words(request.text)
+        return {
+            each.flow_id: nlargest(_MOST_EXAMPLES, flow.examples, key=lambda example: _overlap(wanted, example))
+            for each in shown
+            if (flow := self.flows.get(each.flow_id)) is not None
+        }
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
+
+
+def _overlap(wanted: frozenset[str], example: str) -> float:
+    """Return the share of words in common (Jaccard)."""
+    words = _words(example)
+    return len(wanted & words) / len(wanted | words) if words else 0.0

@@ -1,0 +1,105 @@
+"""Requests that are known word for word: the examples, titles and aliases of the flows."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from jazz_select.consent import phrases
+from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.encoder import spoken_name
+
+_LONGEST: Final = 500
+"""Characters of a request that can be known: examples are sentences, and Unicode folding may lengthen a text."""
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+_MOST_COURTESIES: Final = 6
+_LONGEST_COURTESY: Final = 5
+"""Words of a courtesy, such as "thank you very much"."""
+_UNPARTED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
+"""Scripts without spaces, whose courtesies are not parted from the rest."""
+
+
+def folded_request(text: str) -> str:
+    """Return a request without what does not change its meaning: Unicode form, case, punctuation, blanks, courtesies.
+
+    Empty for a text that is too long to be known, or a courtesy as a whole.
+    """
+    if not text or len(text) > _LONGEST:
+        return ""
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    words = _BETWEEN_WORDS.sub(" ", folded.replace("'", "").replace("’", "")).split()
+    return " ".join(_without_courtesies(words))
+
+
+def _without_courtesies(words: list[str]) -> list[str]:
+    """Return the words between the courtesies at the beginning and at the end."""
+    table = _courtesies()
+    for _ in range(_MOST_COURTESIES):
+        for length in range(min(_LONGEST_COURTESY, len(words)), 0, -1):
+            if " ".join(words[:length]) in table:
+                words = words[length:]
+                break
+            if " ".join(words[-length:]) in table:
+                words = words[:-length]
+                break
+        else:
+            break
+    return words
+
+
+@lru_cache(maxsize=1)
+def _courtesies() -> frozenset[str]:
+    plain = (_BETWEEN_WORDS.sub(" ", each.replace("'", "")).strip() for each in phrases()["courtesy"])
+    return frozenset(each for each in plain if each and not _UNPARTED.search(each))
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """The known requests of one state of a registry; None for those of several flows."""
+
+    state: object
+    flows: Mapping[str, str | None]
+
+
+class KnownRequests:
+    """The known requests of a registry, read again once it has changed."""
+
+    def __init__(self, registry: Mapping[str, BaseFlow]) -> None:
+        self._registry = registry
+        self._table = _Table(None, {})
+
+    def flow_of(self, request: str) -> str:
+        """Return the id of the only flow that has this request as an example, title or alias; empty if there is none.
+
+        A request that two flows have is known to neither.
+        """
+        folded = folded_request(request)
+        if not folded:
+            return ""
+        state = self._state()
+        if self._table.state != state:
+            self._table = _Table(state, _known(self._registry))
+        flow_id = self._table.flows.get(folded)
+        flow = None if flow_id is None else self._registry.get(flow_id)
+        # The table may be older than a change of the flow itself.
+        return flow.id if flow is not None and folded in _texts(flow) else ""
+
+    def _state(self) -> object:
+        version: object = getattr(self._registry, "version", None)
+        return version if version is not None else tuple(map(id, self._registry.values()))
+
+
+def _known(registry: Mapping[str, BaseFlow]) -> dict[str, str | None]:
+    known: dict[str, str | None] = {}
+    for flow in registry.values():
+        for text in _texts(flow):
+            known[text] = flow.id if known.get(text, flow.id) == flow.id else None
+    return known
+
+
+def _texts(flow: BaseFlow) -> frozenset[str]:
+    names = (flow.name, flow.title, *flow.aliases)
+    texts = (*flow.examples, *names, *map(spoken_name, names))
+    return frozenset(filter(None, map(folded_request, texts)))

@@ -1,0 +1,181 @@
+"""The first stage: recall decides what is known, what leaves nothing to decide, and what it is sure enough of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.calibration import Calibration
+from jazz_select.selector.policy import Policy
+from jazz_select.selector.stage import Case, Choice, StageCosts, Verdict, first_live, likely_fits
+from jazz_select.stages import SHARED, StageOutcome, StageRecord, joint_probability
+from jazz_select.text import in_one_line
+from jazz_select.values import COVERAGE, Reason
+
+BLANK: Final = "nothing was asked: request and summaries are blank"
+SEVERAL: Final = "several wishes may be in it, and one flow would answer one of them"
+NOT_ITS: Final = "and what is said is the chat model's to read: it may be no request for this"
+OVER_BUDGET: Final = "no stage was sure enough, and none is left: the likeliest is taken, outside of the error budget"
+NO_BUDGET: Final = (
+    "no stage was sure enough, and none is left: the likeliest is taken; no error budget is set (max_error)"
+)
+NOTHING: Final = "no stage was sure enough, and none is left: nothing is taken, since it is likelier that no flow fits"
+_ROUNDING: Final = 1e-9
+_GOES_ON: Final = "the conversation has flows under way, or a question that waits"
+
+
+@dataclass(slots=True, kw_only=True)
+class RecallStage:
+    """Recall, with the confidence that a sync fitted to the catalogue's own examples."""
+
+    flows: Mapping[str, BaseFlow]
+    policy: Policy
+    calibration: Calibration = field(default_factory=Calibration)
+    shares_budget: bool = False
+    """Whether a decision model, asked if recall is unsure, takes a part of the error budget."""
+    costs: StageCosts = field(default_factory=lambda: StageCosts("recall"))
+
+    def takes(self, case: Case) -> bool:  # noqa: ARG002 - as every stage has it
+        """Recall always has a verdict."""
+        return True
+
+    async def run(self, case: Case) -> Verdict:
+        """Decide what is known or sure; else hand the case on with the best candidate."""
+        narrowed = case.narrowed
+        verdict = self._judge(case)
+        if not narrowed.reread:
+            return replace(verdict, took_s=case.recall_s)
+        reason = narrowed.recalled_by.partition(": ")[2]
+        first = StageRecord(name="recall", outcome="handed_on", why=reason)
+        return replace(verdict, stage="transformer", took_s=case.recall_s, before=(first,))
+
+    def _judge(self, case: Case) -> Verdict:
+        request, candidates = case.request, case.narrowed.candidates
+        if request.goes_on and case.chat is not None and not request.blank:
+            return Verdict(stage="recall", outcome="handed_on", why=_GOES_ON, confidence=self.confidence(case))
+        if not candidates or (request.blank and len(candidates) > 1):
+            why = "nothing is asked" if candidates else "there is nothing to choose from"
+            return Verdict(stage="recall", outcome="none", choice=Choice(notes=(BLANK,) if candidates else ()), why=why)
+        if settled := self._needs_no_decision(case):
+            choice, why = settled
+            verdict = self._verdict(case, "decided" if choice.chosen_ids else "none", choice, why)
+            return replace(verdict, expected_error=None)
+        if case.is_for_chat:
+            verdict = self._verdict(case, "handed_on", self.best(case), SEVERAL)
+            return replace(verdict, expected_error=None)
+        if why := self._why_unsure(case):
+            return self._verdict(case, "handed_on", self.best(case), why)
+        return self._verdict(
+            case, "decided", first_live(candidates, self.flows, Reason.CONFIDENT), self._compared(case)
+        )
+
+    def _verdict(self, case: Case, outcome: StageOutcome, choice: Choice, why: str) -> Verdict:
+        return Verdict(
+            stage="recall",
+            outcome=outcome,
+            choice=choice,
+            why=why,
+            confidence=self.confidence(case),
+            expected_error=self.expected_error(case),
+        )
+
+    def confidence(self, case: Case) -> float | None:
+        """Return the calibrated P(the first candidate is right); None if it is unknown."""
+        first = next(iter(case.narrowed.candidates), None)
+        if first is None or first.confidence is None:
+            return None
+        sure = joint_probability(first.confidence, case.narrowed.in_scope) if case.is_scoped else first.confidence
+        return self.calibration.of_recall(scoped=case.is_scoped)(sure)
+
+    def expected_error(self, case: Case) -> float | None:
+        """Return the expected share of wrong answers among those as sure as this one; None if it is unknown."""
+        confidence = self.confidence(case)
+        if confidence is None:
+            return None
+        if case.narrowed.answers is None:
+            return 1 - confidence
+        line = self.calibration.of_recall(scoped=case.is_scoped)
+        return case.narrowed.answers.expected_error(
+            confidence, scoped=case.is_scoped, calibrated=line if line.cases else None
+        )
+
+    def _needs_no_decision(self, case: Case) -> tuple[Choice, str] | None:
+        """Return what is taken as it is: a known request, the only candidate, or the best if nobody can decide."""
+        request, candidates = case.request, case.narrowed.candidates
+        if case.known and request.may_begin(case.known, 1.0, 1.0):
+            known = [each for each in candidates if each.flow_id == case.known]
+            name = in_one_line(self.flows[case.known].name)
+            return first_live(known, self.flows, Reason.EXAMPLE), f"it is known as a request for {name}"
+        if len(candidates) == 1 and self._needs_no_check(case):
+            return first_live(candidates, self.flows, Reason.SINGLE), "one candidate is left"
+        if not case.has_more and self._allowed(case) is None:
+            return self.best(case), "no model is configured"
+        return None
+
+    def _needs_no_check(self, case: Case) -> bool:
+        """Whether the only candidate is taken as it is.
+
+        Recall that keeps one candidate is sure which flow is best, not that any fits. A model that may answer "none"
+        is asked, unless recall is as sure of that.
+        """
+        if not case.has_more:
+            return self.policy.on_empty == "top1" or likely_fits(case.narrowed)
+        if self._allowed(case) is not None or not self._may_begin(case):
+            return False
+        if self.policy.ask_user and case.narrowed.candidates[0].confidence is not None:
+            return False
+        scope = case.narrowed.in_scope
+        is_doubtful = self.policy.on_empty == "none" and bool(case.narrowed.sized)
+        return not is_doubtful or (scope is not None and scope >= COVERAGE)
+
+    def _why_unsure(self, case: Case) -> str:
+        """Return why recall may not decide; empty if it may."""
+        budget, expected = self._budget(case), self.expected_error(case)
+        if case.narrowed.candidates[0].flow_id not in self.flows:
+            return "its first candidate is not in the registry"
+        if budget is None:
+            return "no error budget is set (max_error)"
+        if expected is None:
+            return case.narrowed.caveat or "its confidence is not known"
+        if expected > budget * (1 + _ROUNDING):
+            return self._compared(case)
+        return "" if self._may_begin(case) else f"{self._compared(case)}, {NOT_ITS}"
+
+    def _compared(self, case: Case) -> str:
+        confidence, expected, budget = self.confidence(case), self.expected_error(case), self._budget(case)
+        if confidence is None or expected is None or budget is None:
+            return "its confidence is not known"
+        return (
+            f"confidence {confidence:.3f}; of answers as sure {expected:.1%} are expected to be wrong, "
+            f"and {budget:.1%} may be"
+        )
+
+    def _budget(self, case: Case) -> float | None:
+        """Return the share of recall's answers that may be wrong; None if none is set."""
+        allowed = self._allowed(case)
+        if allowed is None:
+            return None
+        return allowed * SHARED if self.shares_budget and not case.request.goes_on else allowed
+
+    def _allowed(self, case: Case) -> float | None:
+        return self.policy.allowed_error(self.flows.get(case.narrowed.candidates[0].flow_id))
+
+    def best(self, case: Case) -> Choice:
+        """Return what is taken if nobody else decides: the likeliest flow, or nothing if that is likelier."""
+        candidates = case.narrowed.candidates
+        reason = Reason.SINGLE if len(candidates) == 1 else Reason.SEMANTIC
+        if self.policy.on_empty == "none" and not likely_fits(case.narrowed):
+            return Choice(notes=(NOTHING,))
+        if self._allowed(case) is None:
+            choice = first_live(candidates, self.flows, reason)
+            return replace(choice, notes=(NO_BUDGET,)) if case.has_more else choice
+        likeliest = sorted(candidates, key=lambda each: -(each.confidence or 0.0))
+        return replace(first_live(likeliest, self.flows, reason), notes=(OVER_BUDGET,))
+
+    @staticmethod
+    def _may_begin(case: Case) -> bool:
+        """Whether the first candidate may begin on recall alone; an unknown probability counts as 0."""
+        first = next(iter(case.narrowed.candidates), None)
+        return first is None or case.request.may_begin(
+            first.flow_id, first.confidence or 0.0, case.narrowed.in_scope or 0.0
+        )

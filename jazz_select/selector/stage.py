@@ -1,0 +1,203 @@
+"""One stage of a selection: the case that it is given, and its verdict."""
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Final, Protocol
+
+from jazz_select.chat.client import ChatClient, total_usage
+from jazz_select.selector.candidates_stage import CandidateSet, Request
+from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, joint_probability
+from jazz_select.threads import Deadline
+from jazz_select.values import Candidate, Decision, Reason, Tier
+
+LIKELY: Final = 0.5
+"""The least P(some flow fits) at which one is taken, or asked about, although no stage is sure of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(Decision):
+    """A decision before the guards of the chosen flows are checked again."""
+
+    tier: Tier = Tier.OPEN
+    reason: Reason = Reason.NONE
+    unresolved: tuple[str, ...] = ()
+    """Ids that were chosen but cannot run: stale, not offered, or unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beliefs:
+    """What recall and a decision model together believe.
+
+    Attributes:
+        chances: P(right) by flow id, and of `NONE`.
+        vote: What the decision model alone finds likeliest, a flow id or `NONE`, and its probability.
+        model: The decision model's name.
+        best: The likeliest choice and P(it is right), if that is too low to decide.
+    """
+
+    chances: Mapping[str, float]
+    vote: tuple[str, float]
+    model: str = ""
+    best: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a stage makes of a case.
+
+    Attributes:
+        stage: The stage.
+        outcome: `decided` and `none` are final, unless the user may be asked; with the others the case goes on.
+        choice: The choice; of a stage that hands the case on, the best one so far.
+        why: In words: its confidence and threshold, or its error.
+        confidence: P(the choice is right); None if unknown.
+        expected_error: Of recall: the expected share of wrong ones among answers that are at least as sure.
+        took_s: In seconds.
+        usage: Tokens, if counted.
+        calls: Answered model calls.
+        beliefs: Of a decision model.
+        is_open: Whether the user may still be asked, although the stage decided.
+        is_in_vain: Whether a decision model was not asked, since no answer of it could have decided.
+        before: Records of stages that this one includes, such as the first of two embedders.
+    """
+
+    stage: StageName
+    outcome: StageOutcome
+    choice: Choice | None = None
+    why: str = ""
+    confidence: float | None = None
+    expected_error: float | None = None
+    took_s: float = 0.0
+    usage: Usage | None = None
+    calls: int = 0
+    beliefs: Beliefs | None = None
+    is_open: bool = False
+    is_in_vain: bool = False
+    before: tuple[StageRecord, ...] = ()
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no later stage is asked."""
+        return self.outcome in {"decided", "none"} and not self.is_open
+
+    @property
+    def record(self) -> StageRecord:
+        """The verdict for the log, without the choice."""
+        return StageRecord(
+            name=self.stage,
+            outcome=self.outcome,
+            why=self.why,
+            confidence=self.confidence,
+            expected_error=self.expected_error,
+            took_s=self.took_s,
+            usage=self.usage,
+            calls=self.calls,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A request on its way through the stages.
+
+    Attributes:
+        request: The request.
+        narrowed: Its candidates.
+        is_scoped: Whether "no flow fits" is an answer.
+        deadline: For all stages together.
+        recall_s: What recall took, in seconds.
+        known: The id of the flow whose example, title or alias the request is, word for word; empty if there is none.
+        has_several: Whether the request may hold several wishes.
+        chat: The chat model that is asked: the selector's own, or one that the conversation lends; None without one.
+        has_more: Whether a model or the user may decide after recall.
+        verdicts: Those of earlier stages, in order.
+    """
+
+    request: Request
+    narrowed: CandidateSet
+    is_scoped: bool
+    deadline: Deadline
+    recall_s: float = 0.0
+    known: str = ""
+    has_several: bool = False
+    chat: ChatClient | None = None
+    has_more: bool = False
+    verdicts: tuple[Verdict, ...] = ()
+
+    @property
+    def is_for_chat(self) -> bool:
+        """Whether several wishes may be in it, which only a chat model can tell apart."""
+        return self.has_several and self.chat is not None and len(self.narrowed.candidates) > 1
+
+    @property
+    def choice(self) -> Choice | None:
+        """The best choice so far."""
+        return next((each.choice for each in reversed(self.verdicts) if each.choice is not None), None)
+
+    @property
+    def beliefs(self) -> Beliefs | None:
+        """The beliefs of recall and decision model, if one was asked."""
+        return next((each.beliefs for each in reversed(self.verdicts) if each.beliefs is not None), None)
+
+    def after(self, verdict: Verdict) -> "Case":
+        """Return the case with one more verdict, which replaces an earlier one of the same stage."""
+        others = (each for each in self.verdicts if each.stage != verdict.stage)
+        return replace(self, verdicts=(*others, verdict))
+
+
+class Stage(Protocol):
+    """Decides a case, or hands it on: recall, a decision model, a chat model, the user."""
+
+    costs: "StageCosts"
+
+    def takes(self, case: Case) -> bool:
+        """Whether there is somebody to ask."""
+        ...
+
+    async def run(self, case: Case) -> Verdict:
+        """Return the verdict; a model that fails is a verdict too."""
+        ...
+
+
+@dataclass(slots=True)
+class StageCosts:
+    """The calls of one stage so far, whoever's model it asked."""
+
+    name: StageName
+    calls: int = 0
+    took_s: float = 0.0
+    usage: Usage | None = None
+    counted: int = field(default=0, repr=False)
+    """Calls whose tokens were counted."""
+
+    def add(self, verdict: Verdict) -> None:
+        """Count the calls of a verdict."""
+        if verdict.calls:
+            self.calls += 1
+            self.took_s += verdict.took_s
+            self.usage = total_usage(self.usage, verdict.usage)
+            self.counted += verdict.usage is not None
+
+    def skipped(self) -> StageRecord:
+        """Return the record of a stage that was not needed, with its mean time and usage."""
+        tokens = asdict(self.usage) if self.usage else {}
+        mean = {each: round(count / self.counted) for each, count in tokens.items()}
+        took_s = self.took_s / max(self.calls, 1)
+        return StageRecord(name=self.name, outcome="skipped", took_s=took_s, usage=Usage(**mean) if mean else None)
+
+
+def first_live(
+    candidates: Sequence[Candidate], live: Container[str], reason: Reason, *, unresolved: tuple[str, ...] = ()
+) -> Choice:
+    """Return the best live candidate, chosen for `reason`. Stale candidates ranked above it are unresolved."""
+    stale: list[str] = []
+    for candidate in candidates:
+        if candidate.flow_id in live:
+            missed = tuple(dict.fromkeys((*unresolved, *stale)))
+            return Choice(tier=Tier.DETERMINISTIC, reason=reason, chosen_ids=(candidate.flow_id,), unresolved=missed)
+        stale.append(candidate.flow_id)
+    return Choice(unresolved=tuple(dict.fromkeys((*unresolved, *stale))))
+
+
+def likely_fits(narrowed: CandidateSet) -> bool:
+    """Whether it is likelier that some flow fits than that none does; an unknown probability counts as likely."""
+    return narrowed.in_scope is None or joint_probability(1.0, narrowed.in_scope) >= LIKELY
