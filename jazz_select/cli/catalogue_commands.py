@@ -47,6 +47,8 @@ from jazz_select.cli.terminal import (
     waiting,
 )
 from jazz_select.errors import ConfigError, SyncDeletesError
+from jazz_select.selector.forecast import forecast
+from jazz_select.selector.policy import policy_of_settings
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.telemetry import Trace, line_of
 from jazz_select.text import counted
@@ -93,6 +95,8 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
                     learned=settings.learned,
                     allow_delete=allow_delete,
                 )
+            answers, caveat = (None, "") if report.dry_run else await memory.own_answers(settings.agent_id)
+    expected = forecast(answers, policy_of_settings(settings), list(registry.values()), caveat=caveat)
     return {
         "agent_id": settings.agent_id,
         "index": index_place(settings),
@@ -104,6 +108,7 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
         "unchanged": report.skipped,
         "took_s": perf_counter() - began,
         "notes": (*report.notes, *unlearned(settings)),
+        "forecast": None if report.dry_run else {**expected.to_dict(), "says": str(expected)},
     }
 
 
@@ -118,6 +123,8 @@ def _changes(synced: dict[str, Any]) -> Iterator[RenderableType]:
     done = "Nothing was written (dry run)" if synced["dry_run"] else "Synced"
     where = f"agent {synced['agent_id']}, index {synced['index']}, embedder {synced['embedder']}"
     yield line(f"{done}: {where}, {synced['took_s']:.2f} s", style="dim")
+    if synced["forecast"] is not None:
+        yield line(synced["forecast"]["says"], limit=2_000)
 
 
 def list_flows(settings: "Settings", given: "ListCommand") -> None:

@@ -21,6 +21,7 @@ from jazz_select.memory.requests import RecallScope, check_texts
 from jazz_select.memory.sync import IndexWriter, SyncReport
 from jazz_select.memory.text_vectors import VectorFile
 from jazz_select.ports import Capability, Embedder, FlowStore
+from jazz_select.stages import OwnAnswers
 from jazz_select.threads import in_thread
 from jazz_select.values import COVERAGE, AgentScope, FlowCard, RecallResult, TopK
 
@@ -514,6 +515,17 @@ class ProceduralMemory:
         key = self._store.key(agent_id, flow_id)
         found = (await self._store.retrieve([key])).get(key)
         return None if found is None or fault_at(self._store, agent_id, key, found) else found
+
+    async def own_answers(self, agent_id: str) -> tuple[OwnAnswers | None, str]:
+        """Return recall's confidence in its answers to the agent's own examples; or None, and why it is not known.
+
+        Raises:
+            ConfigError: `agent_id` is not a name.
+            StoreError: The index cannot be read.
+        """
+        checked_agent(agent_id)
+        model = (await self._state(agent_id)).model
+        return model.answers, model.caveat
 
     async def _state(self, agent_id: str) -> AgentState:
         checked_agent(agent_id)

@@ -14,7 +14,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from jazz_select.json_values import plain
-from jazz_select.selector.policy import policy_of_settings
+from jazz_select.selector.forecast import forecast
 from jazz_select.service.api.models import TurnBody, json_answer, read_body
 from jazz_select.service.api.operations import HEADERS, MEDIA_TYPE, flow_named, state_of, streamed, turn_arguments
 from jazz_select.service.app import AppPart
@@ -108,6 +108,9 @@ class _Panel:
     async def state(self, request: Request) -> Any:
         catalogue, files = self._catalogue, self._files
         settings, live = catalogue.settings, catalogue.live
+        policy = live.selector.policy
+        answers, caveat = await catalogue.memory.own_answers(catalogue.agent_id)
+        expected = forecast(answers, policy, list(live.registry.values()), caveat=caveat)
         return {
             **state_of(catalogue, live),
             "flows": len(live.registry),
@@ -121,7 +124,8 @@ class _Panel:
             "may_teach": caller_of(request).may_teach,
             "cases": list(await compute(lambda: files.known)),
             "examples": pages.suggested(live),
-            "settings": {**settings.model_dump(include=_SETTINGS), **policy_of_settings(settings).to_dict()},
+            "settings": {**settings.model_dump(include=_SETTINGS), **policy.to_dict()},
+            "forecast": {**expected.to_dict(), "says": str(expected)},
         }
 
     async def tried(self, request: Request) -> Any:

@@ -95,7 +95,7 @@ export async function mount(outlet, first) {
   async function run() {
     abort?.abort();
     if (!asked.request) {
-      fill(results, empty("Nothing asked yet", `Write what a user would say. It is looked for among ${service.flows} flows by meaning and by words, and you see why one is chosen.`,
+      fill(results, empty("Nothing asked yet", `Write what a user would say. It is looked for among ${service.flows} flows by meaning and by words, and you see why one is chosen. ${service.forecast.says}`,
         h("div", { class: "hints" }, service.examples.map((text) => h("a", { href: to(["try"], { q: text }) }, text)))));
       return;
     }
