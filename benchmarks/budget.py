@@ -52,8 +52,8 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "recall alone": {},
     ALWAYS: {"decider": True},
     "chat model always": {"llm": True},
-    "cascade": {"llm": True, "decider": True, "max_error": MAX_ERROR},
-    "cascade without a decision model": {"llm": True, "max_error": MAX_ERROR},
+    "cascade": {"llm": True, "decider": True, "policy": Policy(max_error=MAX_ERROR)},
+    "cascade without a decision model": {"llm": True, "policy": Policy(max_error=MAX_ERROR)},
 }
 PRICES = {"decider": (0.05, 0.0), "chat": (0.25, 2.0)}
 """Dollars a million tokens, in and out, as small models cost."""
@@ -103,14 +103,14 @@ async def _never(messages: Sequence[Message]) -> Reply:
 
 
 async def _decided(
-    registry: FlowRegistry, memory: Recalled, texts: Sequence[str], budget: float, **options: Any
+    registry: FlowRegistry, memory: Recalled, texts: Sequence[str], policy: Policy
 ) -> list[FlowSelectionResult]:
-    selector = FlowSelector(_never, registry, memory, AGENT, _TOP_K, policy=Policy(max_error=budget), **options)
+    selector = FlowSelector(_never, registry, memory, AGENT, _TOP_K, policy=policy)
     return await selector.select_many(texts, ask=False)
 
 
 def _by_recall(result: FlowSelectionResult) -> bool:
-    return result.decision.reason is Reason.CONFIDENT
+    return result.decision.reason in {Reason.CONFIDENT, Reason.EXAMPLE}
 
 
 async def budgeted(dataset: Dataset, embedder: str, memory: Recalled) -> rows.Row:
@@ -121,7 +121,7 @@ async def budgeted(dataset: Dataset, embedder: str, memory: Recalled) -> rows.Ro
     sure = [top[0]["confidence"] if top else 0.0 for top in tops]
     right = [bool(top) and top[0]["flow_name"] in own for top, own in zip(tops, gold, strict=True)]
     for budget in BUDGETS:
-        found = await _decided(registry, memory, texts, budget)
+        found = await _decided(registry, memory, texts, Policy(max_error=budget))
         decided = [each.names[0] in own for each, own in zip(found, gold, strict=True) if _by_recall(each)]
         numbers |= {
             f"share {budget:g}": len(decided) / len(found),
@@ -158,7 +158,7 @@ async def _scoped(dataset: Dataset, registry: FlowRegistry, memory: Recalled) ->
         return {}
     texts = [*(each.text for each in dataset.requests), *dataset.outside]
     gold = [*(each.gold for each in dataset.requests), *(frozenset[str]() for _ in dataset.outside)]
-    found = await _decided(registry, memory, texts, MAX_ERROR, on_empty="none")
+    found = await _decided(registry, memory, texts, Policy(max_error=MAX_ERROR, on_empty="none"))
     decided = [each.names[0] in own for each, own in zip(found, gold, strict=True) if _by_recall(each)]
     inside = sum(_by_recall(each) for each in found[: len(dataset.requests)])
     return {
@@ -211,7 +211,7 @@ async def _chosen(
         bare = [{**each, "confidence": None} for each in memory.found[request.text]] if way == ALWAYS else None
         result = await selector.select(request.text, bare)
         right.append(result.names[:1] == [now.right])
-        if result.decision.reason in {Reason.CONFIDENT, Reason.DECIDER}:
+        if result.decision.reason in {Reason.CONFIDENT, Reason.DECIDER, Reason.EXAMPLE}:
             early.append(right[-1])
     return _counted(right, early, memory.ms, decider.spent, chat.spent)
 

@@ -24,6 +24,7 @@ from benchmarks.options import DataFolder, Embedders, Seeds, Unclean, embedder_l
 from jazz_select import RECOMMENDED, BaseFlow, FlowSelector, ProceduralMemory, sync_registry
 from jazz_select.build import load_registry
 from jazz_select.evaluation.cases import load_cases
+from jazz_select.selector.policy import Policy
 from jazz_select.stages import joint_probability
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message
@@ -39,7 +40,7 @@ OWN: Mapping[str, tuple[str, str]] = {
 PUBLIC = ("clinc150-5", "banking77-5", "bfcl-live", "metatool-single")
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "bare": {},
-    "eight": {"top_k": 8, "on_empty": "none"},
+    "eight": {"top_k": 8, "policy": Policy(on_empty="none")},
     "recommended": RECOMMENDED,
 }
 LIMIT = 500

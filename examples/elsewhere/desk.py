@@ -102,7 +102,8 @@ async def open_selector(*, ask_user: bool = False) -> AsyncGenerator[FlowSelecto
     """Finds the flows of the desk: the nearest, as there is no model to choose; or whichever the user says."""
     async with await ProceduralMemory.open(":memory:", embedder="static") as memory:
         await sync_registry(memory, agent_id="desk", registry=DESK)
-        yield FlowSelector(None, DESK, memory, "desk", policy=Policy(max_error=0.01 if ask_user else None, ask_user=ask_user))
+        policy = Policy(max_error=0.01, ask_user=True) if ask_user else Policy()
+        yield FlowSelector(None, DESK, memory, "desk", policy=policy)
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ ASKED = quote("Where is my parcel? It should have come on Monday")
 PAGES = {
     "try-empty": ("#/try", "Nothing asked yet"),
     "try": (f"#/try?q={ASKED}", "What is right?"),
-    "try-thresholds": (f"#/try?q={ASKED}&below=0.95&top_k=3", "Below 0.95, nothing is chosen."),
+    "try-budget": (f"#/try?q={ASKED}&error=0.05&top_k=3", "At most 0.05 of the answers without a model may be wrong."),
     "try-trace": (f"#/try?q={ASKED}&tab=trace", "recall"),
     "talk-empty": ("#/talk/new", "Nothing said yet"),
     "catalogue": ("#/catalogue", "40 flows"),

@@ -185,7 +185,7 @@ def test_a_flow_that_is_gone_is_told_and_not_run(jazz: Jazz) -> None:
     assert chosen(selection) == ["track_order"]
     assert selection["unresolved_ids"] == [selection["candidates"][0]["flow_id"]]
     words = " ".join(jazz("select", "money back").stdout.split())
-    assert "no model is configured, passing over refund_order, which is not among the flows decided" in words
+    assert "no stage was sure enough, passing over refund_order, which is not among the flows decided" in words
     sync = f"run jazz-select sync --flows {jazz.flows} --index {jazz.index}"
     told = f"unresolved refund_order is in the index, but not among the flows: {sync}"
     assert told.replace(" ", "") in words.replace(" ", ""), "the path is folded"

@@ -29,7 +29,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"timeout_s": True}, "timeout_s"),
     (
         {"policy": "careful"},
-        "policy is a Policy, or the name of one: 'default', 'recommended' or",
+        "policy is a Policy, or the name of one: 'default', 'recommended' or 'cautious', not 'careful'",
     ),
     ({"policy": None}, "policy"),
     ({"policy": {"max_error": 0.01}}, "policy"),

@@ -15,6 +15,7 @@ from tests.browser.serving import KEY, MARKUP, ROOT, SCRIPTED, Service, hostile,
 
 pytestmark = pytest.mark.spec("008.4")
 ASKED = "Where is my parcel? It should have come on Monday"
+ONE_WISH = "It would be kind if you told me when my parcel comes"
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +73,23 @@ def test_a_try_that_asks_shows_what_was_sent_and_said(shop: Service) -> None:
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [({"skip_llm_above": 0.0}, "confident"), ({"abstain_below": 1.0}, "none"), ({"top_k": 1}, "unasked")],
-    ids=["sure enough", "too unlikely", "one candidate that may not fit"],
+    [
+        pytest.param({"max_error": 1.0}, "confident", id="any error"),
+        pytest.param({"max_error": 0.0}, "unasked", id="no error"),
+        pytest.param({"top_k": 1}, "unasked", id="one candidate that may not fit"),
+        pytest.param({"top_k": 1, "max_error": 1.0}, "confident", id="one candidate, any error"),
+    ],
 )
-def test_thresholds_are_those_of_the_sliders(shop: Service, options: dict[str, Any], reason: str) -> None:
-    on_empty = {"single"} if "top_k" in options else set[str]()
-    assert data(shop, "try", {"request": ASKED, **options})["decision"]["reason"] in {reason, *on_empty}
+def test_budget_and_number_are_those_of_the_sliders(shop: Service, options: dict[str, Any], reason: str) -> None:
+    assert data(shop, "try", {"request": ONE_WISH, **options})["decision"]["reason"] == reason
+
+
+@pytest.mark.parametrize("max_error", [0.0, 1.0])
+def test_a_try_says_what_recall_expects_to_be_wrong(shop: Service, max_error: float) -> None:
+    recall = data(shop, "try", {"request": ONE_WISH, "max_error": max_error})["decision"]["stages"][0]
+    assert (recall["name"], recall["outcome"]) == ("recall", "decided" if max_error else "handed_on")
+    assert 0 < recall["expected_error"] < 1
+    assert f"and {max_error:.1%} may be" in recall["why"]
 
 
 def test_what_is_tried_is_not_logged(shop: Service) -> None:
@@ -96,7 +108,9 @@ def test_what_is_tried_is_not_logged(shop: Service) -> None:
         {"request": "x" * 8001},
         {"request": "x", "top_k": 0},
         {"request": "x", "top_k": "all"},
-        {"request": "x", "skip_llm_above": 2},
+        {"request": "x", "max_error": 2},
+        {"request": "x", "skip_llm_above": 0.9},
+        {"request": "x", "on_empty": "first"},
         {"request": "x", "episodes": ["e"] * 21},
         {"request": "x", "surprise": 1},
         {"request": "x", "ask": "yes"},
