@@ -162,7 +162,11 @@ async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -
 
     chosen = f'["{flow_id("look")}", "{flow_id("pay")}"]'
     selector = FlowSelector(
-        ScriptedModel(chosen, "[]", repeat=True), registry, ListMemory(metadata("look", "pay")), "s", policy=Policy(on_empty="none")
+        ScriptedModel(chosen, "[]", repeat=True),
+        registry,
+        ListMemory(metadata("look", "pay")),
+        "s",
+        policy=Policy(on_empty="none"),
     )
     agent = Agent(selector, [look, destroyer("pay", log)], approval="never")
     first = await agent.turn("look it up and pay")

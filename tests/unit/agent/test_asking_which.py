@@ -133,7 +133,9 @@ async def test_the_flow_is_begun_with_what_was_wanted_first() -> None:
 
 async def test_what_would_destroy_something_is_still_asked_about() -> None:
     log: list[str] = []
-    selector = FlowSelector(None, shop(), Found(0.1, 0.45, 0.5), "support", policy=Policy(max_error=0.01, ask_user=True))
+    selector = FlowSelector(
+        None, shop(), Found(0.1, 0.45, 0.5), "support", policy=Policy(max_error=0.01, ask_user=True)
+    )
     tools = [destroyer(f"do_{name}", log) for name in NAMES]
     _, confirms, done = await said(Agent(selector, tools), VAGUE, "cancel order", "yes")
     assert (confirms.status, done.status, log) == ("confirming", "done", ["do_cancel_order"])

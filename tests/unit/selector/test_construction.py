@@ -27,7 +27,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"timeout_s": float("inf")}, "None for no limit"),
     ({"timeout_s": "20"}, "timeout_s"),
     ({"timeout_s": True}, "timeout_s"),
-    ({"policy": "careful"}, "policy is a Policy, or the name of one: 'default', 'recommended' or 'cautious', not 'careful'"),
+    (
+        {"policy": "careful"},
+        "policy is a Policy, or the name of one: 'default', 'recommended' or 'cautious', not 'careful'",
+    ),
     ({"policy": None}, "policy"),
     ({"policy": {"max_error": 0.01}}, "policy"),
     ({"llm": 42}, "llm"),

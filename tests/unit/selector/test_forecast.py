@@ -60,7 +60,18 @@ def test_what_is_not_known_is_said(policy: Policy, caveat: str, says: str) -> No
 async def test_a_memory_tells_how_its_own_examples_were_answered() -> None:
     registry = FlowRegistry(min_examples=0)
     topics = (
-        *("invoice", "parcel", "password", "address", "voucher", "newsletter", "warranty", "complaint", "shelf", "lamp"),
+        *(
+            "invoice",
+            "parcel",
+            "password",
+            "address",
+            "voucher",
+            "newsletter",
+            "warranty",
+            "complaint",
+            "shelf",
+            "lamp",
+        ),
         *("sofa", "table"),
     )
     for topic in topics:
