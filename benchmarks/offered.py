@@ -101,6 +101,7 @@ async def _offered(
         if each.gold:
             offered.append(float(each.gold <= set(names)))
             first.append(float(bool(names) and names[0] in each.gold))
+    tokens = [float(each) for each in model.tokens] or [0.0]
     return rows.rounded(
         {
             "first": metrics.mean(first),
@@ -110,8 +111,8 @@ async def _offered(
             "decided": len(decided) / len(asked),
             "decided right": metrics.mean([float(each) for each in decided]) if decided else 1.0,
             "best": best_share(sure, right, MAX_ERROR),
-            "tokens p50": metrics.percentile([float(each) for each in model.tokens], 0.5),
-            "tokens p90": metrics.percentile([float(each) for each in model.tokens], 0.9),
+            "tokens p50": metrics.percentile(tokens, 0.5),
+            "tokens p90": metrics.percentile(tokens, 0.9),
         }
     )
 

@@ -27,6 +27,7 @@ async def test_a_selection_is_one_decision_with_what_led_there() -> None:
         "chosen": ["exchange_order"],
         "candidates": None,
         "attempts": 1,
+        "stages": {"recall": "handed_on", "chat": "decided"},
         "input_tokens": 310,
         "output_tokens": 12,
     }

@@ -53,8 +53,8 @@ async def test_what_is_offered_is_counted_over_requests_that_have_a_right_flow()
     for name, said in (("feed_cat", "give the cat its dinner"), ("walk_dog", "take the dog out")):
         Flow(name=name, description=said, examples=(said,), registry=flows)
     asked = [
-        offered.Asked(text="take the dog out", gold=frozenset({"walk_dog"})),
-        offered.Asked(text="give the cat its dinner", gold=frozenset()),
+        offered.Asked(text="please take my dog out", gold=frozenset({"walk_dog"})),
+        offered.Asked(text="the cat wants its dinner", gold=frozenset()),
     ]
     told = (await offered.measured(flows, asked, "static"))["bare"]
     assert {name: told[name] for name in ("first", "offered", "candidates", "asked")} == {
@@ -70,7 +70,7 @@ async def test_what_is_answered_without_a_model_is_judged() -> None:
     flows = FlowRegistry(min_examples=0)
     for name, said in (("feed_cat", "give the cat its dinner"), ("walk_dog", "take the dog out")):
         Flow(name=name, description=said, examples=(said,), registry=flows)
-    texts = {"walk_dog": ("walk_dog", "feed_cat"), "give the cat its dinner": ("feed_cat", "walk_dog")}
+    texts = {"walk_dog": ("walk_dog", "feed_cat"), "the cat wants its dinner": ("feed_cat", "walk_dog")}
     asked = [offered.Asked(text=text, gold=frozenset({right})) for text, both in texts.items() for right in both]
     told = (await offered.measured(flows, asked, "static"))["recommended"]
     assert (told["asked"], told["decided right"]) == (0.5, 0.5)

@@ -32,6 +32,8 @@ def without_time(result: FlowSelectionResult) -> dict[str, Any]:
     """What does not depend on how long it took."""
     told = rounded(result.to_dict())
     del told["decision"]["latency"]
+    for stage in told["decision"]["stages"]:
+        del stage["took_s"]
     return told
 
 

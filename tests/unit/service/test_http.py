@@ -42,6 +42,7 @@ TIMES = ("latency",)
 def without_times(selection: dict[str, Any]) -> dict[str, Any]:
     """What is the same each time."""
     decision = {name: value for name, value in selection["decision"].items() if name not in TIMES}
+    decision["stages"] = [{**each, "took_s": 0.0} for each in decision["stages"]]
     return {**selection, "decision": decision, "logged": ""}
 
 
@@ -278,7 +279,7 @@ async def test_a_model_that_fails_costs_no_answer() -> None:
     async with memory() as index:
         asked = ScriptedModel(RuntimeError("it is down"))
         async with service(catalogue(index, Shop().sources, model=asked)) as up:
-            told = (await up.post("/v1/select", {"request": REFUND})).json()
+            told = (await up.post("/v1/select", {"request": f"{REFUND} for the lamp"})).json()
             assert told["decision"]["reason"] == "fallback_error"
 
 
@@ -301,7 +302,7 @@ async def test_what_happens_is_counted() -> None:
         'jazz_select_requests_total{agent="shop",method="POST",route="/v1/select",status="200"} 1.0',
         'jazz_select_requests_total{agent="shop",method="GET",route="/v1/flows/{name:path}",status="200"} 1.0',
         'jazz_select_requests_total{agent="shop",method="GET",route="(unknown)",status="404"} 1.0',
-        'jazz_select_selections_total{agent="shop",reason="semantic",tier="deterministic"} 1.0',
+        'jazz_select_selections_total{agent="shop",reason="example",tier="deterministic"} 1.0',
         'jazz_select_catalogue_generation{agent="shop"} 1.0',
         "jazz_select_in_flight 0.0",
         "# TYPE jazz_select_reload_failures_total counter",
