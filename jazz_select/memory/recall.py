@@ -146,11 +146,12 @@ def _offer(
         wanted, count, why = [whole_name], 1, "the request is the name of a flow, word for word"
     elif scope.top_k == AUTO:
         needed, count, why = _sized(model, parts, scope.coverage)
-        wanted = [*dict.fromkeys((*mentioned, *needed))]
+        wanted = [*dict.fromkeys((*order[:1], *mentioned, *needed))]
         count = min(max(count, len(wanted)), MOST_SIZED)
     else:
         firsts = [key for evidence in parts[1:] for key in evidence.best(1)]
-        wanted, count = [*dict.fromkeys((*mentioned, *firsts))], scope.top_k
+        # The best one stays, whatever is named: a name of one word may be an ordinary word of the request.
+        wanted, count = [*dict.fromkeys((*order[:1], *mentioned, *firsts))], scope.top_k
     certain = frozenset(wanted[:count])
     others = count - len(certain)
     keys: list[Key] = []
