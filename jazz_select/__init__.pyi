@@ -21,8 +21,8 @@ from jazz_select.routing.tools.functions import tool_from_function as tool_from_
 from jazz_select.routing.tools.tool import Tool as Tool
 from jazz_select.routing.tools.tool_loading import load_tools as load_tools
 from jazz_select.selector.candidates_stage import SelectRequest as SelectRequest
-from jazz_select.selector.result import FlowSelectionResult as FlowSelectionResult
 from jazz_select.selector.policy import Policy as Policy
+from jazz_select.selector.result import FlowSelectionResult as FlowSelectionResult
 from jazz_select.selector.select import FlowSelector as FlowSelector
 from jazz_select.selector.selector_options import RECOMMENDED as RECOMMENDED
 
