@@ -101,16 +101,17 @@ def test_every_state_has_an_address_that_back_and_forward_lead_to(browser: "Brow
         page.get_by_text("What is right?").wait_for()
 
 
-def test_a_threshold_that_is_moved_changes_what_is_chosen_and_the_address(
+def test_a_budget_that_is_moved_changes_who_decides_and_the_address(
     browser: "Browser", shop_service: Service
 ) -> None:
     with looking(browser, shop_service) as looked:
-        page = looked.open("#/try?q=What%20is%20the%20weather%20on%20Mars")
-        page.locator("#below").focus()
+        page = looked.open("#/try?q=It%20would%20be%20kind%20if%20you%20told%20me%20when%20my%20parcel%20comes")
+        page.get_by_text("What is right?").wait_for()
+        page.locator("#error").focus()
         page.keyboard.press("End")
-        page.get_by_text("Below 0.95, nothing is chosen.").wait_for()
-        assert "below=0.95" in page.url
-        assert page.locator(".verdict-name").inner_text() == "No flow"
+        page.get_by_text("At most 0.50 of the answers without a model may be wrong.").wait_for()
+        assert "error=0.5" in page.url
+        assert page.locator(".verdict-line code").inner_text() == "confident"
 
 
 def test_a_conversation_waits_for_a_button_before_it_destroys_something(

@@ -75,6 +75,7 @@ def test_a_try_that_asks_shows_what_was_sent_and_said(shop: Service) -> None:
     ("options", "reason"),
     [
         pytest.param({"max_error": 1.0}, "confident", id="any error"),
+        pytest.param({"max_error": 0.5}, "confident", id="the highest place of the slider"),
         pytest.param({"max_error": 0.0}, "unasked", id="no error"),
         pytest.param({"top_k": 1}, "unasked", id="one candidate that may not fit"),
         pytest.param({"top_k": 1, "max_error": 1.0}, "confident", id="one candidate, any error"),
