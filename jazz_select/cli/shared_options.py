@@ -48,7 +48,7 @@ TopKOption = Annotated[
     str | None,
     option(
         "How many candidates to recall; auto: as few, up to 10, as hold the right one in 98 of 100 requests like "
-        "the examples (JAZZ_COVERAGE=.98). (JAZZ_TOP_K, default: auto)",
+        "the examples. (JAZZ_TOP_K, default: auto)",
         "N|auto",
         panel=CHOICE,
     ),

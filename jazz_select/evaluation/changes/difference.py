@@ -112,7 +112,7 @@ def _alike(one: _Fields, other: _Fields) -> float:
 
 
 _BANDS = ((0.98, "sure"), (0.8, "likely"), (0.5, "open"), (0.0, "unlikely"))
-"""Lowest confidence, P(the first candidate is right), of each class. `sure` is a common value of `skip_llm_above`."""
+"""Lowest confidence of each class."""
 _DRIFT = 0.02
 """Smaller changes of a confidence are ignored, even across classes: any refit causes them."""
 _MOST_NAMED = 3
