@@ -101,9 +101,7 @@ def test_every_state_has_an_address_that_back_and_forward_lead_to(browser: "Brow
         page.get_by_text("What is right?").wait_for()
 
 
-def test_a_budget_that_is_moved_changes_who_decides_and_the_address(
-    browser: "Browser", shop_service: Service
-) -> None:
+def test_a_budget_that_is_moved_changes_who_decides_and_the_address(browser: "Browser", shop_service: Service) -> None:
     with looking(browser, shop_service) as looked:
         page = looked.open("#/try?q=It%20would%20be%20kind%20if%20you%20told%20me%20when%20my%20parcel%20comes")
         page.get_by_text("What is right?").wait_for()
