@@ -9,7 +9,7 @@ from jazz_select import FlowSelector
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ModelError
 from jazz_select.questions import ChoiceQuestion, Question
-from jazz_select.selector.policy import PRESETS, Policy, PolicyLike
+from jazz_select.selector.policy import PRESETS, Policy
 from jazz_select.selector.prompt import Situation, UnderWay
 from jazz_select.stages import Usage
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel, likely
