@@ -31,6 +31,7 @@ from jazz_select.text import (
     near,
     nfkc,
     one_line,
+    whole_characters,
 )
 from jazz_select.texts import Texts
 from jazz_select.words import MOST_COMPARED, folded_name
@@ -52,6 +53,15 @@ def peak(work: Callable[[], object]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+# --- halves of characters ---------------------------------------------------------
+
+
+@given(st.text(st.sampled_from("ab\ud83d\ude00\udc00\udbff\U0001f600\u00e9")))
+@example("\ud83d\ud83d\ude00\ude00")
+def test_halves_are_joined_and_lone_ones_replaced_as_a_codec_does(text: str) -> None:
+    assert whole_characters(text) == text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 # --- NFKC ------------------------------------------------------------------------
