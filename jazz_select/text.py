@@ -263,7 +263,7 @@ def nfkc(text: str) -> str:
     growth = sum((length - 1) * text.count(char) for char, length in longer.items())
     if growth <= len(text) + _GROWTH:
         return normalize("NFKC", text)
-    pieces = re.split(f"([{''.join(longer)}]+)", text)
+    pieces = re.split(f"([{re.escape(''.join(longer))}]+)", text)
     pieces[::2] = [normalize("NFKC", piece) for piece in pieces[::2]]
     return "".join(pieces)
 

@@ -98,7 +98,7 @@ def read_call(call: Mapping[Any, Any], *, known: Collection[str] = ()) -> Writte
             own_id = own_id or _id_of(fields)
     tool, tool_keys, problem = _tool_of(fields)
     arguments, argument_keys, wrong = _arguments_of(fields)
-    if not tool:
+    if not tool and not tool_keys:
         own_id, tool = "", own_id  # a tool's own id, as the list of tools shows it
     understood = {*tool_keys, *argument_keys, *_IDS, *_AFTERS, *map(folded_key, known)}
     understood |= _BESIDE_ARGUMENTS if argument_keys else _THOUGHT_KEYS
@@ -165,7 +165,7 @@ def _tool_of(fields: Mapping[str, Any]) -> tuple[str, set[str], str]:
     if isinstance(operation, str) and operation:
         has_provider = isinstance(provider, str) and provider
         return (f"{provider}.{operation}" if has_provider else operation), {"provider", "operation"}, ""
-    return "", set(), ""
+    return "", {key for key in _TOOLS if fields.get(key) == ""}, ""
 
 
 def _arguments_of(fields: Mapping[str, Any]) -> tuple[Mapping[str, Any], set[str], str]:

@@ -107,12 +107,13 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[AgentDepsT], tool: ToolsetTool[AgentDepsT]
     ) -> Any:
         tool = self.whole.get(name, tool)
+        call = super().call_tool
         if name not in self.door.tools:
-            return await super().call_tool(name, tool_args, ctx, tool)
+            return await call(name, tool_args, ctx, tool)
         own = self._described(name, tool, ctx)
         if name in self.whole:
             tool_args = _with_context(own, tool, tool_args)
-        make = partial(super().call_tool, name, tool_args, ctx, tool)
+        make = partial(call, name, tool_args, ctx, tool)
         asked = await self.door.asked(own, tool_args)
         if isinstance(asked.verdict, Deny):
             raise ToolFailed(f"not run: {asked.verdict.reason}")

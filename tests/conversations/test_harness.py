@@ -136,7 +136,9 @@ CALLED = [
     pytest.param("get_tracking", {"tracking_number": "TR-1140"}, "TR-1140", id="the parcel of another order"),
     pytest.param("lookup_order", {"email": "ada@example.org"}, "", id="its customer"),
     pytest.param("lookup_order", {"email": "cleo@example.org"}, "", id="who is in the context"),
-    pytest.param("lookup_order", {"email": "ben@example.org"}, "ben@example.org", id="another customer"),
+    pytest.param(
+        "lookup_order", {"email": "ben@example.org"}, "", id="another customer, in whose place the context stands"
+    ),
     pytest.param("lookup_order", {"email": "new@example.org"}, "", id="nobody that the shop knows"),
     pytest.param("check_return_window", {"order_number": "99999"}, "99999", id="an order that is made up"),
     pytest.param("check_return_window", {"order_number": "60105"}, "60105", id="another order of the customer"),

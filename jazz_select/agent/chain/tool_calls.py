@@ -117,7 +117,7 @@ class ToolRunner:
         tool = found.tool
         call = _request(step, round_, tool.name if tool else "")
         if step.problem:
-            result = _failure(call, "arguments", step.problem)
+            result = _failure(call, "arguments" if step.tool else "name", step.problem)
         elif tool is None:
             result = _failure(call, "name", f"{found.requested!r:.80}: {found.reason}", details=found.error())
         elif tool.function is None:

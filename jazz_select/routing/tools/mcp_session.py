@@ -58,9 +58,8 @@ async def tool_answer(session: Any, name: str, arguments: Mapping[str, Any], pro
             if answer.get("resultType") != "input_required":
                 return {"isError": False, **answer}
         # Nothing was done so far: the SDK asks whoever has to be asked, or lists the tools anew, and calls it again.
-    if progress is None:
-        return await session.call_tool(name, given)
-    return await session.call_tool(name, given, progress_callback=progress)
+    options = {} if progress is None else {"progress_callback": progress}
+    return await session.call_tool(name, given, **options)
 
 
 def _inner(session: Any) -> Any:

@@ -304,27 +304,29 @@ def _from_data(given: _Entry, named: Callable[[str], object], faults: list[ToolE
     if data is None or len(faults) > before:
         return None
     fields: dict[str, Any] = {"id": "", **data.model_dump(include=data.model_fields_set - {"function", "name"})}
+    place: str = given.fields.get("function", "")
     try:
-        return _built(data, fields | schemas, named)
+        return _built(data, fields | schemas, place, named)
     except (ToolError, FlowLoadError, ConfigError, ImportError, AttributeError, ValueError) as error:
         said = error.problem if isinstance(error, ToolError | FlowLoadError) else describe_error(error)
         if isinstance(error, ConfigError):
             said = str(error)
         if isinstance(error, ModuleNotFoundError):
             said = f"{said}; modules are looked for beside this file, and where Python looks for them (sys.path)"
-        faults.append(given.error("function" if data.function else "name", said))
+        faults.append(given.error("function" if place else "name", said))
         return None
 
 
-def _built(data: ToolData, fields: dict[str, Any], named: Callable[[str], object]) -> Tool:
-    if not data.function:
+def _built(data: ToolData, fields: dict[str, Any], place: str, named: Callable[[str], object]) -> Tool:
+    """Return a tool of these fields; `place` is where its function is, or "" where it has none."""
+    if not place:
         return replace(Tool(name=data.name), **fields)
-    function: Any = named(data.function)
+    function: Any = named(place)
     if isinstance(function, Tool):
         fields = _with_marked(function, fields)
         return replace(function, name=data.name or function.name, **fields)
     if data.input_schema is not None:
-        own = data.function.rpartition(":")[2].rpartition(".")[2]
+        own = place.rpartition(":")[2].rpartition(".")[2]
         return replace(Tool(name=data.name or own, function=function), **fields)
     tool = tool_from_function(function, name=data.name, description=data.description)
     return replace(tool, **_with_marked(tool, fields))

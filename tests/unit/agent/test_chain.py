@@ -262,8 +262,8 @@ async def test_a_chain_of_one_call_is_told_so() -> None:
 @pytest.mark.parametrize(
     ("schema", "arguments", "ok"),
     [
-        ({"properties": {"q": {"type": "string", "pattern": "^(a+)+$"}}}, {"q": "a" * 60 + "!"}, True),
-        ({"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}, {"a" * 60 + "!": 1}, True),
+        ({"properties": {"q": {"type": "string", "pattern": "^(a+)+$"}}}, {"q": "a" * 60 + "!"}, False),
+        ({"patternProperties": {"^(a+)+$": {}}, "additionalProperties": False}, {"a" * 60 + "!": 1}, False),
         ({"properties": {"q": {}}, "additionalProperties": False}, {"q": 1}, True),
         ({"properties": {"q": {}}, "additionalProperties": False}, {"r": 1}, False),
         ({"additionalProperties": {"type": "string"}}, {"r": 1}, False),
@@ -271,7 +271,7 @@ async def test_a_chain_of_one_call_is_told_so() -> None:
     ids=["pattern", "patterns of names", "as declared", "not declared", "of the wrong type"],
 )
 @pytest.mark.timeout(10)
-async def test_expressions_of_others_are_left_to_their_tools(schema: Any, arguments: Any, ok: bool) -> None:
+async def test_expressions_of_others_are_checked_in_linear_time(schema: Any, arguments: Any, ok: bool) -> None:
     look = Tool(name="look", input_schema={"type": "object", **schema}, function=giving("seen"))
     chain = await run_chain(ScriptedModel(call("look", **arguments), SAID), ASK, [look])
     assert results(chain)[0].ok is ok

@@ -77,7 +77,7 @@ CASES: dict[str, tuple[Said, ...]] = {
     "arguments left out": (Said(calls=[("a", "note", "")]),),
     "arguments against the schema": (Said(calls=[_found("seven")]),),
     "an unknown tool": (Said(calls=[("a", "fly to the moon", {}), ("b", "note", {})]),),
-    "an id of no form": (Said(calls=[_found("7", "a # b"), _found("8", "x" * 500)]),),
+    "an id of no form": (Said(calls=[_found("7", "a # b"), _found("8", "# " * 250)]),),
     "text beside a call": (Said(calls=[_found("7")], text="I look it up."),),
     "a call after a call": (Said(calls=[_found("7")]), Said(calls=[_found("8")])),
     "the same call again": (Said(calls=[("a", "cancel", {"order": "7"})]),) * 2,
@@ -97,6 +97,11 @@ def _told(chain: Chain) -> list[Any]:
     return [chain.status, chain.answer, [replace(each, round=each.round) for each in calls]]
 
 
+def _done(shop: Shop) -> tuple[list[str], list[str]]:
+    """What was changed, in its order, and what was found: calls that only read run side by side."""
+    return [each for each in shop.done if not each.startswith("found")], sorted(shop.done)
+
+
 async def _played(said: Sequence[Said], *, native: bool, **options: Any) -> tuple[Chain, Shop, ScriptedModel]:
     shop = Shop()
     replies = [each.as_calls() if native else each.as_text() for each in (*said, Said(text="Done."))]
@@ -113,7 +118,7 @@ async def test_the_same_comes_of_both_forms(said: tuple[Said, ...], policy: str)
     text, at_text, _ = await _played(said, native=False, approval=policy)
     native, at_native, model = await _played(said, native=True, approval=policy)
     assert _told(native) == _told(text)
-    assert at_native.done == at_text.done
+    assert _done(at_native) == _done(at_text)
     assert [each.name for each in model.tools[0]] == ["shop_look_up", "note", "cancel"]
     for messages in model.calls:
         _whole(messages)

@@ -244,6 +244,7 @@ def test_yaml_says_whatever_a_tool_has(shop: Path) -> None:
         "confirm": None,
         "from_context": {},
         "context_inputs": None,
+        "converts": False,
     }
     assert (tools["add"].id, tools["add"].description) == ("shop.add", "Add two numbers.")
     assert tools["add"].input_schema["required"] == ["left", "right"]

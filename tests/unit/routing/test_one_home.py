@@ -19,7 +19,7 @@ CALLERS = {
     "routing/executor.py",
     "routing/plans/plan_runner.py",
     "service/mcp/agent_server.py",
-    "service/mcp/gateway.py",  # the protocol's own call, of a session that tools are made of
+    "routing/tools/mcp_session.py",  # the protocol's own call, of a session that tools are made of
 }
 
 

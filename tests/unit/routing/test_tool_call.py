@@ -103,7 +103,7 @@ class Recorder:
 async def test_where_arguments_cannot_be_checked_nothing_is_called(
     door: Call, monkeypatch: pytest.MonkeyPatch, *, destructive: bool
 ) -> None:
-    def invalid(*_: object) -> str:
+    def invalid(*_: object, formats: bool) -> str:
         raise RecursionError
 
     monkeypatch.setattr("jazz_select.routing.tool_call.invalid", invalid)
