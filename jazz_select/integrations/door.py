@@ -395,10 +395,13 @@ def _object_in(arguments: object) -> dict[str, Any] | None:
 def context_in(given: object, tools: Iterable[Tool] = ()) -> dict[str, Any]:
     """Return a framework's own context as a mapping: deps, a runtime's context, or the context of a run.
 
-    It is a mapping, a dataclass, a pydantic model, or an object with public attributes. What these tools declare to
-    come from the context may be a property, too. Functions and what is None are left out, and so is what the adapters
-    store there.
+    It is a mapping, a dataclass, a named tuple, a pydantic model, or an object with public attributes. What these
+    tools declare to come from the context may be a property, too. Functions and what is None are left out, and so is
+    what the adapters store there.
     """
+    as_mapping: object = getattr(given, "_asdict", None) if isinstance(given, tuple) else None
+    if callable(as_mapping):  # a named tuple
+        given = as_mapping()
     if isinstance(given, Mapping):
         found = {name: each for name, each in cast("Mapping[object, Any]", given).items() if isinstance(name, str)}
     elif given is None or isinstance(given, str | bytes | int | float | Sequence | type):

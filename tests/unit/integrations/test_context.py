@@ -251,7 +251,12 @@ class WithProperty:
         return "ben"
 
 
+class Named(NamedTuple):
+    member: str = "ben"
+
+
 READ: list[Any] = [
+    pytest.param(Named(), {"member": "ben"}, id="a named tuple"),
     pytest.param(None, {}, id="nothing"),
     pytest.param("ben", {}, id="a text"),
     pytest.param(["ben"], {}, id="a list"),
