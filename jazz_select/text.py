@@ -29,9 +29,8 @@ _FORBIDDEN = re.compile("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+
 _NEWLINE = re.compile("\r\n?")
 _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Line breaks and direction controls of any reader, invisible characters, and lone surrogates."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATES = re.compile("[\ud800-\udfff]+")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_HALF = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
 _EACH_HALF = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _PIECE = 100_000
 LONGEST_NORMALIZED = 50_000
@@ -123,15 +122,14 @@ def whole_characters(text: str) -> str:
 
     A client that cuts a string at so many UTF-16 units leaves half of an emoji at its end, which no encoding can hold.
     """
-    if text.isascii() or not _SURROGATE.search(text):
-        return text
-    # A codec that replaces each half by itself takes ten times as long, and a text may be halves alone.
-    if not _PAIR.search(text):
-        return text.translate(_EACH_HALF)
-    try:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
-    except UnicodeDecodeError:
-        return _HALF.sub("\ufffd", text).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    return text if text.isascii() else _SURROGATES.sub(_joined, text)
+
+
+def _joined(found: re.Match[str]) -> str:
+    halves = found[0]
+    if not _PAIR.search(halves):  # a codec that replaces each by itself takes several times as long
+        return halves.translate(_EACH_HALF)
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def describe_value(value: object) -> str:
