@@ -399,7 +399,7 @@ def context_in(given: object, tools: Iterable[Tool] = ()) -> dict[str, Any]:
     tools declare to come from the context may be a property, too. Functions and what is None are left out, and so is
     what the adapters store there.
     """
-    as_mapping: object = getattr(given, "_asdict", None) if isinstance(given, tuple) else None
+    as_mapping: object = getattr(cast("object", given), "_asdict", None) if isinstance(given, tuple) else None
     if callable(as_mapping):  # a named tuple
         given = as_mapping()
     if isinstance(given, Mapping):
