@@ -29,6 +29,8 @@ KINDS: Final = {
 """A prompt's kind, by the name of the nearest span around it that is here."""
 _OFFERED: Final = re.compile(r'<flow id="([^"]*)" name="([^"]*)"')
 """A flow in a prompt that asks which one fits; in what people said there are no such brackets."""
+_OF_AN_EARLIER_TURN = re.compile(r"(?<=\d)_\d+$")
+"""What makes an id the only one of a conversation, as providers want it; in text each reply counts anew."""
 
 
 def kind_of(span: Span | None) -> str:
@@ -186,7 +188,8 @@ def _in_text(messages: Sequence[Message], tools: Sequence[OfferedTool]) -> list[
     lines: list[str] = []
     for each in [*rest, Message(role="user", content="")]:
         if each.role == "tool":
-            lines.append(json_line({"id": each.call_id, "tool": each.tool, **json.loads(each.content)}))
+            own = _OF_AN_EARLIER_TURN.sub("", each.call_id)
+            lines.append(json_line({"id": own, "tool": each.tool, **json.loads(each.content)}))
             continue
         if lines:
             more = f"\n\n{each.content}" if each.content.startswith("No further call") else ""

@@ -9,7 +9,7 @@ from jazz_select import FlowSelector
 from jazz_select.chat.client import ChatClient
 from jazz_select.errors import ModelError
 from jazz_select.questions import ChoiceQuestion, Question
-from jazz_select.selector.policy import PRESETS, Policy
+from jazz_select.selector.policy import PRESETS, Policy, PolicyLike
 from jazz_select.selector.prompt import Situation, UnderWay
 from jazz_select.stages import Usage
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel, likely
@@ -420,7 +420,7 @@ NOT_KNOWN: Final = metadata()
 )  # fmt: skip
 @pytest.mark.parametrize("reply", [DOWN, "I cannot say", ""], ids=["down", "unusable", "empty"])
 async def test_a_model_that_fails_leads_where_the_policy_says(
-    policy: Policy | str,
+    policy: PolicyLike,
     recall: Sure | list[dict[str, object]],
     names: list[str],
     reason: Reason,
