@@ -13,7 +13,8 @@ from jazz_select.memory.encoder import spoken_name
 
 _LONGEST: Final = 500
 """Characters of a request that can be known: examples are sentences, and Unicode folding may lengthen a text."""
-_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+_BETWEEN_WORDS: Final = re.compile(r"(?:[^\w+#%&$€£@]|_)+")
+"""Signs that change a meaning ("C" and "C++", "10" and "10 %") belong to a word; other punctuation does not."""
 _MOST_COURTESIES: Final = 6
 _LONGEST_COURTESY: Final = 5
 """Words of a courtesy, such as "thank you very much"."""

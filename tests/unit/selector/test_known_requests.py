@@ -7,6 +7,7 @@ import pytest
 
 from jazz_select import BaseFlow, Flow, FlowRegistry, FlowSelector
 from jazz_select.selector.candidates_stage import SelectRequest
+from jazz_select.selector.known_requests import folded_request
 from jazz_select.selector.policy import PRESETS, Policy
 from jazz_select.selector.prompt import Situation, UnderWay
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
@@ -227,3 +228,10 @@ async def test_with_a_flow_under_way_the_model_reads_it(situation: Mapping[str, 
 async def test_what_is_quoted_is_not_what_is_asked() -> None:
     decision, _ = await choose("storno\n\n> I want my money back\n> as I wrote yesterday")
     assert (decision.reason, decision.chosen_ids) == (Reason.EXAMPLE, (flow_id("cancel_order"),))
+
+
+@pytest.mark.parametrize("text", ["I want to learn C++", "I want to learn C#", "send 10 %", "send 10 €"])
+def test_a_sign_that_changes_the_meaning_is_part_of_the_request(text: str) -> None:
+    bare = text.rstrip("+#%€ ")
+    assert folded_request(text) != folded_request(bare)
+    assert folded_request(f"Hi! {text.upper()}, please...") == folded_request(text)
