@@ -141,6 +141,7 @@ class ChatStage:
             took_s=took_s,
             usage=choice.usage,
             calls=choice.attempts,
+            beliefs=beliefs,
             is_open=self.policy.ask_user,
             before=calls_before,
         )

@@ -55,7 +55,7 @@ class Verdict:
         took_s: In seconds.
         usage: Tokens, if counted.
         calls: Answered model calls.
-        beliefs: Of a decision model.
+        beliefs: Of a decision model; of a chat model that failed, those of a decision model that was asked then.
         is_open: Whether the user may still be asked, although the stage decided.
         is_in_vain: Whether a decision model was not asked, since no answer of it could have decided.
         before: Records of stages that this one includes, such as the first of two embedders.

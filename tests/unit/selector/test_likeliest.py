@@ -121,6 +121,19 @@ async def test_a_decider_that_could_not_decide_is_asked_once_the_chat_model_fail
     assert ("once the chat model had failed" in result.decision.stages[1].why) is bool(asked)
 
 
+async def test_a_question_after_a_failure_is_in_the_order_of_a_decider_that_was_asked_late() -> None:
+    made = selector(
+        Sure(0.5, 0.45),
+        ScriptedModel(RuntimeError("down")),
+        decider=says("exchange_order", 0.998),
+        max_error=0.01,
+        on_error="ask",
+    )
+    decision = (await made.select("x")).decision
+    assert decision.question is not None
+    assert [each.title for each in decision.question.options] == ["Exchange order", "Refund order"]
+
+
 async def test_what_fails_late_is_told_and_changes_nothing() -> None:
     down = ScriptedDecider(OSError("no route"))
     made = selector(Sure(0.5, 0.45), ScriptedModel(RuntimeError("down")), decider=down, max_error=0.01)
