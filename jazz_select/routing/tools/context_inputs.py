@@ -14,7 +14,7 @@ from jazz_select.json_values import plain_bytes
 from jazz_select.routing.schemas.reduction import input_names, without_inputs
 from jazz_select.routing.tools.tool import ContextInputs, Tool, lacking_context
 from jazz_select.text import beginning, some_of
-from jazz_select.words import by_spelling, folded_name
+from jazz_select.words import by_spelling, excess_of_names, folded_name
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
@@ -79,6 +79,8 @@ class _Keys:
     def __init__(self, context: Mapping[str, Any]) -> None:
         self.values = {key: value for key, value in context.items() if value is not None}
         self.alike = by_spelling(self.values)
+        # `by_spelling` leaves names out then, and a model could give an input under another spelling of one of them.
+        self.excess = excess_of_names(self.values)
 
     def named(self, name: str) -> list[str]:
         """Return the keys that mean a name: that very key, else all that differ in case and separators alone."""
@@ -107,7 +109,7 @@ def filled_arguments(tool: Tool, given: Mapping[str, Any]) -> FilledArguments:
     kept: dict[str, Any] = {}
     dropped: list[str] = []
     for name, value in given.items():
-        if folded_name(name) not in inputs.withheld and name not in inputs.keys:
+        if inputs.admits(name):
             kept[name] = value
         elif value is not None and (name not in inputs.values or not _is_equal(value, inputs.values[name])):
             dropped.append(name)
@@ -121,11 +123,7 @@ def given_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     inputs = tool.context_inputs
     if inputs is None:
         return dict(arguments)
-    return {
-        name: value
-        for name, value in arguments.items()
-        if folded_name(name) not in inputs.withheld and name not in inputs.keys
-    }
+    return {name: value for name, value in arguments.items() if inputs.admits(name)}
 
 
 def declared_inputs(tools: Iterable[Tool]) -> frozenset[str]:
@@ -176,7 +174,9 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
                 problem = f"the context holds {listed}, and either may be meant by its input {name!r}; give one of them"
         elif name in declared:
             lacking[name] = declared[name]
-    if tool.context_inputs is None and not used and schema.get("additionalProperties") is False:
+    if keys.excess:
+        problem = f"the context holds {keys.excess}; give what identifies it instead"
+    elif tool.context_inputs is None and not used and schema.get("additionalProperties") is False:
         return tool  # it takes nothing that the context holds, declared or not
     inputs = ContextInputs(
         schema=schema,

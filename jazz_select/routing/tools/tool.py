@@ -61,6 +61,10 @@ class ContextInputs:
     withheld: frozenset[str] = frozenset()
     problem: str = ""
 
+    def admits(self, name: str) -> bool:
+        """Whether a model may give a value of this name."""
+        return name not in self.keys and folded_name(name) not in self.withheld
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:

@@ -337,6 +337,24 @@ def test_of_two_that_are_alike_the_exact_one_counts() -> None:
     assert filled_arguments(tool, {"title": "Dune"}).arguments == {"title": "Dune", "member": "ben"}
 
 
+@pytest.mark.parametrize("closed", [True, False], ids=["closed schema", "open schema"])
+async def test_a_context_of_too_many_names_runs_nothing(closed: bool) -> None:
+    """Its names are not compared in all spellings then: a model could give another user's under one of them."""
+    log: Log = []
+    schema = {"type": "object", "properties": {"member_id": {"type": "string"}}, "additionalProperties": not closed}
+
+    def find(member_id: str) -> None:
+        log.append((member_id,))
+
+    tool = Tool(name="find", input_schema=schema, function=find)
+    context = {f"fact_{number:0100}": number for number in range(600)} | {"memberId": "ben"}
+    bound = bind_context(tool, context)
+    made = await call_tool(bound, {"member_id": "ada"}, door="executor", timeout_s=1.0)
+    assert (made.status, log) == ("failed", [])
+    assert made.error is not None
+    assert "holds names of more than 50000 characters together" in made.error.message
+
+
 def test_binding_again_is_binding_anew() -> None:
     tool = loan_tools([])[0]
     bound = bind_context(bind_context(tool, BEN), {"title": "Atlas"})
