@@ -168,27 +168,28 @@ class RequestShare:
 
     async def acquire(self) -> None:
         """Wait for a thread; meanwhile the request is at work."""
-        threads, work = self._shares.threads, self._work
+        threads = self._shares.threads
         if threads is None:
             return
-        if work is not None:
-            work.computing += 1
+        self._count(1)
         try:
             await threads.acquire(self.whose)
-        finally:
-            if work is not None:
-                work.computing -= 1
-        if self._work is not None:
-            self._work.computing += 1
+        except BaseException:
+            self._count(-1)
+            raise
 
     def release(self) -> None:
         """Give back a thread."""
         threads = self._shares.threads
         if threads is None:
             return
-        if self._work is not None and self._work.computing:
-            self._work.computing -= 1
+        self._count(-1)
         threads.release(self.whose)
+
+    def _count(self, more: int) -> None:
+        """Count the threads of the present turn; a new turn takes over the count of the one before."""
+        if self._work is not None:
+            self._work.computing = max(0, self._work.computing + more)
 
     async def resume(self) -> None:
         """Go on between two pieces of work: at once, or with a new turn where another key's request is next."""

@@ -231,6 +231,21 @@ async def test_a_key_whose_work_is_in_threads_takes_one_and_waits_for_who_asks_l
     assert log.count("heavy") == 60
 
 
+async def test_a_new_turn_takes_over_the_thread_that_the_request_waits_for() -> None:
+    shares, log, loop = Shares(ServeOptions(), 2), list[str](), asyncio.get_running_loop()
+    async with shares.at_work("b"), shares.at_work("a") as share:
+        await share.acquire()
+        second = asyncio.create_task(share.acquire())
+        await asyncio.sleep(1)
+        await share.resume()
+        for _ in range(2):
+            share.release()
+            await second
+        began = loop.time()
+        await asyncio.gather(worked(shares, "b", 0, log), worked(shares, "a", 0, log))
+        assert loop.time() - began < 0.1, "the request is in no thread, so it keeps no turn for long"
+
+
 async def test_who_leaves_while_it_waits_for_a_thread_gives_it_back() -> None:
     shares, log = Shares(ServeOptions(), 2), list[str]()
     tasks = [asyncio.create_task(computed(shares, "a", 2, log)) for _ in range(8)]
