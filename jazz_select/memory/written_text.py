@@ -1,6 +1,7 @@
 """The part of a message that its author wrote now: without quoted lines, forwarded messages and signatures."""
 
 import re
+from itertools import takewhile
 from typing import Final
 
 _QUOTED: Final = re.compile(r"\s{0,3}[>＞]")
@@ -30,8 +31,14 @@ _HEAD: Final = re.compile(
     r"|da|inviato|data|a|oggetto|assunto|发件人|发送时间|收件人|主题|差出人|送信日時|宛先|件名|от|дата|кому|тема)[*_]{0,2}\s?[:：]",
     re.IGNORECASE,
 )
-_FEWEST_HEADS: Final = 3
-"""Lines such as "From:", "Sent:" and "Subject:" that together begin a forwarded message; one alone may be a list."""
+_SUBJECT: Final = re.compile(
+    r"[*_]{0,2}(?:subject|betreff|asunto|objet|oggetto|assunto|主题|件名|тема)\b", re.IGNORECASE
+)
+_FEWEST_HEADS, _MOST_HEADS = 3, 8
+"""Lines such as "From:", "Sent:" and "Subject:" that together begin a forwarded message; one alone may be a list.
+
+One of them has to be the subject: "From: Berlin", "To: Paris" and "Date: 5 May" are a request for a ticket.
+"""
 _LONGEST_LINE: Final = 400
 _LONGEST: Final = 32_000
 """Characters that are read; a longer message is taken as it is."""
@@ -63,8 +70,9 @@ def written_now(message: str) -> str:
 
 
 def _begins_heads(lines: list[str], place: int) -> bool:
-    heads = lines[place : place + _FEWEST_HEADS]
-    return len(heads) == _FEWEST_HEADS and all(_HEAD.match(line.strip()) for line in heads)
+    """Whether the head of a forwarded message begins here."""
+    heads = list(takewhile(_HEAD.match, (line.strip() for line in lines[place : place + _MOST_HEADS])))
+    return len(heads) >= _FEWEST_HEADS and any(map(_SUBJECT.match, heads))
 
 
 def _attribution_lines(lines: list[str], place: int) -> int:

@@ -32,6 +32,14 @@ CASES = {
     "a signature": (f"{WANTED}\n-- \nAnn, head of refunds and vouchers", WANTED),
     "a dash in a sentence": ("cancel it -- now\nplease", "cancel it -- now\nplease"),
     "a table": ("| order | state |\n| 60142 | open |", "| order | state |\n| 60142 | open |"),
+    "a form without a subject": (
+        "Book it, please.\nFrom: Berlin\nTo: Paris\nDate: 5 May\nA window seat.",
+        "Book it, please.\nFrom: Berlin\nTo: Paris\nDate: 5 May\nA window seat.",
+    ),
+    "heads in another order": (
+        f"{WANTED}\nFrom: Ann\nDate: Monday\nTo: Shop\nCc: Bob\nSubject: refund\nRefund!",
+        WANTED,
+    ),
     "one head alone": ("To: Kim\nsend 20 euros", "To: Kim\nsend 20 euros"),
     "somebody wrote": ("On Monday Ann wrote:\nplease call her back", "On Monday Ann wrote:\nplease call her back"),
     "nothing but a quotation": (QUOTATION, QUOTATION),
