@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from jazz_select.arguments import Constraint, Probability, checked
-from jazz_select.errors import ConfigError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.text import did_you_mean
 from jazz_select.travel import JsonData
 
 if TYPE_CHECKING:
@@ -69,16 +67,6 @@ def policy_of_settings(settings: "Settings") -> Policy:
     return replace(PRESETS[settings.policy], **{name: value for name, value in own.items() if value is not None})
 
 
-def policy_of(given: Policy | str) -> Policy:
-    """Return a policy, or the one of this name.
-
-    Raises:
-        ConfigError: There is no policy of this name.
-    """
-    if isinstance(given, Policy):
-        return given
-    names = get_args(PresetName)
-    if given not in names:
-        hint = did_you_mean(given, names) if isinstance(given, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ConfigError(f"policy must be a Policy or one of {', '.join(names)}, got {given!r:.80}{hint}")
-    return PRESETS[cast("PresetName", given)]
+def policy_of(given: PolicyLike) -> Policy:
+    """Return a policy, or the one of this name."""
+    return given if isinstance(given, Policy) else PRESETS[given]
