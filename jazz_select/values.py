@@ -436,7 +436,7 @@ class Decision(JsonData):
     attempts: int = 0
     """The number of model calls, repeated ones included, up to the one that was answered."""
     stages: tuple[StageRecord, ...] = ()
-    """The result of each stage of a cascade, in order; empty without a cascade."""
+    """The result of each stage, in order; empty if none was run."""
     question: UserQuestion | None = None
     """The question for the user, if the reason is `ask`."""
     quote: str = ""

@@ -22,7 +22,7 @@ _ORDER: Final[tuple[StageName, ...]] = ("recall", "transformer", "decider", "cha
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageMeasures:
-    """The counts of one stage over all cases of a cascade."""
+    """The counts of one stage over all cases."""
 
     name: StageName
     cases: int
@@ -36,7 +36,7 @@ class StageMeasures:
 
     @classmethod
     def of(cls, name: StageName, cases: Sequence[Judged]) -> "StageMeasures":
-        """Count a stage over the cases of a cascade."""
+        """Count a stage over the cases."""
         records = [
             (record, case.exact)
             for case in cases
@@ -307,7 +307,7 @@ class Evaluation(Framed):
 
     @cached_property
     def stages(self) -> list[StageMeasures]:
-        """The stages of a cascade, in the order in which they are asked; empty without one."""
+        """The stages, in the order in which they are asked; empty if none was run."""
         cases = [each for each in self.judged if each.chosen is not None and each.chosen.decision.stages]
         return [found for name in _ORDER if (found := StageMeasures.of(name, cases)).asked]
 
