@@ -358,7 +358,8 @@ class Retriever:
         if self._language or model.sure is not None:
             try:
                 found = await self._by_embedder([requests[place] for place in own], scope, model, strict=True)
-                results = [*map(dict(zip(own, found, strict=True)).get, range(len(requests)), results)]
+                for place, result in zip(own, found, strict=True):
+                    results[place] = result
                 why = ""
             except EmbeddingError as error:
                 _log.warning(
