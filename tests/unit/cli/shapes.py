@@ -5,6 +5,19 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What recall is expected to decide alone."""
+
+    max_error: float | None
+    share_alone: float | None
+    wider_budget: float | None
+    wider_share: float | None
+    thin_flows: list[str]
+    caveat: str
+    says: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sync:
     """What a sync did, or would do; names of flows."""
 
@@ -18,6 +31,7 @@ class Sync:
     unchanged: list[str]
     took_s: float
     notes: list[str]
+    forecast: Expected | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,6 +32,16 @@ def test_each_flow_is_created_once_then_left_alone_then_what_changed_is_told(jaz
     }
 
 
+@pytest.mark.spec("016.5")
+def test_a_sync_tells_what_is_decided_without_a_model(jazz: Jazz) -> None:
+    told = jazz.json(shapes.Sync, "sync")["forecast"]
+    assert told["max_error"] == 0.01
+    assert "Examples, titles and aliases are decided without a model" in told["says"]
+    assert jazz.json(shapes.Sync, "sync", "--dry-run")["forecast"] is None
+    without_budget = jazz.json(shapes.Sync, "sync", JAZZ_POLICY="default")["forecast"]
+    assert "no error budget is set" in without_budget["says"]
+
+
 def test_the_summary_counts_and_names(jazz: Jazz) -> None:
     jazz("sync")
     write_flows(jazz.flows, REFUND, INVOICE)
