@@ -18,6 +18,7 @@ from typing import Final
 
 from jazz_select.errors import ConfigError
 from jazz_select.flow.imports import import_file
+from jazz_select.text import did_you_mean
 
 _OURS: Final = "jazz_select"
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
@@ -48,11 +49,23 @@ def named_object(named: str, *, file: Path, allow_modules: Collection[str] = ())
     for part in path.split("."):
         if part.startswith("__"):
             raise ConfigError(f"{part} is Python's own: name what the module defines")
-        found = getattr(found, part)
+        found = _attribute(found, part, of=name)
         if isinstance(found, ModuleType):
             raise ConfigError(f"{part} is another module: name what {name} itself defines")
     _check_home(found, name, file, allow_modules)
     return found
+
+
+def _attribute(owner: object, name: str, *, of: str) -> object:
+    """Return an attribute; a missing one is an error that names the file's own module and the nearest public name."""
+    try:
+        return getattr(owner, name)
+    except AttributeError as error:
+        known = dir(owner)
+        if name in known:  # it is there, and its own code failed
+            raise
+        hint = did_you_mean(name, [each for each in known if not each.startswith("_")])
+        raise AttributeError(f"{of} has no attribute {name!r}{f'; {hint}' if hint else ''}") from error
 
 
 def _module(name: str, file: Path, allow_modules: Collection[str]) -> ModuleType:

@@ -143,3 +143,18 @@ tools:
         assert f": {field}: " in told
     assert ":9:" in told
     assert ":11:" in told
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        ("my_tools:find_lone", "my_tools has no attribute 'find_lone'; did you mean 'find_loan'?"),
+        ("my_tools:DESK.clsoe", "my_tools has no attribute 'clsoe'; did you mean 'close'?"),
+        ("shop.orders:zzzz", "shop.orders has no attribute 'zzzz'"),
+    ],
+    ids=["a function", "a method", "nothing near"],
+)
+def test_a_missing_name_is_told_with_the_module_as_the_file_names_it(folder: Path, function: str, told: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        load_tools(file_with(folder, function))
+    assert str(caught.value).endswith(told)
