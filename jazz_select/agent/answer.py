@@ -19,6 +19,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.flow.field_checks import Input
 from jazz_select.json_values import as_json, storable, storable_fields, storable_text
 from jazz_select.routing.schemas.fields import fields
+from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, beginning, filled, in_one_line, in_words, json_line, titled, written
@@ -428,8 +429,7 @@ def _transcript(work: TurnWork) -> Chain:
                 continue
             own, result = f"{run.flow}-{number}", result_of(step, f"{run.flow}-{number}")
             output = storable(as_json(step.output)) if result.ok else None
-            shown = {name: each for name, each in step.arguments.items() if name not in step.filled}
-            arguments, _ = storable_fields(shown)
+            arguments, _ = storable_fields(without_filled(step.arguments, step.filled))
             entries.append(ToolRequest(id=own, round=0, tool=step.tool, requested=step.tool, arguments=arguments))
             entries.append(replace(result, output=output))
     if work.chain is not None:

@@ -18,6 +18,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import Secret, exactly, plain, plain_bytes, signed, storable, unsigned
 from jazz_select.routing.question import Before, described, question
 from jazz_select.routing.records import Door, ToolCall
+from jazz_select.routing.tools.context_inputs import without_filled
 from jazz_select.selector.asking import FEWEST, MOST
 from jazz_select.selector.prompt import MOST_SHOWN, FirstShown
 from jazz_select.stages import UserQuestion
@@ -94,7 +95,7 @@ class PendingCall(BaseModel):
     @property
     def given(self) -> dict[str, Any]:
         """The arguments without those that the caller's context filled."""
-        return {name: value for name, value in self.arguments.items() if name not in self.filled}
+        return without_filled(self.arguments, self.filled)
 
     @property
     def display_name(self) -> str:

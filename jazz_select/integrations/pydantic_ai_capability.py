@@ -14,7 +14,7 @@ from pydantic_core import ValidationError
 from jazz_select.integrations.door import FlowDoor, Shown, check_door, framework
 from jazz_select.integrations.pydantic_ai import ARGUMENTS, Context, call_id, context_of, keep, returned, shown_in
 from jazz_select.routing.approval import Ask, Deny
-from jazz_select.routing.schemas.reduction import input_names
+from jazz_select.routing.schemas.places import has_place, path_of, wrapper_paths
 from jazz_select.routing.tools.context_inputs import bind_context, describe_dropped, filled_arguments
 from jazz_select.routing.tools.showing import input_schema
 from jazz_select.routing.tools.tool import Tool, context_keys
@@ -99,7 +99,13 @@ class _Narrowed(WrapperToolset[AgentDepsT]):
         """Return the door's tool with the inputs of the agent's, bound to the run's context."""
         known, schema = self.door.tools[name], tool.tool_def.parameters_json_schema
         declared = context_keys(known.name, known.from_context)
-        taken = {each: key for each, key in declared.items() if each in input_names(schema)}
+        taken = {each: key for each, key in declared.items() if has_place(schema, each)}
+        # The framework shows the fields of a single model as the inputs.
+        around = wrapper_paths(known.call_schema)
+        for place, key in declared.items():
+            *outer, name = path_of(known.call_schema, place)
+            if place not in taken and tuple(outer) in around and has_place(schema, name):
+                taken[name] = key
         own = replace(known, input_schema=schema, from_context=taken, context_inputs=None)
         return bind_context(own, context_of(ctx, self.door, self.context))
 
@@ -145,8 +151,11 @@ def _with_context(own: Tool, tool: ToolsetTool[Any], given: dict[str, Any]) -> d
     try:
         return tool.args_validator.validate_python(filled.arguments)
     except ValidationError as error:
-        refused = [str(each["loc"][0]) for each in error.errors(include_input=False) if each["loc"]]
-        of_context = [keys[name] for name in refused if name in keys]
+        refused = [tuple(map(str, each["loc"])) for each in error.errors(include_input=False)]
+        paths: Mapping[str, tuple[str, ...]] = {} if inputs is None else inputs.paths
+        of_context = [
+            key for name, key in keys.items() if any(each[: len(paths[name])] == paths[name] for each in refused)
+        ]
         if of_context:
             named = " and ".join(map(repr, of_context))
             raise ToolFailed(f"{own.name} was not run: {named} of the context does not fit its input") from error

@@ -25,8 +25,9 @@ from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
 from jazz_select.routing.schemas.fields import fields, mapping
 from jazz_select.routing.schemas.nulls import without_nulls
+from jazz_select.routing.schemas.places import part_at
 from jazz_select.routing.schemas.validity import invalid
-from jazz_select.routing.tools.context_inputs import describe_dropped, filled_arguments
+from jazz_select.routing.tools.context_inputs import describe_dropped, filled_arguments, without_filled
 from jazz_select.routing.tools.tool import CALL_ID, Tool
 from jazz_select.telemetry import span
 from jazz_select.text import as_text, describe_error, whole_characters
@@ -283,7 +284,15 @@ async def _wrong_with(tool: Tool, arguments: Mapping[str, Any]) -> tuple[tuple[s
     """Return the missing arguments and what is wrong with the others; a large schema is read in a thread."""
 
     def found() -> tuple[tuple[str, ...], str]:
-        problem = _unfitting(tool) or invalid(tool.call_schema, arguments, formats=not tool.converts)
+        formats = not tool.converts
+        if of_context := _unfitting(tool):
+            return left_out(tool, arguments), of_context
+        problem = invalid(tool.call_schema, arguments, formats=formats)
+        inputs = tool.context_inputs
+        if problem and inputs is not None and any(len(path) > 1 for path in inputs.paths.values()):
+            # A problem may quote a whole object, and a model must not read there what the context filled.
+            shown = without_filled(arguments, inputs.values)
+            problem = invalid(inputs.shown, shown, formats=formats) or problem
         return left_out(tool, arguments), problem
 
     if too_much(tool.call_schema, _LARGE):
@@ -296,11 +305,11 @@ def _unfitting(tool: Tool) -> str:
     inputs = tool.context_inputs
     if inputs is None:
         return ""
-    parts = mapping(inputs.schema.get("properties"))
     for name, value in inputs.values.items():
-        if name in parts:
+        described = part_at(inputs.schema, inputs.paths[name])
+        if described is not None:
             part = {key: each for key, each in inputs.schema.items() if key in _SHARED}
-            part |= {"type": "object", "properties": {name: parts[name]}}
+            part |= {"type": "object", "properties": {name: described}}
             if problem := invalid(part, {name: value}, formats=not tool.converts):
                 return f"{inputs.keys[name]!r} of the context does not fit its input {name!r}: {problem}"
     return ""
@@ -456,8 +465,8 @@ def _of_context(tool: Tool, outcome: CallOutcome) -> CallOutcome:
     cause = outcome.error.cause if outcome.error is not None else None
     if not isinstance(cause, ToolArgumentsError) or tool.context_inputs is None or outcome.error is None:
         return outcome
-    keys = tool.context_inputs.keys
-    refused = [keys[name] for name in cause.names if name in keys]
+    keys, paths = tool.context_inputs.keys, tool.context_inputs.paths
+    refused = [key for name, key in keys.items() if name in cause.names or f"{'.'.join(paths[name])}:" in cause.problem]
     if not refused:
         return outcome
     named = " and ".join(map(repr, refused))

@@ -26,7 +26,7 @@ from jazz_select.routing.records import StepRecord
 from jazz_select.routing.schemas.compatibility import outputs
 from jazz_select.routing.schemas.fields import RESULT, fields
 from jazz_select.routing.tool_call import fingerprint_once
-from jazz_select.routing.tools.context_inputs import bind_context, declared_inputs
+from jazz_select.routing.tools.context_inputs import bind_context, declared_inputs, without_filled
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.telemetry import span
 from jazz_select.text import beginning, describe_error, in_one_line
@@ -148,7 +148,7 @@ def ran_of(tool: Tool, arguments: Mapping[str, Any], output: str, *, failed: boo
     The arguments that the caller's context `filled` are left out: that is for one turn, and no model sees it.
     """
     call = fingerprint_once(tool, arguments)
-    kept = {name: value for name, value in storable_fields(arguments)[0].items() if name not in filled}
+    kept = without_filled(storable_fields(arguments)[0], filled)
     given = {name: _short_value(value) for name, value in kept.items()}
     return Ran(tool=tool.name, output=output, final=tool.destructive, failed=failed, call=call, arguments=given)
 

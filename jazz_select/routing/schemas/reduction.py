@@ -4,66 +4,64 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from jazz_select.routing.schemas.fields import ANNOTATIONS, Schema, mapping, referred
+from jazz_select.routing.schemas.places import (
+    BRANCHES,
+    CONDITION,
+    DEPENDENT,
+    Path,
+    names_in,
+    names_of_object,
+    parts_at,
+    path_of,
+    schemas_of_object,
+)
 
-_BRANCHES: Final = ("allOf", "anyOf", "oneOf", "extends")
-_CONDITION: Final = ("if", "then", "else")
-_DEPENDENT: Final = ("dependentRequired", "dependentSchemas", "dependencies")
 _EXAMPLES: Final = ("examples", "enum")
 _EXAMPLE: Final = ("default", "const", "example")
 _DEFINITIONS: Final = ("$defs", "definitions")
-_OPENING: Final = frozenset(("patternProperties", "$ref", *_BRANCHES))
-_MOST_READ: Final = 2_000
+_OPENING: Final = frozenset(("patternProperties", "$ref", *BRANCHES))
 _MOST_FOLLOWED: Final = 500
 
 
 def input_names(schema: object) -> tuple[str, ...]:
     """Return the names of all inputs that a schema of arguments mentions, in any of its branches, in order."""
-    schemas = _schemas_of_the_object(schema, mapping(schema))
-    return tuple(dict.fromkeys(name for each in schemas for name in _names_in(each)))
+    return names_of_object(schema, mapping(schema))
 
 
 def without_inputs(schema: Schema, names: Collection[str]) -> dict[str, Any]:
-    """Return a schema of arguments without these inputs, on the assumption that they are given.
+    """Return a schema of arguments without these inputs; see `without_fields`.
+
+    A name is that of an input, of a field of the single object that the tool takes, or a place with dots.
+    """
+    return without_fields(schema, [path_of(schema, name) for name in names])
+
+
+def without_fields(schema: Schema, paths: Collection[Path]) -> dict[str, Any]:
+    """Return a schema of arguments without the inputs at these paths, on the assumption that they are given.
 
     The inputs are gone from properties, requirements and examples, in every branch that applies to the arguments
-    themselves; an object inside an argument may have a field of the same name. A condition that depends on such an
+    themselves, or to the object at the path; any other object may have a field of the same name. An object of which
+    nothing is left is gone, too. A condition that depends on such an
     input is dropped, and so is a branch that forbids one, so the result may admit more than the whole schema does.
     Definitions that nothing refers to any more are dropped, too.
     """
-    if not names:
+    if not paths:
         return dict(schema)
-    reduced = _Reduction(frozenset(names), schema).reduced(schema)
+    reduced = _Reduction(_without_emptied(paths, schema), schema).reduced(schema)
     return _without_unused_definitions(cast("dict[str, Any]", reduced))
 
 
-def _schemas_of_the_object(schema: object, root: Schema) -> Iterator[Schema]:
-    """Yield the schemas that apply to the arguments themselves, each once: the schema, its branches and references."""
-    seen: set[int] = set()  # references may go round in circles
-    waiting = [schema]
-    while waiting and len(seen) < _MOST_READ:
-        here = waiting.pop(0)
-        if not isinstance(here, Mapping) or id(cast("object", here)) in seen:
-            continue
-        known = cast("Schema", here)
-        seen.add(id(known))
-        yield known
-        waiting += [known.get(each) for each in (*_CONDITION, "not")]
-        for keyword in _BRANCHES:
-            branches: object = known.get(keyword)
-            waiting += cast("list[object]", branches) if isinstance(branches, list) else [branches]
-        for keyword in ("dependentSchemas", "dependencies"):
-            waiting += mapping(known.get(keyword)).values()
-        if "$ref" in known:
-            waiting.append(referred(known["$ref"], root))
-
-
-def _names_in(schema: Schema) -> Iterator[str]:
-    """Yield the names of inputs that one schema, without its branches, mentions."""
-    yield from map(str, mapping(schema.get("properties")))
-    yield from _texts(schema.get("required"))
-    for keyword in _DEPENDENT:
-        for name, wanted in mapping(schema.get(keyword)).items():
-            yield from (str(name), *_texts(wanted))
+def _without_emptied(paths: Collection[Path], schema: Schema) -> frozenset[Path]:
+    """Return the paths, with that of an object in place of those of all its fields."""
+    gone = set(paths)
+    around = {path[:length] for path in gone for length in range(1, len(path))}
+    for path in sorted(around, key=len, reverse=True):
+        parts = parts_at(path, schema)
+        fields = {(*path, name) for part in parts for name in names_of_object(part, schema)}
+        is_open = any(each.get("additionalProperties") for part in parts for each in schemas_of_object(part, schema))
+        if not is_open and fields and gone >= fields:
+            gone.add(path)
+    return frozenset(gone)
 
 
 def _names_in_values(schema: Schema) -> Iterator[str]:
@@ -77,8 +75,8 @@ def _names_in_values(schema: Schema) -> Iterator[str]:
 
 
 def _mentions(schema: object, names: frozenset[str], root: Schema) -> bool:
-    for each in _schemas_of_the_object(schema, root):
-        if not names.isdisjoint((*_names_in(each), *_names_in_values(each))):
+    for each in schemas_of_object(schema, root):
+        if not names.isdisjoint((*names_in(each), *_names_in_values(each))):
             return True
     return False
 
@@ -86,8 +84,14 @@ def _mentions(schema: object, names: frozenset[str], root: Schema) -> bool:
 class _Reduction:
     """One reduction. It follows so many branches and references and no more; what lies beyond is left open."""
 
-    def __init__(self, names: frozenset[str], root: Schema) -> None:
-        self._names, self._root = names, root
+    def __init__(self, paths: frozenset[Path], root: Schema) -> None:
+        self._root = root
+        self._names = frozenset(path[0] for path in paths if len(path) == 1)
+        self._inside = {
+            name: _Reduction(frozenset(path[1:] for path in paths if path[0] == name and len(path) > 1), root)
+            for name in {path[0] for path in paths if len(path) > 1} - self._names
+        }
+        self._touched = self._names.union(self._inside)
         self._left = _MOST_FOLLOWED
         self._followed: list[str] = []
 
@@ -99,20 +103,29 @@ class _Reduction:
             return {}
         own: dict[str, Any] = dict(cast("Schema", schema))
         if "properties" in own:
-            own["properties"] = self._without_keys(own["properties"])
+            own["properties"] = self._properties(own["properties"])
         if isinstance(own.get("required"), list):
             own["required"] = self._others(own["required"])
             if not own["required"]:
                 del own["required"]
         self._reduce_dependents(own)
         self._reduce_conditions(own)
-        for keyword in _BRANCHES:
+        for keyword in BRANCHES:
             if isinstance(own.get(keyword), list):
                 own[keyword] = self._branches(own[keyword])
             elif keyword in own:
                 own[keyword] = self.reduced(own[keyword])
         self._reduce_values(own)
         return self._reference(own)
+
+    def _properties(self, properties: object) -> object:
+        kept = self._others_of(properties)
+        if isinstance(kept, dict):
+            known = cast("dict[str, Any]", kept)
+            return {
+                name: self._inside[name].reduced(each) if name in self._inside else each for name, each in known.items()
+            }
+        return kept
 
     def _branches(self, branches: Sequence[object]) -> list[object]:
         possible = [each for each in branches if not self._forbids(each)]
@@ -125,7 +138,7 @@ class _Reduction:
 
     def _reduce_dependents(self, own: dict[str, Any]) -> None:
         """Take what depends on these inputs as required, since they are given, and let nothing else require them."""
-        for keyword in _DEPENDENT:
+        for keyword in DEPENDENT:
             if keyword not in own:
                 continue
             kept: dict[str, Any] = {}
@@ -144,10 +157,10 @@ class _Reduction:
                 own[keyword] = kept
 
     def _reduce_conditions(self, own: dict[str, Any]) -> None:
-        if "not" in own and _mentions(own["not"], self._names, self._root):
+        if "not" in own and _mentions(own["not"], self._touched, self._root):
             del own["not"]
-        if "if" in own and _mentions(own["if"], self._names, self._root):
-            for keyword in _CONDITION:
+        if "if" in own and _mentions(own["if"], self._touched, self._root):
+            for keyword in CONDITION:
                 own.pop(keyword, None)
         for keyword in ("then", "else"):
             if keyword in own:
@@ -156,10 +169,10 @@ class _Reduction:
     def _reduce_values(self, own: dict[str, Any]) -> None:
         for keyword in _EXAMPLE:
             if keyword in own:
-                own[keyword] = self._without_keys(own[keyword])
+                own[keyword] = self.without_keys(own[keyword])
         for keyword in _EXAMPLES:
             if isinstance(own.get(keyword), list):
-                own[keyword] = [self._without_keys(each) for each in own[keyword]]
+                own[keyword] = [self.without_keys(each) for each in own[keyword]]
         for keyword in ("minProperties", "maxProperties"):
             if isinstance(own.get(keyword), int):
                 own[keyword] = max(own[keyword] - len(self._names), 0)
@@ -174,7 +187,7 @@ class _Reduction:
         """
         reference = own.get("$ref")
         target = referred(reference, self._root)
-        if not isinstance(reference, str) or not _mentions(target, self._names, self._root):
+        if not isinstance(reference, str) or not _mentions(target, self._touched, self._root):
             return own
         beside = {keyword: value for keyword, value in own.items() if keyword != "$ref"}
         if reference in self._followed:  # a circle admits what the schema itself admits
@@ -189,10 +202,21 @@ class _Reduction:
     def _others(self, listed: object) -> list[object]:
         return [each for each in cast("list[object]", listed) if each not in self._names]
 
-    def _without_keys(self, value: object) -> object:
+    def _others_of(self, value: object) -> object:
         if not isinstance(value, Mapping):
             return value
         return {name: each for name, each in cast("Mapping[str, object]", value).items() if name not in self._names}
+
+    def without_keys(self, value: object) -> object:
+        """Return an example of an object without these inputs."""
+        kept = self._others_of(value)
+        if not isinstance(kept, dict):
+            return kept
+        known = cast("dict[str, object]", kept)
+        return {
+            name: self._inside[name].without_keys(each) if name in self._inside else each
+            for name, each in known.items()
+        }
 
 
 def _without_unused_definitions(schema: dict[str, Any]) -> dict[str, Any]:
@@ -228,8 +252,3 @@ def _references(schema: object) -> Iterator[str]:
             waiting += known.values()
         elif isinstance(here, list):
             waiting += cast("list[object]", here)
-
-
-def _texts(value: object) -> list[str]:
-    listed = cast("list[object]", value) if isinstance(value, list) else []
-    return [each for each in listed if isinstance(each, str)]

@@ -4,15 +4,23 @@ A tool is bound to a context before a model sees it and before it is called. Its
 `filled_arguments` adds them to a call. Every door binds; nobody else hides or fills.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import plain_bytes
-from jazz_select.routing.schemas.reduction import input_names, without_inputs
-from jazz_select.routing.tools.tool import ContextInputs, Tool, lacking_context
+from jazz_select.json_values import plain, plain_bytes
+from jazz_select.routing.schemas.places import (
+    Path,
+    input_paths,
+    objects_to_make,
+    path_of,
+    without_paths,
+    wrapper_paths,
+)
+from jazz_select.routing.schemas.reduction import input_names, without_fields
+from jazz_select.routing.tools.tool import ContextInputs, Tool, lacking_context, withheld_names
 from jazz_select.text import beginning, some_of
 from jazz_select.words import by_spelling, excess_of_names, folded_name
 
@@ -43,6 +51,7 @@ class FromContext:
         del source, handler
         msg = (
             "FromContext marks a parameter as a whole, as in Annotated[str | None, FromContext], and no part of a type"
+            '; for a field of an object name its place, as in tool_from_function(find, from_context=["query.member"])'
         )
         raise TypeError(msg)
 
@@ -106,14 +115,15 @@ def filled_arguments(tool: Tool, given: Mapping[str, Any]) -> FilledArguments:
     inputs = tool.context_inputs
     if inputs is None:
         return FilledArguments(dict(given))
-    kept: dict[str, Any] = {}
-    dropped: list[str] = []
-    for name, value in given.items():
-        if inputs.admits(name):
-            kept[name] = value
-        elif value is not None and (name not in inputs.values or not _is_equal(value, inputs.values[name])):
-            dropped.append(name)
-    known = {**kept, **inputs.values}
+    known, refused = _taken(inputs, given)
+    values = {inputs.paths[name]: value for name, value in inputs.values.items()}
+    dropped = [
+        ".".join(path)
+        for path, value in refused.items()
+        if value is not None and (path not in values or not _is_equal(value, values[path]))
+    ]
+    for path in sorted(values, key=len):
+        known = _with_value(known, path, values[path], inputs)
     order = [name for name in input_names(inputs.schema) if name in known]
     return FilledArguments({name: known[name] for name in dict.fromkeys((*order, *known))}, tuple(dropped))
 
@@ -123,12 +133,28 @@ def given_arguments(tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
     inputs = tool.context_inputs
     if inputs is None:
         return dict(arguments)
-    return {name: value for name, value in arguments.items() if inputs.admits(name)}
+    return _taken(inputs, arguments)[0]
+
+
+def without_filled(arguments: Mapping[str, Any], filled: Collection[str]) -> dict[str, Any]:
+    """Return the arguments of a recorded call without what the context `filled`: names, or places with dots."""
+    paths = {path for place in filled for path in ((place,), tuple(place.split(".")))}
+    return without_paths(arguments, paths)
 
 
 def declared_inputs(tools: Iterable[Tool]) -> frozenset[str]:
-    """Return the folded names of the inputs that tools declare to come from the context, and that nobody is asked."""
-    return frozenset(folded_name(name) for tool in tools for name in tool.from_context)
+    """Return the folded names of the inputs that tools declare to come from the context, and that nobody is asked.
+
+    A declared field of an object counts only if the object is all that the tool takes.
+    """
+    found: set[str] = set()
+    for tool in tools:
+        inputs = tool.context_inputs
+        if inputs is not None and inputs.declared:
+            paths = [path_of(inputs.schema, place) for place in inputs.declared]
+            known = set(_inputs_of(tool))
+            found.update(folded_name(path[-1]) for path in paths if len(path) == 1 or path in known)
+    return frozenset(found)
 
 
 def describe_dropped(tool: str, dropped: Iterable[str]) -> str:
@@ -143,15 +169,64 @@ def _is_equal(one: object, other: object) -> bool:
     return one is other or plain_bytes(one) == plain_bytes(other)
 
 
-@lru_cache(4_096)
-def _inputs_of(tool: Tool) -> tuple[str, ...]:
-    return input_names(tool.call_schema)
+def _taken(inputs: ContextInputs, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[Path, Any]]:
+    """Return what may be given of the arguments of a call, and by path what only the context may give."""
+    refused: dict[Path, Any] = {}
+
+    def taken(values: Mapping[str, Any], around: Path) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        for name, value in values.items():
+            path = (*around, name)
+            own = _as_fields(value) if path in inputs.withheld else None
+            if inputs.admits(path):
+                kept[name] = value if own is None else taken(own, path)
+            else:
+                refused[path] = value
+        return kept
+
+    return taken(given, ()), refused
+
+
+def _as_fields(value: object) -> Mapping[str, Any] | None:
+    """Return the fields of an object that was given as a mapping, a dataclass or a model; None for anything else."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value)
+    is_data = not isinstance(value, type) and (is_dataclass(value) or hasattr(value, "model_dump"))
+    fields = plain(value) if is_data else None
+    return cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else None
+
+
+def _with_value(
+    given: Mapping[str, Any], path: Path, value: object, inputs: ContextInputs, around: Path = ()
+) -> dict[str, Any]:
+    """Return arguments with a value at a path. An object that was left out is made only if that makes it whole."""
+    name, *rest = path
+    if not rest:
+        return {**given, name: value}
+    here = (*around, name)
+    inner = given.get(name)
+    fields = inputs.objects.get(here) if inner is None else _as_fields(inner)
+    if fields is None:
+        return dict(given)
+    return {**given, name: _with_value(fields, tuple(rest), value, inputs, here)}
 
 
 @lru_cache(4_096)
-def _shown(tool: Tool, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return the schema of a tool without these inputs; the same tools are bound again and again."""
-    return without_inputs(tool.call_schema, names)
+def _inputs_of(tool: Tool) -> tuple[Path, ...]:
+    return tuple(input_paths(tool.call_schema))
+
+
+@lru_cache(4_096)
+def _shown(tool: Tool, paths: tuple[Path, ...]) -> tuple[dict[str, Any], dict[Path, Mapping[str, Any]]]:
+    """Return the schema of a tool without these inputs, and the objects around them that can be made.
+
+    The same tools are bound again and again.
+    """
+    return without_fields(tool.call_schema, paths), objects_to_make(tool.call_schema, paths)
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    return schema.get("additionalProperties") is False and not wrapper_paths(schema)
 
 
 def _bound(tool: Tool, keys: _Keys) -> Tool:
@@ -162,13 +237,19 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
     declared: Mapping[str, str] = (
         cast("Mapping[str, str]", keys_of_inputs) if isinstance(keys_of_inputs, Mapping) else {}
     )
+    paths = {name: path_of(schema, name) for name in declared}
+    places = {path: name for name, path in paths.items()}
     used: dict[str, str] = {}
     lacking: dict[str, str] = {}
     problem = ""
-    for name in dict.fromkeys((*_inputs_of(tool), *declared)):
-        found = keys.named(declared.get(name, name))
+    for path in dict.fromkeys((*_inputs_of(tool), *places)):
+        name = places.get(path, ".".join(path))
+        found = keys.named(declared.get(name, path[-1]))
+        if found and path not in places and any(paths.get(each) == path[:-1] for each in used):
+            continue  # the object around it comes from the context as a whole
         if found:
             used[name] = found[0]
+            paths[name] = path
             if len({plain_bytes(keys.values[each]) for each in found}) > 1:
                 listed = " and ".join(map(repr, found))
                 problem = f"the context holds {listed}, and either may be meant by its input {name!r}; give one of them"
@@ -176,15 +257,19 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
             lacking[name] = declared[name]
     if keys.excess:
         problem = f"the context holds {keys.excess}; give what identifies it instead"
-    elif tool.context_inputs is None and not used and schema.get("additionalProperties") is False:
+    elif tool.context_inputs is None and not used and _is_closed(schema):
         return tool  # it takes nothing that the context holds, declared or not
+    hidden = {**used, **lacking}
+    shown, objects = _shown(tool, tuple(paths[name] for name in hidden))
     inputs = ContextInputs(
         schema=schema,
-        shown=_shown(tool, (*used, *lacking)),
+        shown=shown,
         declared=declared,
-        keys={**used, **lacking},
+        keys=hidden,
         values={name: keys.values[key] for name, key in used.items()},
-        withheld=frozenset((*keys.alike, *map(folded_name, declared))),
+        paths=paths,
+        withheld=withheld_names(schema, paths.values(), keys.alike),
+        objects=objects,
         problem=problem or lacking_context(schema, lacking),
     )
     return replace(tool, input_schema=inputs.shown, context_inputs=inputs)

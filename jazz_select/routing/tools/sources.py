@@ -17,7 +17,7 @@ from jazz_select.arguments import Methods, Seconds, checked
 from jazz_select.errors import ConfigError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
 from jazz_select.json_values import as_json, storable_text, too_much
 from jazz_select.routing.schemas.fields import alternatives
-from jazz_select.routing.schemas.reduction import input_names
+from jazz_select.routing.schemas.places import has_place
 from jazz_select.routing.schemas.validity import Checker, unusable
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.mcp_session import tool_answer, tools_page
@@ -217,8 +217,7 @@ class _McpReader:
 
 
 def _taken_keys(schema: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, str]:
-    known = input_names(schema) if keys else ()
-    return {name: key for name, key in keys.items() if name in known}
+    return {name: key for name, key in keys.items() if has_place(schema, name)}
 
 
 def _check_keys(tools: Iterable[Tool], keys: Mapping[str, str]) -> None:

@@ -12,7 +12,16 @@ from typing import Any, Final, cast
 from jazz_select.errors import ConfigError, DuplicateToolError, ToolError
 from jazz_select.json_values import plain_bytes
 from jazz_select.routing.schemas.fields import mapping
-from jazz_select.routing.schemas.reduction import input_names, without_inputs
+from jazz_select.routing.schemas.places import (
+    Path,
+    has_place,
+    names_of_object,
+    objects_to_make,
+    part_at,
+    path_of,
+    wrapper_paths,
+)
+from jazz_select.routing.schemas.reduction import input_names, without_fields
 from jazz_select.text import nfc, titled
 from jazz_select.threads import unbound
 from jazz_select.words import ACTING, LOOKING, READING, folded_name, stems, words
@@ -43,13 +52,17 @@ ContextKeys = Mapping[str, str] | Iterable[str]
 class ContextInputs:
     """The inputs of a tool that the caller's context fills, and that no model is shown.
 
+    An input is a name at the top, or a field of an object, written with dots: `params.member`.
+
     Attributes:
         schema: JSON Schema of all arguments, these inputs included.
         shown: The same without these inputs.
         declared: The key in the context, by input that the tool's author declared to come from there.
         keys: The key in the context, by input.
         values: The value from the context, by input; an input without one is left out.
-        withheld: The folded names of which a model may give no value.
+        paths: The names that lead to it, by input.
+        withheld: The folded names of which a model may give no value, by the path of the object that holds them.
+        objects: The objects that are made where a call leaves them out, by path: their default fields.
         problem: Why no call can be made with this context; empty if nothing is wrong.
     """
 
@@ -58,12 +71,15 @@ class ContextInputs:
     declared: Mapping[str, str] = field(default_factory=dict[str, str])
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    withheld: frozenset[str] = frozenset()
+    paths: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    withheld: Mapping[Path, frozenset[str]] = field(default_factory=dict[Path, frozenset[str]])
+    objects: Mapping[Path, Mapping[str, Any]] = field(default_factory=dict[Path, Mapping[str, Any]])
     problem: str = ""
 
-    def admits(self, name: str) -> bool:
-        """Whether a model may give a value of this name."""
-        return name not in self.keys and folded_name(name) not in self.withheld
+    def admits(self, path: Path) -> bool:
+        """Whether a model may give a value at this path."""
+        withheld = self.withheld.get(path[:-1], frozenset())
+        return path not in self.paths.values() and folded_name(path[-1]) not in withheld
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +106,8 @@ class Tool:
             headphones go back to Visa". Takes the arguments of `function`.
         title: Its name for users, such as "Refund of the payment"; by default its name in words (`display_name`).
         from_context: Inputs that only the caller's `context=` fills, such as who the user is: their names, or by name
-            the key in the context. No model and no user is asked for them, and a call without them fails.
+            the key in the context. A field of an object is written with dots: `params.member`. No model and no user is
+            asked for them, and a call without them fails.
         context_inputs: All inputs that the context fills; None if there are none. Set by itself, see `bind_context`.
         converts: Whether `function` converts and checks texts by itself, as one of `tool_from_function` does; then a
             `format` in `input_schema` is left to it.
@@ -140,12 +157,18 @@ class Tool:
             return
         whole = before.schema if is_same and before is not None else self.input_schema
         _check_declared(self.name, keys, whole)
+        paths = {place: path_of(whole, place) for place in keys}
+        # A dotted place that was declared without a key is filled from the key of its last name.
+        keys = {place: paths[place][-1] if key == place else key for place, key in keys.items()}
+        object.__setattr__(self, "from_context", keys)
         inputs = ContextInputs(
             schema=whole,
-            shown=without_inputs(whole, keys),
+            shown=without_fields(whole, [*paths.values()]),
             declared=keys,
             keys=keys,
-            withheld=frozenset(map(folded_name, keys)),
+            paths=paths,
+            withheld=withheld_names(whole, [*paths.values()]),
+            objects=objects_to_make(whole, [*paths.values()]),
             problem=lacking_context(whole, keys),
         )
         object.__setattr__(self, "input_schema", inputs.shown)
@@ -202,6 +225,25 @@ class Tool:
         return "changes nothing" if self.reads else "changes something"
 
 
+def empty_key(given: object) -> str:
+    """Return the problem of a declaration that names an input with no key in the context; empty if there is none."""
+    for name, key in mapping(given).items():
+        if key is None or key == "":
+            return f"the value of {name!r} must be its key in the context, got an empty value; write the key after it"
+    return ""
+
+
+def checked_keys(given: object) -> object:
+    """Return a declaration in a file as it is.
+
+    Raises:
+        ValueError: It names an input with no key in the context.
+    """
+    if problem := empty_key(given):
+        raise ValueError(problem)
+    return given
+
+
 def context_keys(tool: str, given: object) -> dict[str, str]:
     """Return the key in the context of each input that is declared to come from there."""
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else [None]
@@ -211,13 +253,36 @@ def context_keys(tool: str, given: object) -> dict[str, str]:
         keys = {name: name for name in listed}
     if isinstance(given, str) or not all(isinstance(each, str) and each for each in (*keys, *keys.values())):
         problem = "from_context must be a list of inputs, or a mapping of inputs to keys of the context"
-        raise ToolError(tool, f"{problem}, got {given!r:.80}")
+        empty = empty_key(cast("object", given))
+        raise ToolError(tool, f"{problem}, got {given!r:.80}" + (f"; {empty}" if empty else ""))
     return cast("dict[str, str]", keys)
+
+
+def withheld_names(
+    schema: Mapping[str, Any], paths: Iterable[Path], alike: Iterable[str] = ()
+) -> dict[Path, frozenset[str]]:
+    """Return the folded names of which a model may give no value, by the path of the object that holds them.
+
+    Names that are `alike` to those of a context are withheld from the arguments themselves, and from the fields of the
+    single object that the tool takes; an object beside other inputs keeps its own.
+    """
+    names: dict[Path, set[str]] = {path: set(alike) for path in ((), *wrapper_paths(schema))}
+    for path in paths:
+        for length in range(1, len(path) - 1):
+            names.setdefault(path[:length], set())
+        names.setdefault(path[:-1], set()).add(folded_name(path[-1]))
+    return {path: frozenset(each) for path, each in names.items()}
 
 
 def _check_declared(tool: str, keys: Mapping[str, str], schema: Mapping[str, Any]) -> None:
     known = input_names(schema)
-    unknown = [name for name in keys if name not in known]
+    unknown = [name for name in keys if not has_place(schema, name)]
+    for name in unknown:
+        around = path_of(schema, name)[:-1]
+        fields = names_of_object(part_at(schema, around), schema) if around else ()
+        if fields:
+            inner = f"the fields of {'.'.join(around)} are {', '.join(fields)}"
+            raise ToolError(tool, f"from_context names {name}, which is no input of it; {inner}")
     if unknown and (known or mapping(schema).get("additionalProperties") is False):
         there = f"its inputs are {', '.join(known)}" if known else "it has none"
         raise ToolError(tool, f"from_context names {', '.join(unknown)}, which is no input of it; {there}")
@@ -225,8 +290,8 @@ def _check_declared(tool: str, keys: Mapping[str, str], schema: Mapping[str, Any
 
 def lacking_context(schema: Mapping[str, Any], keys: Mapping[str, str]) -> str:
     """Return why no call can be made without these inputs, whose keys the context lacks; empty if all have defaults."""
-    parts = mapping(schema.get("properties"))
-    lacking = [key for name, key in keys.items() if "default" not in mapping(parts.get(name))]
+    parts = {name: mapping(part_at(schema, path_of(schema, name))) for name in keys}
+    lacking = [key for name, key in keys.items() if "default" not in parts[name]]
     if not lacking:
         return ""
     named = " and ".join(map(repr, lacking))

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from jazz_select.arguments import problem_in, takes
 from jazz_select.data_files import documents_of, place_of
@@ -23,7 +23,7 @@ from jazz_select.routing.decisions.decision_points import DecisionCallback
 from jazz_select.routing.schemas.validity import Checker
 from jazz_select.routing.tools.functions import tool_from_function
 from jazz_select.routing.tools.sources import tools_from_mcp, tools_from_openai, tools_of
-from jazz_select.routing.tools.tool import Tool, Toolbox, context_keys
+from jazz_select.routing.tools.tool import Tool, Toolbox, checked_keys, context_keys
 from jazz_select.text import describe_error
 
 NAME: Final = "TOOLS"
@@ -224,7 +224,7 @@ class ToolData(BaseModel):
     read_only: bool | None = None
     title: str = ""
     undoes: str = ""
-    from_context: list[str] | dict[str, str] = []
+    from_context: Annotated[list[str] | dict[str, str], BeforeValidator(checked_keys)] = []
 
 
 def _in_file(file: Path, allow_modules: Collection[str]) -> Iterator[Tool]:

@@ -3,14 +3,15 @@
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Self, cast
+from typing import Annotated, Final, Self, cast
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from jazz_select.arguments import read_as
 from jazz_select.data_files import documents_of
 from jazz_select.errors import ConfigError, DataFileError
+from jazz_select.routing.tools.tool import checked_keys
 from jazz_select.service.mcp.measured import MessageLimits
 from jazz_select.service.mcp.untrusted_text import with_texts
 from jazz_select.settings import expanded
@@ -65,7 +66,7 @@ class ServerSpec(BaseModel):
     trusted: bool = False
     destructive: bool = True
     prefix: str = Field(default_factory=lambda said: f"{said['name']}.", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
-    from_context: list[str] | dict[str, str] = []
+    from_context: Annotated[list[str] | dict[str, str], BeforeValidator(checked_keys)] = []
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel
 
 from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, FromContext, Input, Tool, respond, tool_from_function
 from jazz_select.agent import run_chain
@@ -323,3 +324,71 @@ async def test_a_value_of_the_context_that_does_not_fit_is_named_by_its_key() ->
     assert log == []
     errors = [each.error for each in result.entries if each.kind == "result"]
     assert "'Member' of the context does not fit its input 'member'" in errors[0]
+
+
+class Query(BaseModel):
+    title: str
+    member: str
+
+
+def query_tools(log: Log) -> list[Tool]:
+    """A tool for reading and one for an effect, each of which takes one object."""
+
+    def find_loan(query: Query) -> dict[str, str]:
+        """Find a loan by the book's title."""
+        log.append(("find_loan", query.title, query.member))
+        return {"due": "2026-06-01"}
+
+    def drop_hold(query: Query) -> None:
+        """Take somebody off the waiting list for a book."""
+        log.append(("drop_hold", query.title, query.member))
+
+    return [tool_from_function(find_loan, read_only=True), tool_from_function(drop_hold, destructive=True)]
+
+
+NOTE_OF_FIELD = NOTE.replace("'member'", "'query.member'")
+
+
+@pytest.mark.spec("017.1")
+@pytest.mark.parametrize("run", CHAINS)
+@pytest.mark.parametrize("is_native", [False, True], ids=["in text", "native"])
+async def test_a_chain_fills_a_field_of_the_single_object(run: Any, is_native: bool) -> None:
+    log: Log = []
+    asks = native("find_loan", query=ADA) if is_native else call("find_loan", query=ADA)
+    model = ScriptedModel(asks, "It is.", takes_tools=is_native)
+    ended = await run(model, QUESTION, query_tools(log), context=BEN)
+    chain = ended if run is run_chain else ended.chain
+    assert (log, chain.notes) == ([("find_loan", "Dune", "ben")], (NOTE_OF_FIELD,))
+    assert "title" in shown_by_us(model)
+    assert "member" not in shown_by_us(model)
+    assert [each.arguments for each in chain.entries if each.kind == "call"] == [{"query": {"title": "Dune"}}]
+
+
+@pytest.mark.spec("017.1")
+@pytest.mark.parametrize("is_native", [False, True], ids=["in text", "native"])
+async def test_a_led_flow_fills_a_field_of_the_single_object(is_native: bool) -> None:
+    log: Log = []
+    asks = native("find_loan", query=ADA) if is_native else call("find_loan", query=ADA)
+    model = ScriptedModel(asks, "It is.", takes_tools=is_native)
+    result = await desk_agent(model, query_tools(log), LED).turn(QUESTION, context=BEN)
+    assert log == [("find_loan", "Dune", "ben")]
+    assert "member" not in shown_by_us(model)
+    assert "ben" not in shown_by_us(model)
+    assert NOTE_OF_FIELD in result.notes
+    assert [each.arguments for each in result.conversation.calls] == [{"query": {"title": "Dune"}}]
+
+
+@pytest.mark.spec("017.1")
+async def test_a_yes_covers_a_filled_field_of_the_single_object() -> None:
+    log: Log = []
+    flow = {**LED, "tools": ["drop_hold"]}
+    asks = call("drop_hold", query=ADA)
+    asked = await desk_agent(ScriptedModel(asks), query_tools(log), flow).turn(QUESTION, context=BEN)
+    assert (asked.status, log) == ("confirming", [])
+    assert "ben" in asked.text
+    assert asked.conversation.pending is not None
+    assert "ben" not in asked.conversation.pending.question_for_models()
+    later = desk_agent(ScriptedModel("Done."), query_tools(log), flow)
+    same = await later.turn("yes", asked.conversation, context=BEN)
+    assert log == [("drop_hold", "Dune", "ben")]
+    assert same.conversation.calls[-1].arguments == {"query": {"title": "Dune"}}

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.spec("017.2")
 QUESTION = "Does ada have Dune at home?"
 ADA = {"title": "Dune", "member": "ada"}
 BEN = {"member": "ben"}
+KEYS = {"query.member": "user_id"}
 Log = list[tuple[str, str]]
 
 
@@ -42,7 +43,9 @@ def loan_tool(log: Log, *, declared: bool = False) -> Tool:
     return tool_from_function(find_loan, read_only=True)
 
 
-def loan_door(log: Log, guard_saw: list[Any] | None = None, *, declared: bool = False) -> FlowDoor:
+def loan_door(
+    log: Log, guard_saw: list[Any] | None = None, *, declared: bool = False, tool: Tool | None = None
+) -> FlowDoor:
     registry = FlowRegistry(min_examples=0)
 
     class LookUp(Flow):
@@ -54,7 +57,7 @@ def loan_door(log: Log, guard_saw: list[Any] | None = None, *, declared: bool = 
     options: dict[str, Any] = {"description": "Say.", "desired_effects": ["it is known"], "examples": [QUESTION]}
     flow = LookUp(name="look_up", tools=["find_loan"], steps=["Find it."], registry=registry, **options)
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name, "score": 1.0}])
-    return FlowDoor(FlowSelector(None, registry, memory, "library"), [loan_tool(log, declared=declared)])
+    return FlowDoor(FlowSelector(None, registry, memory, "library"), [tool or loan_tool(log, declared=declared)])
 
 
 class Seen(NamedTuple):
@@ -269,3 +272,36 @@ READ: list[Any] = [
 @pytest.mark.parametrize(("given", "found"), READ)
 def test_what_counts_as_the_context_of_a_framework(given: Any, found: dict[str, Any]) -> None:
     assert context_in(given, [loan_tool([], declared=True)]) == found
+
+
+class Query(BaseModel):
+    title: str
+    member: str
+
+
+@pytest.mark.parametrize("kind", ["toolset", "capability"])
+@pytest.mark.parametrize(("declared", "deps"), [([], BEN), (KEYS, {"user_id": "ben"})], ids=["by name", "declared"])
+async def test_a_field_of_the_single_object_is_filled_in_pydantic_ai(kind: str, declared: Any, deps: Any) -> None:
+    log: Log = []
+
+    def find_loan(query: Query) -> dict[str, str]:
+        """Find a loan by the book's title."""
+        log.append((query.title, query.member))
+        return {"due": "2026-06-01"}
+
+    described = tool_from_function(find_loan, read_only=True, from_context=declared)
+    door = loan_door(log, tool=described)
+    is_toolset = kind == "toolset"
+    given: dict[str, Any] = (
+        {"query": ADA} if is_toolset else ADA
+    )  # the framework shows the fields of a single model as the inputs
+    script = test_pydantic_ai.Script([test_pydantic_ai.call("find_loan", **given)])
+    options: Any = {"toolsets": [FlowToolset(door)]} if is_toolset else {"capabilities": [FlowCapability(door)]}
+    agent = Agent(script.model, deps_type=object, **options)
+    if not is_toolset:
+        agent.tool_plain(find_loan)
+    await agent.run(QUESTION, deps=deps)
+    assert log == [("Dune", "ben")]
+    schemas = [tool.parameters_json_schema for _, info in script.seen for tool in info.function_tools]
+    assert "title" in json.dumps(schemas)
+    assert "member" not in json.dumps(schemas)

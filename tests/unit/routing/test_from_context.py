@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from jazz_select import FromContext, Tool, load_tools, tool_from_function
 from jazz_select.errors import ConfigError, ToolError
@@ -25,6 +27,10 @@ pytestmark = pytest.mark.spec("017.1")
 ADA = {"title": "Dune", "member": "ada"}
 BEN = {"member": "ben"}
 NOTE = "find_loan: the value given for 'member' was dropped, since only the context may give it"
+MEMBER: Any = {"type": "string"}
+INNER = {"type": "object", "properties": {"member": MEMBER}}
+QUERY: Any = {"type": "object", "properties": {"title": {}, "member": MEMBER}, "required": ["title", "member"]}
+SHOWN: Any = {"type": "object", "properties": {"title": {}}, "required": ["title"]}
 Log = list[tuple[str, ...]]
 
 
@@ -271,7 +277,9 @@ WRONG: list[Any] = [
     ),
     pytest.param({"from_context": "who"}, "from_context must be a list of inputs, or a mapping", id="a text"),
     pytest.param({"from_context": [7]}, "from_context must be a list of inputs, or a mapping", id="no name"),
-    pytest.param({"from_context": {"who": ""}}, "from_context must be a list of inputs, or a mapping", id="no key"),
+    pytest.param({"from_context": {"who": ""}}, "the value of 'who' must be its key in the context", id="no key"),
+    pytest.param({"from_context": {"who": None}}, "the value of 'who' must be its key in the context", id="null"),
+    pytest.param({"from_context": ["who.name"]}, "from_context names who.name, which is no", id="no object"),
 ]
 
 
@@ -279,6 +287,12 @@ WRONG: list[Any] = [
 def test_a_declaration_that_cannot_work_is_refused(options: Any, problem: str) -> None:
     with pytest.raises(ToolError, match=problem):
         Tool(name="find", input_schema=SCHEMA, **options)
+
+
+def test_an_empty_key_in_a_file_is_named(yaml_desk: Path) -> None:
+    yaml_desk.write_text("tools:\n  - function: yaml_desk:find\n    from_context: {who: }\n", "utf-8")
+    with pytest.raises(ToolError, match=r":3:\d+: from_context: .*'who' must be its key in the context, got an empty"):
+        load_tools(yaml_desk)
 
 
 def test_a_listing_in_which_no_tool_has_the_input_is_refused() -> None:
@@ -291,7 +305,7 @@ def test_a_mark_inside_a_type_is_refused() -> None:
 
     with pytest.raises(ToolError, match="FromContext marks a parameter as a whole"):
         tool_from_function(find)
-    with pytest.raises(TypeError, match="FromContext marks a parameter as a whole"):
+    with pytest.raises(TypeError, match=r'from_context=\["query.member"\]'):
 
         class Query(BaseModel):  # pyright: ignore[reportUnusedClass] - making it is enough
             member: Annotated[str, FromContext]
@@ -305,6 +319,168 @@ async def test_a_declared_parameter_with_a_default_may_be_missing() -> None:
     tool = tool_from_function(find)
     made = await call_tool(tool, {"who": "ada"}, door="executor", timeout_s=1.0)
     assert (made.output, made.dropped) == ("nobody", ("who",))
+
+
+# --- fields of objects -------------------------------------------------------------
+
+
+class Query(BaseModel):
+    title: str
+    member: str
+
+
+@dataclass
+class QueryData:
+    title: str
+    member: str
+
+
+class QueryDict(TypedDict):
+    title: str
+    member: str
+
+
+class Filter(BaseModel):
+    title: str = "all"
+    member: str = "anybody"
+
+
+class Who(BaseModel):
+    member: str
+
+
+def object_tool(hint: Any, *default: Any, **options: Any) -> Tool:
+    def find(query: Any) -> Any:
+        """Find."""
+        return query
+
+    find.__annotations__["query"] = hint
+    find.__defaults__ = default
+    return tool_from_function(find, **options)
+
+
+def mcp_tool(**options: Any) -> Tool:
+    schema: Any = {"type": "object", "properties": {"query": QUERY}, "required": ["query"]}
+    return tools_from_mcp(
+        [{"name": "find", "inputSchema": schema}],
+        call=lambda _, given: given["query"],
+        destructive=False,
+        **options,
+    )[0]
+
+
+GIVEN = {"query": ADA}
+DUNE_OF_BEN = {"title": "Dune", "member": "ben"}
+OBJECTS: list[Any] = [
+    pytest.param(object_tool(Query), GIVEN, DUNE_OF_BEN, id="a model"),
+    pytest.param(object_tool(QueryData), GIVEN, DUNE_OF_BEN, id="a dataclass"),
+    pytest.param(object_tool(QueryDict), GIVEN, DUNE_OF_BEN, id="a typed dict"),
+    pytest.param(object_tool(Query | None, None), GIVEN, DUNE_OF_BEN, id="optional"),
+    pytest.param(object_tool(Query), {"query": Query(**ADA)}, DUNE_OF_BEN, id="given as an object"),
+    pytest.param(object_tool(Query), {"query": {"title": "Dune", "Member": "ada"}}, DUNE_OF_BEN, id="spelling"),
+    pytest.param(mcp_tool(), GIVEN, DUNE_OF_BEN, id="MCP"),
+    pytest.param(mcp_tool(from_context=["member"]), GIVEN, DUNE_OF_BEN, id="declared by its name"),
+    pytest.param(mcp_tool(from_context=["query.member"]), GIVEN, DUNE_OF_BEN, id="declared by its place"),
+    pytest.param(object_tool(Query, from_context=["query.member"]), GIVEN, DUNE_OF_BEN, id="a function's place"),
+    pytest.param(object_tool(dict[str, str]), GIVEN, {"title": "Dune"}, id="an open object"),
+    pytest.param(object_tool(Filter), {"query": {"member": "ada"}}, {"title": "all", "member": "ben"}, id="defaults"),
+    pytest.param(object_tool(Who), {"query": {"member": "ada"}}, {"member": "ben"}, id="no other field"),
+]
+
+
+@pytest.mark.parametrize(("tool", "given", "output"), OBJECTS)
+async def test_the_fields_of_a_single_object_are_inputs(tool: Tool, given: Any, output: Any) -> None:
+    bound = bind_context(tool, BEN)
+    assert "member" not in json.dumps(bound.input_schema).lower()
+    made = await call_tool(bound, given, door="chain", timeout_s=1.0)
+    assert (made.status, made.output) == ("ok", output)
+    assert [name.lower() for name in made.dropped] == ["query.member"]
+
+
+LEFT_OUT: list[Any] = [
+    pytest.param(object_tool(Filter), ("ok", {"title": "all", "member": "ben"}), id="all has defaults"),
+    pytest.param(object_tool(Filter | None, None), ("ok", {"title": "all", "member": "ben"}), id="optional"),
+    pytest.param(object_tool(Query, Query(**ADA)), ("ok", DUNE_OF_BEN), id="a default object"),
+    pytest.param(object_tool(Who), ("ok", {"member": "ben"}), id="no other field"),
+    pytest.param(object_tool(Query | None, None), ("ok", None), id="optional, of which a field is missing"),
+    pytest.param(object_tool(Query), ("failed", None), id="required, of which a field is missing"),
+]
+
+
+@pytest.mark.parametrize(("tool", "end"), LEFT_OUT)
+async def test_an_object_that_is_left_out_is_made_if_nothing_is_missing(tool: Tool, end: Any) -> None:
+    made = await call_tool(bind_context(tool, BEN), {}, door="chain", timeout_s=1.0)
+    assert (made.status, made.output, made.dropped) == (*end, ())
+
+
+class Recipient(BaseModel):
+    name: str
+    member: str
+
+
+def order(title: str, recipient: Recipient) -> str:
+    """Order a book for somebody."""
+    return recipient.member
+
+
+ORDER = {"title": "Dune", "recipient": {"name": "Ada", "member": "ada"}}
+PLACE = {"recipient.member": "user_id"}
+
+
+async def test_an_object_beside_other_inputs_keeps_its_own_fields() -> None:
+    made = await call_tool(bind_context(tool_from_function(order), BEN), ORDER, door="chain", timeout_s=1.0)
+    assert (made.output, made.dropped) == ("ada", ())
+
+
+async def test_a_declared_place_fills_an_object_beside_other_inputs() -> None:
+    tool = tool_from_function(order, from_context=PLACE)
+    assert "member" not in json.dumps(tool.input_schema)
+    made = await call_tool(bind_context(tool, {"user_id": "ben"}), ORDER, door="chain", timeout_s=1.0)
+    assert (made.output, made.dropped) == ("ben", ("recipient.member",))
+    refused = await call_tool(tool, ORDER, door="chain", timeout_s=1.0)
+    assert refused.error is not None
+    assert "it needs 'user_id' from the context" in refused.error.message
+
+
+def test_a_place_that_is_none_is_refused_with_the_fields() -> None:
+    with pytest.raises(ToolError, match=r"recipient.whom, .*; the fields of recipient are name, member"):
+        tool_from_function(order, from_context=["recipient.whom"])
+
+
+def test_a_file_declares_a_place(yaml_desk: Path) -> None:
+    listed = {"name": "order", "input_schema": tool_from_function(order).input_schema, "from_context": PLACE}
+    yaml_desk.write_text(json.dumps({"tools": [listed]}), "utf-8")
+    tool = load_tools(yaml_desk)["order"]
+    assert tool.from_context == PLACE
+    assert filled_arguments(bind_context(tool, {"user_id": "ben"}), ORDER).arguments["recipient"]["member"] == "ben"
+
+
+async def test_a_field_that_does_not_fit_is_named_by_its_key() -> None:
+    tool = bind_context(object_tool(Query), {"member": 7})
+    made = await call_tool(tool, {"query": {"title": "Dune"}}, door="chain", timeout_s=1.0)
+    assert made.error is not None
+    assert "'member' of the context does not fit its input 'query.member'" in made.error.message
+
+
+async def test_an_error_does_not_show_what_was_filled() -> None:
+    tool = bind_context(object_tool(Query | None, None), BEN)
+    made = await call_tool(tool, {"query": {"isbn": "1"}}, door="chain", timeout_s=1.0)
+    assert made.error is not None
+    assert "isbn" in made.error.message
+    assert "ben" not in made.error.message
+
+
+async def test_a_plan_and_a_run_fill_a_field_of_the_single_object() -> None:
+    tool = object_tool(Query, read_only=True)
+    planned = await run_plan([{"tool": "find", "arguments": GIVEN}], [tool], context=BEN)
+    assert planned.steps[0].output == DUNE_OF_BEN
+    assert planned.steps[0].notes == (NOTE.replace("find_loan", "find").replace("'member'", "'query.member'"),)
+    run = await FlowExecutor([tool]).run(["find"], GIVEN, context=BEN)
+    assert (run.status, run.records[0].output) == ("ok", DUNE_OF_BEN)
+    model = ScriptedModel("find")
+    chosen = await FlowExecutor([tool], ModelDecision(model)).run([CHOOSE], GIVEN, context=BEN)
+    assert chosen.records[0].output == DUNE_OF_BEN
+    assert "ben" not in prompts(model)
 
 
 # --- values ------------------------------------------------------------------------
@@ -369,8 +545,6 @@ def reduced_case(schema: dict[str, Any], reduced: dict[str, Any], *, name: str) 
     return pytest.param(schema, reduced, id=name)
 
 
-MEMBER: Any = {"type": "string"}
-INNER = {"type": "object", "properties": {"member": MEMBER}}
 SCHEMAS: list[Any] = [
     reduced_case(
         {
@@ -394,7 +568,56 @@ SCHEMAS: list[Any] = [
     reduced_case(
         {"properties": {"of": {"$ref": "#/$defs/inner"}, "member": MEMBER}, "$defs": {"inner": INNER}},
         {"properties": {"of": {"$ref": "#/$defs/inner"}}, "$defs": {"inner": INNER}},
-        name="an object inside keeps its own",
+        name="an object beside another input keeps its own",
+    ),
+    reduced_case(
+        {"properties": {"of": {"$ref": "#/$defs/inner"}}, "required": ["of"], "$defs": {"inner": QUERY}},
+        {"properties": {"of": SHOWN}, "required": ["of"]},
+        name="the single object, behind a reference",
+    ),
+    reduced_case({"properties": {"of": QUERY}}, {"properties": {"of": SHOWN}}, name="the single object, optional"),
+    reduced_case(
+        {
+            "properties": {
+                "of": {
+                    "anyOf": [{"$ref": "#/$defs/inner"}, {"type": "null"}],
+                    "default": {"title": "Dune", "member": "ada"},
+                }
+            },
+            "$defs": {"inner": QUERY},
+        },
+        {"properties": {"of": {"anyOf": [SHOWN, {"type": "null"}], "default": {"title": "Dune"}}}},
+        name="the single object, or null",
+    ),
+    reduced_case(
+        {"properties": {"of": {"oneOf": [QUERY, {"properties": {"isbn": {}, "member": MEMBER}}]}}},
+        {"properties": {"of": {"oneOf": [SHOWN, {"properties": {"isbn": {}}}]}}},
+        name="the single object, one of several",
+    ),
+    reduced_case(
+        {"properties": {"of": {"properties": {"query": QUERY}}}},
+        {"properties": {"of": {"properties": {"query": SHOWN}}}},
+        name="the single object of a single object",
+    ),
+    reduced_case(
+        {"$ref": "#/$defs/args", "$defs": {"args": {"allOf": [{"properties": {"of": QUERY}}]}}},
+        {"allOf": [{"properties": {"of": SHOWN}}]},
+        name="the single object, behind a reference and a branch",
+    ),
+    reduced_case(
+        {"properties": {"of": QUERY}, "examples": [{"of": {"title": "Dune", "member": "ada"}}]},
+        {"properties": {"of": SHOWN}, "examples": [{"of": {"title": "Dune"}}]},
+        name="the single object in examples",
+    ),
+    reduced_case(
+        {"properties": {"of": INNER}, "required": ["of"]},
+        {"properties": {}},
+        name="the single object, with no other field",
+    ),
+    reduced_case(
+        {"properties": {"of": {"type": "array", "items": QUERY}}},
+        {"properties": {"of": {"type": "array", "items": QUERY}}},
+        name="objects in a list keep their own",
     ),
     reduced_case(
         {

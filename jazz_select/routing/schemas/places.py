@@ -1,0 +1,166 @@
+"""Where an input is in a schema of arguments: a name at the top, or a field of an object, as in `params.member`."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from jazz_select.routing.schemas.fields import Schema, mapping, referred
+
+Path = tuple[str, ...]
+"""The names that lead to an input, from the top."""
+BRANCHES: Final = ("allOf", "anyOf", "oneOf", "extends")
+CONDITION: Final = ("if", "then", "else")
+DEPENDENT: Final = ("dependentRequired", "dependentSchemas", "dependencies")
+_DEEPEST_WRAPPER: Final = 3
+_MOST_READ: Final = 2_000
+
+
+def names_of_object(part: object, root: Schema) -> tuple[str, ...]:
+    """Return the names of all fields that the schema of an object mentions, in order; `root` holds the definitions."""
+    schemas = schemas_of_object(part, root)
+    return tuple(dict.fromkeys(name for each in schemas for name in names_in(each)))
+
+
+def required_of_object(part: object, root: Schema) -> set[str]:
+    """Return the names of the fields that the schema of an object requires in any of its branches."""
+    return {name for each in schemas_of_object(part, root) for name in texts(each.get("required"))}
+
+
+def schemas_of_object(schema: object, root: Schema) -> Iterator[Schema]:
+    """Yield the schemas that apply to an object, such as the arguments themselves, each once.
+
+    They are the schema, its branches and what it refers to.
+    """
+    seen: set[int] = set()  # references may go round in circles
+    waiting = [schema]
+    while waiting and len(seen) < _MOST_READ:
+        here = waiting.pop(0)
+        if not isinstance(here, Mapping) or id(cast("object", here)) in seen:
+            continue
+        known = cast("Schema", here)
+        seen.add(id(known))
+        yield known
+        waiting += [known.get(each) for each in (*CONDITION, "not")]
+        for keyword in BRANCHES:
+            branches: object = known.get(keyword)
+            waiting += cast("list[object]", branches) if isinstance(branches, list) else [branches]
+        for keyword in ("dependentSchemas", "dependencies"):
+            waiting += mapping(known.get(keyword)).values()
+        if "$ref" in known:
+            waiting.append(referred(known["$ref"], root))
+
+
+def names_in(schema: Schema) -> Iterator[str]:
+    """Yield the names of inputs that one schema, without its branches, mentions."""
+    yield from map(str, mapping(schema.get("properties")))
+    yield from texts(schema.get("required"))
+    for keyword in DEPENDENT:
+        for name, wanted in mapping(schema.get(keyword)).items():
+            yield from (str(name), *texts(wanted))
+
+
+def parts_at(path: Path, root: Schema) -> list[object]:
+    """Return all schemas that describe what is at a path."""
+    parts: list[object] = [root]
+    for name in path:
+        around = [each for part in parts for each in schemas_of_object(part, root)]
+        properties = [mapping(each.get("properties")) for each in around]
+        found = [each[name] for each in properties if name in each]
+        parts = [*{id(each): each for each in found}.values()]
+    return parts
+
+
+def wrapper_paths(schema: Schema) -> list[Path]:
+    """Return the path of the single object that a tool takes, as `query` of `def find(query: Query)`; else nothing.
+
+    If its only field is an object again, that one follows.
+    """
+    found: list[Path] = []
+    path: Path = ()
+    part: object = schema
+    while len(found) < _DEEPEST_WRAPPER:
+        names = names_of_object(part, schema)
+        if len(names) != 1:
+            break
+        path = (*path, names[0])
+        part = part_at(schema, path)
+        if not _is_object(part, schema):
+            break
+        found.append(path)
+    return found
+
+
+def input_paths(schema: Schema) -> list[Path]:
+    """Return the paths of all inputs: the names at the top, and the fields of the single object that a tool takes."""
+    found: list[Path] = [(name,) for name in names_of_object(schema, schema)]
+    for wrapper in wrapper_paths(schema):
+        found += [(*wrapper, name) for name in names_of_object(part_at(schema, wrapper), schema)]
+    return found
+
+
+def path_of(schema: Schema, place: str) -> Path:
+    """Return the path of a place: of an input, of a field of the single object, or of names joined by dots."""
+    for path in input_paths(schema):
+        if path[-1] == place:
+            return path
+    return tuple(place.split("."))
+
+
+def has_place(schema: Schema, place: str) -> bool:
+    """Whether a schema of arguments names this input, or this field of an object."""
+    path = path_of(schema, place)
+    return path[-1] in names_of_object(part_at(schema, path[:-1]), schema)
+
+
+def part_at(schema: Schema, path: Path) -> object:
+    """Return the first schema that describes what is at a path; None if none does."""
+    here: object = schema
+    for name in path:
+        parts = (mapping(each.get("properties")) for each in schemas_of_object(here, schema))
+        here = next((each[name] for each in parts if name in each), None)
+    return here
+
+
+def objects_to_make(schema: Schema, paths: Iterable[Path]) -> dict[Path, Mapping[str, Any]]:
+    """Return the objects around inputs that can be made where a call leaves them out, and their default fields.
+
+    An object can be made if nothing is required in it but what is filled, or has a default.
+    """
+    filled = set(paths)
+    around = {path[:length] for path in filled for length in range(1, len(path))}
+    made: dict[Path, Mapping[str, Any]] = {}
+    for path in sorted(around, key=len, reverse=True):
+        part = part_at(schema, path)
+        default = mapping(mapping(part).get("default"))
+        given = {each[-1] for each in (*filled, *made) if each[:-1] == path}
+        if given.union(default).issuperset(required_of_object(part, schema)):
+            made[path] = default
+    return made
+
+
+def without_paths(arguments: Mapping[str, Any], paths: Collection[Path]) -> dict[str, Any]:
+    """Return arguments without what is at these paths, nor an object of which nothing is left then."""
+    kept: dict[str, Any] = {}
+    for name, value in arguments.items():
+        if (name,) in paths:
+            continue
+        inside = {path[1:] for path in paths if path[0] == name}
+        if inside and isinstance(value, Mapping):
+            rest = without_paths(cast("Mapping[str, Any]", value), inside)
+            if rest or not value:
+                kept[name] = rest
+        else:
+            kept[name] = value
+    return kept
+
+
+def _is_object(part: object, root: Schema) -> bool:
+    if names_of_object(part, root):
+        return True
+    types = [each.get("type") for each in schemas_of_object(part, root)]
+    return any(each == "object" or (isinstance(each, list) and "object" in each) for each in types)
+
+
+def texts(value: object) -> list[str]:
+    """Return the texts of a list; none of what is no list."""
+    listed = cast("list[object]", value) if isinstance(value, list) else []
+    return [each for each in listed if isinstance(each, str)]
