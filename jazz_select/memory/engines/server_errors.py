@@ -97,19 +97,17 @@ def is_of_grpc_alone(error: BaseException | None) -> bool:
 def describe_refusal(error: Exception, *, secrets: Collection[str] = ()) -> tuple[str, str]:
     """Return what went wrong, with the server's own words, and what to do about it; neither holds a secret."""
     if isinstance(error, UnexpectedResponse):
-        words = _words_of(error.content)
+        words = _words_of(error.content, secrets)
         problem = f"it answered {error.status_code} {error.reason_phrase}".rstrip() + (f": {words}" if words else "")
         advice = _advice(error.status_code or 0, words)
     elif isinstance(error, grpc.aio.AioRpcError):
-        words = _bounded(error.details() or "")
+        words = _words(error.details() or "", secrets)
         problem = f"it answered {error.code().name} over gRPC: {words}"
         advice = _advice(_STATUS_OF.get(error.code().name, 0), words)
     else:
         source = error.source if isinstance(error, ResponseHandlingException) else error
         problem, advice = _of_connection(source)
-    for secret in sorted(secrets, key=len, reverse=True):
-        problem = problem.replace(secret, "…")
-    return hide_credentials(problem), advice
+    return hide_credentials(_without_secrets(problem, secrets)), advice
 
 
 def _of_connection(error: Exception) -> tuple[str, str]:
@@ -135,18 +133,26 @@ def _advice(status: int, words: str) -> str:
     return f"{_NO_QDRANT} Its log may say more." if status >= _SERVER_FAULT else AWAY
 
 
-def _words_of(content: bytes) -> str:
+def _words_of(content: bytes, secrets: Collection[str]) -> str:
     """Return what an answer says in words: Qdrant's error, what a proxy says, or the text of a page."""
     text = content[:_LONGEST_ANSWER].decode(errors="replace")
     try:
         answer: object = json.loads(text)
     except (ValueError, RecursionError):
-        return _bounded(text)
+        return _words(text, secrets)
     for name in ("status", "error", "message", "detail"):
         if isinstance(answer, dict) and name in answer:
             answer = cast("dict[str, Any]", answer)[name]
-    return _bounded(answer) if isinstance(answer, str) else ""
+    return _words(answer, secrets) if isinstance(answer, str) else ""
 
 
-def _bounded(text: str) -> str:
-    return beginning(in_one_line(" ".join(as_text(text).split())), _LONGEST_WORDS)
+def _words(text: str, secrets: Collection[str]) -> str:
+    # Secrets go first: of one that stands where the text is cut, the beginning would stay.
+    whole = _without_secrets(as_text(text), secrets)
+    return beginning(in_one_line(" ".join(whole.split())), _LONGEST_WORDS)
+
+
+def _without_secrets(text: str, secrets: Collection[str]) -> str:
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "…")
+    return text

@@ -174,6 +174,16 @@ async def test_a_key_is_one_line_and_stands_in_no_error_text(key: str, refused: 
                 await memory.sync("a", CARDS)
 
 
+async def test_of_a_key_where_long_words_are_cut_nothing_stays() -> None:
+    with LoopbackQdrant(api_key=KEY) as server:
+        async with await ProceduralMemory.open(url=server.url, api_key=KEY, embedder=HashEmbedder()) as memory:
+            await memory.sync("a", CARDS)
+            server.refuse = lambda _: (403, f"{'x' * 290}{KEY} may not do that".encode())
+            with pytest.raises(StoreUnavailableError) as caught:
+                await memory.sync("a", CARDS)
+            assert KEY[:5] not in str(caught.value)
+
+
 async def test_a_user_in_the_url_goes_along_as_a_proxy_asks() -> None:
     with LoopbackQdrant() as server:
         url = server.url.replace("//", "//me:p%40ss@")
