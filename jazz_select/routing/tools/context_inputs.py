@@ -225,8 +225,13 @@ def _shown(tool: Tool, paths: tuple[Path, ...]) -> tuple[dict[str, Any], dict[Pa
     return without_fields(tool.call_schema, paths), objects_to_make(tool.call_schema, paths)
 
 
-def _is_closed(schema: Mapping[str, Any]) -> bool:
-    return schema.get("additionalProperties") is False and not wrapper_paths(schema)
+@lru_cache(4_096)
+def _wrappers(tool: Tool) -> tuple[Path, ...]:
+    return tuple(wrapper_paths(tool.call_schema))
+
+
+def _is_closed(tool: Tool) -> bool:
+    return tool.call_schema.get("additionalProperties") is False and not _wrappers(tool)
 
 
 def _bound(tool: Tool, keys: _Keys) -> Tool:
@@ -257,7 +262,7 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
             lacking[name] = declared[name]
     if keys.excess:
         problem = f"the context holds {keys.excess}; give what identifies it instead"
-    elif tool.context_inputs is None and not used and _is_closed(schema):
+    elif tool.context_inputs is None and not used and _is_closed(tool):
         return tool  # it takes nothing that the context holds, declared or not
     hidden = {**used, **lacking}
     shown, objects = _shown(tool, tuple(paths[name] for name in hidden))
@@ -268,7 +273,7 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
         keys=hidden,
         values={name: keys.values[key] for name, key in used.items()},
         paths=paths,
-        withheld=withheld_names(schema, paths.values(), keys.alike),
+        withheld=withheld_names(_wrappers(tool), paths.values(), keys.alike),
         objects=objects,
         problem=problem or lacking_context(schema, lacking),
     )

@@ -19,7 +19,6 @@ from jazz_select.routing.schemas.places import (
     objects_to_make,
     part_at,
     path_of,
-    wrapper_paths,
 )
 from jazz_select.routing.schemas.reduction import input_names, without_fields
 from jazz_select.text import nfc, titled
@@ -259,14 +258,14 @@ def context_keys(tool: str, given: object) -> dict[str, str]:
 
 
 def withheld_names(
-    schema: Mapping[str, Any], paths: Iterable[Path], alike: Iterable[str] = ()
+    wrappers: Iterable[Path], paths: Iterable[Path], alike: Iterable[str] = ()
 ) -> dict[Path, frozenset[str]]:
     """Return the folded names of which a model may give no value, by the path of the object that holds them.
 
     Names that are `alike` to those of a context are withheld from the arguments themselves, and from the fields of the
-    single object that the tool takes; an object beside other inputs keeps its own.
+    single objects at `wrappers`; an object beside other inputs keeps its own.
     """
-    names: dict[Path, set[str]] = {path: set(alike) for path in ((), *wrapper_paths(schema))}
+    names: dict[Path, set[str]] = {path: set(alike) for path in ((), *wrappers)}
     for path in paths:
         for length in range(1, len(path) - 1):
             names.setdefault(path[:length], set())
