@@ -166,7 +166,7 @@ class Tool:
             declared=keys,
             keys=keys,
             paths=paths,
-            withheld=withheld_names(whole, [*paths.values()]),
+            withheld=withheld_names((), [*paths.values()]),
             objects=objects_to_make(whole, [*paths.values()]),
             problem=lacking_context(whole, keys),
         )
