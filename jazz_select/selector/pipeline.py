@@ -92,7 +92,7 @@ class Pipeline:
         for stage in self._stages:
             if not stage.takes(case):
                 continue
-            if not ask and stage in self._models:
+            if not ask and any(stage is model for model in self._models):
                 return replace(UNASKED, stages=_records(case))
             verdict = await stage.run(case)
             stage.costs.add(verdict)
