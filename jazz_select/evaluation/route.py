@@ -83,6 +83,7 @@ class Routed:
         confidences: P(each candidate is right); None if unknown.
         in_scope: P(some flow is right); None if unknown.
         outcome: Whether a model would be asked.
+        is_known: Whether it is decided as an example, title or alias, word for word; None if examples are not known.
         took_s: Its share of the batch's duration, in seconds.
         least_error: The least error budget at which recall decides alone; 0 if it needs none, None if it never does.
     """
@@ -96,6 +97,7 @@ class Routed:
     notes: tuple[str, ...] = ()
     took_s: float = field(default=0.0, compare=False)
     least_error: float | None = None
+    is_known: bool | None = False
 
     @property
     def first(self) -> str:
@@ -193,6 +195,7 @@ def _route(
         notes=decision.notes,
         took_s=took_s,
         least_error=_least_error(result, registry),
+        is_known=decision.reason is Reason.EXAMPLE,
     )
 
 

@@ -482,7 +482,9 @@ def _kinds(before: Routed, after: Routed, flows: FlowChanges) -> Iterator[Change
         yield ChangeKind.FIRST
     if (flows.renamed or before.candidates != after.candidates) and any(_moved(before, after, flows)):
         yield ChangeKind.CANDIDATES
-    if before.outcome is not after.outcome:
+    # An index holds no examples, so that what is known word for word cannot be told there.
+    known = {before.is_known, after.is_known}
+    if before.outcome is not after.outcome and known != {None, True}:
         yield ChangeKind.OUTCOME
     old, new = before.confidence, after.confidence
     drifted = old is not None and new is not None and abs(old - new) < _DRIFT

@@ -11,6 +11,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -188,7 +189,8 @@ async def _deployed(job: Job, index: Path, answer: _Answer) -> None:
         flows = {name: {each: fields[each] for each in known} for name, fields in describe_flows(registry).items()}
         answer({"flows": flows, "digest": ""})
         if line := sys.stdin.buffer.readline():
-            answer(await _routed(job, registry, memory, job.agent_id, json.loads(line)))
+            routed = await _routed(job, registry, memory, job.agent_id, json.loads(line))
+            answer({**routed, "routes": [replace(each, is_known=None) for each in routed["routes"]]})
 
 
 def _queries(wanted: Mapping[str, Any]) -> list[Query]:

@@ -41,7 +41,9 @@ def test_the_demo_routes_every_request_and_is_idempotent(clone: Jazz, shown: tup
     summary = SUMMARY.search(first)
     assert summary is not None
     assert int(summary[2]) == len(requests)
-    assert len(re.findall(r"^ {4}[✓✗] semantic|^ {4}[✓✗] single", first, re.MULTILINE)) == len(requests)
+    assert len(re.findall(r"^ {4}[✓✗] (?:semantic|single|example|confident|none)", first, re.MULTILINE)) == len(
+        requests
+    )
     assert first.count("    ✓ ") == int(summary[1])
     assert "0 created, 0 updated, 0 deleted" in second
     assert max(map(len, first.splitlines())) <= 80
