@@ -75,9 +75,19 @@ def describe_error(error: BaseException) -> str:
 
 def _visible_line(text: str, limit: int) -> str:
     """Return the beginning of a text as one line without control characters. Cut it first: it may have any length."""
+
+    def in_one(read: str) -> str:
+        return " ".join(_BREAKING.sub("", " ".join(read.split())).split())
+
+    return _cleaned_beginning(text, limit, in_one)
+
+
+def _cleaned_beginning(text: str, limit: int, clean_text: Callable[[str], str]) -> str:
+    """Return the beginning of a cleaned text and a mark where it goes on; what is far behind is not even cleaned."""
     read = text[: _READ_TIMES * limit]
-    line = " ".join(_BREAKING.sub("", " ".join(read.split())).split())
-    return beginning(line, limit) if len(read) == len(text) or len(line) > limit else f"{line}…"
+    cleaned = clean_text(read)
+    is_whole = len(read) == len(text)
+    return beginning(cleaned, limit) if is_whole or len(cleaned) > limit else f"{cleaned}…"
 
 
 def _causes(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
@@ -235,9 +245,7 @@ def clean(text: str) -> str:
 
 def clean_beginning(text: str, limit: int) -> str:
     """Return the first `limit` characters of a `clean` text and a mark; cut it before, as it may have any length."""
-    read = text[: _READ_TIMES * limit]
-    cleaned = clean(read)
-    return beginning(cleaned, limit) if len(read) == len(text) or len(cleaned) > limit else f"{cleaned}…"
+    return _cleaned_beginning(text, limit, clean)
 
 
 def word_list(listed: str) -> frozenset[str]:
