@@ -36,7 +36,7 @@ from jazz_select.routing.claims import RecentClaims
 from jazz_select.routing.question import question
 from jazz_select.routing.records import StepError, ToolCall
 from jazz_select.routing.tool_call import CallOutcome, call_of, call_tool, made_once
-from jazz_select.routing.tools.context_inputs import bind_context, bind_tools
+from jazz_select.routing.tools.context_inputs import NOT_USED, bind_context, bind_tools
 from jazz_select.routing.tools.showing import OpenTools, selected_tools, shown_names
 from jazz_select.routing.tools.sources import ToolsLike, toolbox_of
 from jazz_select.routing.tools.tool import Tool, context_keys
@@ -488,13 +488,6 @@ def _said_by(part: object) -> object:
     if isinstance(part, Mapping):
         return cast("Mapping[str, object]", part).get("text")
     return part if isinstance(part, str) else getattr(part, "content", None)
-
-
-NOT_USED: Final = (
-    "Arguments that are not among this tool's inputs were not used: "
-    "the program sets what it works on, such as for whom."
-)
-"""What a model is told if values that it gave were dropped."""
 
 
 def outcome_text(outcome: CallOutcome, *, own: bool = True) -> str:

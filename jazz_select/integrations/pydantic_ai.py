@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 from pydantic_core import SchemaValidator, core_schema
 
 from jazz_select.integrations.door import (
-    NOT_USED,
     OPEN,
     FlowDoor,
     Shown,
@@ -24,6 +23,7 @@ from jazz_select.integrations.door import (
     text_in,
 )
 from jazz_select.routing.tool_call import CallOutcome
+from jazz_select.routing.tools.context_inputs import NOT_USED
 from jazz_select.routing.tools.showing import input_schema
 
 with framework("pydantic-ai"):

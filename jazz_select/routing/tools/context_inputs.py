@@ -7,7 +7,7 @@ A tool is bound to a context before a model sees it and before it is called. Its
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import plain, plain_bytes
@@ -27,6 +27,11 @@ from jazz_select.words import by_spelling, excess_of_names, folded_name
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
+NOT_USED: Final = (
+    "Arguments that are not among this tool's inputs were not used: "
+    "the program sets what it works on, such as for whom."
+)
+"""What a model is told if values that it gave were dropped."""
 _MOST_NAMED = 5
 _LONGEST_NAMED = 80
 

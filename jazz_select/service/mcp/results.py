@@ -13,6 +13,7 @@ from jazz_select.errors import ToolUnheardError
 from jazz_select.json_values import shorter_text, storable, storable_text, too_much
 from jazz_select.routing.names.resolution import Resolution
 from jazz_select.routing.tool_call import CallOutcome
+from jazz_select.routing.tools.context_inputs import NOT_USED
 from jazz_select.service.mcp.untrusted_text import plain_text
 from jazz_select.text import beginning, cut
 
@@ -97,10 +98,6 @@ def bounded_answer(answer: types.CallToolResult) -> types.CallToolResult:
     return types.CallToolResult(content=blocks, structured_content=structured)
 
 
-_NOT_USED: Final = (
-    "Arguments that are not among this tool's inputs were not used: "
-    "the program sets what it works on, such as for whom."
-)
 _LONGEST_PROBLEM: Final = 2_000
 _MOST_NAMES: Final = 20
 
@@ -148,7 +145,7 @@ def with_notes(result: types.CallToolResult, outcome: CallOutcome) -> types.Call
     """Return a result that says, in a part of its own, that values which a model gave were dropped."""
     if not outcome.dropped:
         return result
-    return result.model_copy(update={"content": [*result.content, types.TextContent(text=_NOT_USED)]})
+    return result.model_copy(update={"content": [*result.content, types.TextContent(text=NOT_USED)]})
 
 
 def _advice(outcome: CallOutcome, *, only_reads: bool) -> dict[str, object]:
