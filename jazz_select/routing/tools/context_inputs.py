@@ -157,7 +157,7 @@ def declared_inputs(tools: Iterable[Tool]) -> frozenset[str]:
         inputs = tool.context_inputs
         if inputs is not None and inputs.declared:
             paths = [path_of(inputs.schema, place) for place in inputs.declared]
-            known = set(_inputs_of(tool))
+            known = set(_input_paths_of(_SchemaKey(inputs.schema)))
             found.update(folded_name(path[-1]) for path in paths if len(path) == 1 or path in known)
     return frozenset(found)
 
@@ -216,33 +216,48 @@ def _with_value(
     return {**given, name: _with_value(fields, tuple(rest), value, inputs, here)}
 
 
-@lru_cache(4_096)
-def _inputs_of(tool: Tool) -> tuple[Path, ...]:
-    return tuple(input_paths(tool.call_schema))
+class _SchemaKey:
+    """A schema as the key of a cache: equal to itself alone.
+
+    A tool would be another key each time it is bound, and would keep the values of its context there.
+    """
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.schema = schema
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _SchemaKey) and other.schema is self.schema
+
+    def __hash__(self) -> int:
+        return id(self.schema)
 
 
 @lru_cache(4_096)
-def _shown(tool: Tool, paths: tuple[Path, ...]) -> tuple[dict[str, Any], dict[Path, Mapping[str, Any]]]:
-    """Return the schema of a tool without these inputs, and the objects around them that can be made.
+def _input_paths_of(key: _SchemaKey) -> tuple[Path, ...]:
+    return tuple(input_paths(key.schema))
+
+
+@lru_cache(4_096)
+def _reduced(key: _SchemaKey, paths: tuple[Path, ...]) -> tuple[dict[str, Any], dict[Path, Mapping[str, Any]]]:
+    """Return a schema without these inputs, and the objects around them that can be made.
 
     The same tools are bound again and again.
     """
-    return without_fields(tool.call_schema, paths), objects_to_make(tool.call_schema, paths)
+    return without_fields(key.schema, paths), objects_to_make(key.schema, paths)
 
 
 @lru_cache(4_096)
-def _wrappers(tool: Tool) -> tuple[Path, ...]:
-    return tuple(wrapper_paths(tool.call_schema))
-
-
-def _is_closed(tool: Tool) -> bool:
-    return tool.call_schema.get("additionalProperties") is False and not _wrappers(tool)
+def _wrapper_paths_of(key: _SchemaKey) -> tuple[Path, ...]:
+    return tuple(wrapper_paths(key.schema))
 
 
 def _bound(tool: Tool, keys: _Keys) -> Tool:
     if tool.context_inputs is None and not keys.values:
         return tool
     schema = tool.call_schema
+    schema_key = _SchemaKey(schema)
+    wrappers = _wrapper_paths_of(schema_key)
+    is_closed = schema.get("additionalProperties") is False and not wrappers
     keys_of_inputs = tool.from_context
     declared: Mapping[str, str] = (
         cast("Mapping[str, str]", keys_of_inputs) if isinstance(keys_of_inputs, Mapping) else {}
@@ -252,7 +267,7 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
     used: dict[str, str] = {}
     lacking: dict[str, str] = {}
     problem = ""
-    for path in dict.fromkeys((*_inputs_of(tool), *places)):
+    for path in dict.fromkeys((*_input_paths_of(schema_key), *places)):
         name = places.get(path, ".".join(path))
         found = keys.named(declared.get(name, path[-1]))
         if found and path not in places and any(paths.get(each) == path[:-1] for each in used):
@@ -267,10 +282,10 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
             lacking[name] = declared[name]
     if keys.excess:
         problem = f"the context holds {keys.excess}; give what identifies it instead"
-    elif tool.context_inputs is None and not used and _is_closed(tool):
+    elif tool.context_inputs is None and not used and is_closed:
         return tool  # it takes nothing that the context holds, declared or not
     hidden = {**used, **lacking}
-    shown, objects = _shown(tool, tuple(paths[name] for name in hidden))
+    shown, objects = _reduced(schema_key, tuple(paths[name] for name in hidden))
     inputs = ContextInputs(
         schema=schema,
         shown=shown,
@@ -278,7 +293,7 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
         keys=hidden,
         values={name: keys.values[key] for name, key in used.items()},
         paths=paths,
-        withheld=withheld_names(_wrappers(tool), paths.values(), keys.alike),
+        withheld=withheld_names(wrappers, paths.values(), keys.alike),
         objects=objects,
         problem=problem or lacking_context(schema, lacking),
     )
