@@ -201,6 +201,11 @@ def exactly(value: object) -> object:
     return cast("object", value.value) if isinstance(value, Enum) else _substitute(value)
 
 
+def has_fields(value: object) -> bool:
+    """Whether a value is data with named fields, which `plain` reads: a dataclass or a model, and no type."""
+    return not isinstance(value, type) and (is_dataclass(value) or hasattr(value, "model_dump"))
+
+
 def json_or_same(value: object) -> object:
     """Return the value as JSON, or itself if it has no JSON form."""
     try:

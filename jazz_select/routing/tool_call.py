@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from copy import deepcopy
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Literal, cast
@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from jazz_select.arguments import takes
 from jazz_select.errors import HungError, ToolAnswerError, ToolArgumentsError, ToolError, ToolUnheardError
-from jazz_select.json_values import as_json, plain_bytes, too_much
+from jazz_select.json_values import as_json, has_fields, plain_bytes, too_much
 from jazz_select.ports import ClaimStore
 from jazz_select.routing.approval import Allow, Approve, Deny, verdict_of
 from jazz_select.routing.records import Door, Fault, StepError, ToolCall
@@ -229,9 +229,7 @@ def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_data(value: object) -> bool:
-    if isinstance(value, str | dict | list | tuple | set | bytearray):
-        return True
-    return not isinstance(value, type) and (is_dataclass(value) or hasattr(value, "model_dump"))
+    return isinstance(value, str | dict | list | tuple | set | bytearray) or has_fields(value)
 
 
 def _copy(value: Any, known: dict[int, Any]) -> Any:

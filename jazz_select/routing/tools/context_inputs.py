@@ -5,12 +5,12 @@ A tool is bound to a context before a model sees it and before it is called. Its
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from jazz_select.errors import ConfigError
-from jazz_select.json_values import plain, plain_bytes
+from jazz_select.json_values import has_fields, plain, plain_bytes
 from jazz_select.routing.schemas.places import (
     Path,
     input_paths,
@@ -196,8 +196,7 @@ def _as_fields(value: object) -> Mapping[str, Any] | None:
     """Return the fields of an object that was given as a mapping, a dataclass or a model; None for anything else."""
     if isinstance(value, Mapping):
         return cast("Mapping[str, Any]", value)
-    is_data = not isinstance(value, type) and (is_dataclass(value) or hasattr(value, "model_dump"))
-    fields = plain(value) if is_data else None
+    fields = plain(value) if has_fields(value) else None
     return cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else None
 
 
