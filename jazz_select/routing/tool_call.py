@@ -129,7 +129,7 @@ async def call_tool(  # noqa: PLR0913 - options with a name
         made = _unbegun(earlier.call) or await _made(tool, earlier.call, timeout_s, claims)
         return replace(made, dropped=earlier.dropped)
     filled = filled_arguments(tool, arguments)
-    call = await call_of(tool, arguments, door=door, call_id=call_id, known=bool(approve or claims))
+    call = await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=bool(approve or claims))
     own = copied(call.arguments)  # whoever is asked may keep and change what it is shown
     refused = _unbegun(call) or await _unprepared(tool, call) or await _unapproved(approve, call) or _unbegun(call)
     call = replace(call, arguments=own) if approve is not None else call
@@ -148,11 +148,19 @@ async def call_of(
 
     With `known`, it gets an identity, for approval or a claim.
     """
+    filled = filled_arguments(tool, arguments)
+    return await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=known)
+
+
+async def _call_with(
+    tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str, known: bool
+) -> ToolCall:
+    """Return a call whose arguments have what the context fills."""
     inputs = tool.context_inputs
     call = ToolCall(
         id=call_id or uuid4().hex,
         tool=tool.name,
-        arguments=without_nulls(tool.call_schema, copied(filled_arguments(tool, arguments).arguments)),
+        arguments=without_nulls(tool.call_schema, copied(arguments)),
         filled=() if inputs is None else tuple(inputs.values),
         destructive=tool.destructive,
         door=door,
