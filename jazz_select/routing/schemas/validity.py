@@ -6,7 +6,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, cast
 
-from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
+from jsonschema_rs import Draft202012Validator, ValidationError
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import as_bytes, as_json, json_bytes, json_or_same
