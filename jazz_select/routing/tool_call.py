@@ -152,9 +152,7 @@ async def call_of(
     return await _call_with(tool, filled.arguments, door=door, call_id=call_id, known=known)
 
 
-async def _call_with(
-    tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str, known: bool
-) -> ToolCall:
+async def _call_with(tool: Tool, arguments: Mapping[str, Any], *, door: Door, call_id: str, known: bool) -> ToolCall:
     """Return a call whose arguments have what the context fills."""
     inputs = tool.context_inputs
     call = ToolCall(

@@ -7,7 +7,7 @@ A tool is bound to a context before a model sees it and before it is called. Its
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from jazz_select.errors import ConfigError
 from jazz_select.json_values import has_fields, plain, plain_bytes
@@ -32,6 +32,8 @@ NOT_USED: Final = (
     "the program sets what it works on, such as for whom."
 )
 """What a model is told if values that it gave were dropped."""
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _MOST_NAMED = 5
 _LONGEST_NAMED = 80
 
@@ -157,7 +159,7 @@ def declared_inputs(tools: Iterable[Tool]) -> frozenset[str]:
         inputs = tool.context_inputs
         if inputs is not None and inputs.declared:
             paths = [path_of(inputs.schema, place) for place in inputs.declared]
-            known = set(_input_paths_of(_SchemaKey(inputs.schema)))
+            known = set(_input_paths_of(inputs.schema))
             found.update(folded_name(path[-1]) for path in paths if len(path) == 1 or path in known)
     return frozenset(found)
 
@@ -231,32 +233,44 @@ class _SchemaKey:
         return id(self.schema)
 
 
-@lru_cache(4_096)
-def _input_paths_of(key: _SchemaKey) -> tuple[Path, ...]:
-    return tuple(input_paths(key.schema))
+def _cached_by_schema(
+    read: Callable[Concatenate[Mapping[str, Any], _P], _T],
+) -> "Callable[Concatenate[Mapping[str, Any], _P], _T]":
+    """Remember what is read of a schema: the same tools are bound again and again."""
+    cached = lru_cache(4_096)(lambda key, *args, **options: read(key.schema, *args, **options))
+
+    def read_once(schema: Mapping[str, Any], *args: _P.args, **options: _P.kwargs) -> _T:
+        return cast("_T", cached(_SchemaKey(schema), *args, **options))
+
+    return read_once
 
 
-@lru_cache(4_096)
-def _reduced(key: _SchemaKey, paths: tuple[Path, ...]) -> tuple[dict[str, Any], dict[Path, Mapping[str, Any]]]:
-    """Return a schema without these inputs, and the objects around them that can be made.
-
-    The same tools are bound again and again.
-    """
-    return without_fields(key.schema, paths), objects_to_make(key.schema, paths)
+@_cached_by_schema
+def _input_paths_of(schema: Mapping[str, Any]) -> tuple[Path, ...]:
+    return tuple(input_paths(schema))
 
 
-@lru_cache(4_096)
-def _wrapper_paths_of(key: _SchemaKey) -> tuple[Path, ...]:
-    return tuple(wrapper_paths(key.schema))
+@_cached_by_schema
+def _reduced(
+    schema: Mapping[str, Any], paths: tuple[Path, ...]
+) -> tuple[dict[str, Any], dict[Path, Mapping[str, Any]]]:
+    """Return a schema without these inputs, and the objects around them that can be made."""
+    return without_fields(schema, paths), objects_to_make(schema, paths)
+
+
+@_cached_by_schema
+def _wrapper_paths_of(schema: Mapping[str, Any]) -> tuple[Path, ...]:
+    return tuple(wrapper_paths(schema))
+
+
+def _is_closed(schema: Mapping[str, Any]) -> bool:
+    return schema.get("additionalProperties") is False and not _wrapper_paths_of(schema)
 
 
 def _bound(tool: Tool, keys: _Keys) -> Tool:
     if tool.context_inputs is None and not keys.values:
         return tool
     schema = tool.call_schema
-    schema_key = _SchemaKey(schema)
-    wrappers = _wrapper_paths_of(schema_key)
-    is_closed = schema.get("additionalProperties") is False and not wrappers
     keys_of_inputs = tool.from_context
     declared: Mapping[str, str] = (
         cast("Mapping[str, str]", keys_of_inputs) if isinstance(keys_of_inputs, Mapping) else {}
@@ -266,7 +280,7 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
     used: dict[str, str] = {}
     lacking: dict[str, str] = {}
     problem = ""
-    for path in dict.fromkeys((*_input_paths_of(schema_key), *places)):
+    for path in dict.fromkeys((*_input_paths_of(schema), *places)):
         name = places.get(path, ".".join(path))
         found = keys.named(declared.get(name, path[-1]))
         if found and path not in places and any(paths.get(each) == path[:-1] for each in used):
@@ -281,10 +295,10 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
             lacking[name] = declared[name]
     if keys.excess:
         problem = f"the context holds {keys.excess}; give what identifies it instead"
-    elif tool.context_inputs is None and not used and is_closed:
+    elif tool.context_inputs is None and not used and _is_closed(schema):
         return tool  # it takes nothing that the context holds, declared or not
     hidden = {**used, **lacking}
-    shown, objects = _reduced(schema_key, tuple(paths[name] for name in hidden))
+    shown, objects = _reduced(schema, tuple(paths[name] for name in hidden))
     inputs = ContextInputs(
         schema=schema,
         shown=shown,
@@ -292,7 +306,7 @@ def _bound(tool: Tool, keys: _Keys) -> Tool:
         keys=hidden,
         values={name: keys.values[key] for name, key in used.items()},
         paths=paths,
-        withheld=withheld_names(wrappers, paths.values(), keys.alike),
+        withheld=withheld_names(_wrapper_paths_of(schema), paths.values(), keys.alike),
         objects=objects,
         problem=problem or lacking_context(schema, lacking),
     )
