@@ -761,9 +761,14 @@ def referred(reference: object, root: Schema) -> object:
         return None
     if reference not in ("#", "") and not reference.startswith("#/"):
         return next((each for each in inner(root) if _is_called(each, reference)), None)
-    for part in reference[1:].split("/")[1:]:
-        here = _inside(here, unquote(part).replace("~1", "/").replace("~0", "~"))
+    for name in pointer_names(reference):
+        here = _inside(here, name)
     return here
+
+
+def pointer_names(reference: str) -> list[str]:
+    """Return the names that a local reference such as `#/$defs/a~1b` leads through (RFC 6901, section 6)."""
+    return [unquote(each).replace("~1", "/").replace("~0", "~") for each in reference[1:].split("/")[1:]]
 
 
 def _is_called(schema: Schema, reference: str) -> bool:

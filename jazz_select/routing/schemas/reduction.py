@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
-from jazz_select.routing.schemas.fields import ANNOTATIONS, Schema, mapping, referred
+from jazz_select.routing.schemas.fields import ANNOTATIONS, Schema, mapping, pointer_names, referred
 from jazz_select.routing.schemas.places import (
     BRANCHES,
     CONDITION,
@@ -230,8 +230,7 @@ def _without_unused_definitions(schema: dict[str, Any]) -> dict[str, Any]:
         for reference in _references(waiting.pop()):
             if not reference.startswith("#/"):  # an anchor, or the whole: nothing is certain to be unused
                 return schema
-            keyword, _, name = reference[2:].partition("/")
-            name = name.partition("/")[0].replace("~1", "/").replace("~0", "~")
+            keyword, name, *_ = (*pointer_names(reference), "")
             if keyword in definitions and name in definitions[keyword] and (keyword, name) not in used:
                 used.add((keyword, name))
                 waiting.append(definitions[keyword][name])

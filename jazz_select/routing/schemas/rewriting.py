@@ -4,11 +4,18 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
-from urllib.parse import unquote
 
 from jsonschema_rs import Draft202012Validator, RegexOptions
 
-from jazz_select.routing.schemas.fields import UNEVALUATED, Schema, inner, mapping, node_in_todays_words, written
+from jazz_select.routing.schemas.fields import (
+    UNEVALUATED,
+    Schema,
+    inner,
+    mapping,
+    node_in_todays_words,
+    pointer_names,
+    written,
+)
 from jazz_select.routing.schemas.patterns import LinearPattern, linear_pattern
 
 DEEPEST_LED: Final = 100
@@ -119,7 +126,7 @@ class Rewriting:
         return found, made
 
     def _document(self, schema: object) -> Any:
-        steps = _steps(self.base)
+        steps = pointer_names(self.base)
         self.root = _at(schema, steps)
         own = mapping(self.root)
         name = own.get("$id", own.get("id"))
@@ -133,7 +140,7 @@ class Rewriting:
         while todo := self.places.keys() - done:
             for place in sorted(todo):
                 done.add(place)
-                self._rewrite_elsewhere(found, [*steps, *_steps(place)])
+                self._rewrite_elsewhere(found, [*steps, *pointer_names(place)])
         return found
 
     def of(self, schema: object) -> Any:
@@ -257,7 +264,7 @@ class Rewriting:
 
     def _moved(self, reference: str) -> str:
         """Return where in the rewritten document a reference finds what it means."""
-        steps = _steps(reference)
+        steps = pointer_names(reference)
         if not any(each in steps for each in _MOVED):
             return reference
         here, found, is_map = self.root, ["#"], False
@@ -394,10 +401,6 @@ def _asked(found: LinearPattern) -> list[Schema]:
     wanted: list[Schema] = [{"pattern": text} for text, is_wanted in found.beside if is_wanted]
     refused = [{"not": {"type": "string", "pattern": text}} for text, is_wanted in found.beside if not is_wanted]
     return [own, *wanted, *refused]
-
-
-def _steps(reference: str) -> list[str]:
-    return [unquote(each).replace("~1", "/").replace("~0", "~") for each in reference[1:].split("/")[1:]]
 
 
 def _as_step(name: str) -> str:

@@ -571,6 +571,11 @@ SCHEMAS: list[Any] = [
         name="an object beside another input keeps its own",
     ),
     reduced_case(
+        {"properties": {"of": {"$ref": "#/$defs/a%20b~1c"}, "member": MEMBER}, "$defs": {"a b/c": INNER, "d": {}}},
+        {"properties": {"of": {"$ref": "#/$defs/a%20b~1c"}}, "$defs": {"a b/c": INNER}},
+        name="a definition whose name is written otherwise in a reference",
+    ),
+    reduced_case(
         {"properties": {"of": {"$ref": "#/$defs/inner"}}, "required": ["of"], "$defs": {"inner": QUERY}},
         {"properties": {"of": SHOWN}, "required": ["of"]},
         name="the single object, behind a reference",
