@@ -235,14 +235,17 @@ class _SchemaKey:
 
 def _cached_by_schema(
     read: Callable[Concatenate[Mapping[str, Any], _P], _T],
-) -> "Callable[Concatenate[Mapping[str, Any], _P], _T]":
+) -> Callable[Concatenate[Mapping[str, Any], _P], _T]:
     """Remember what is read of a schema: the same tools are bound again and again."""
-    cached = lru_cache(4_096)(lambda key, *args, **options: read(key.schema, *args, **options))
 
-    def read_once(schema: Mapping[str, Any], *args: _P.args, **options: _P.kwargs) -> _T:
-        return cast("_T", cached(_SchemaKey(schema), *args, **options))
+    @lru_cache(4_096)
+    def read_of(key: _SchemaKey, *args: _P.args, **options: _P.kwargs) -> _T:
+        return read(key.schema, *args, **options)
 
-    return read_once
+    def known(schema: Mapping[str, Any], *args: _P.args, **options: _P.kwargs) -> _T:
+        return read_of(_SchemaKey(schema), *args, **options)
+
+    return known
 
 
 @_cached_by_schema
