@@ -164,6 +164,15 @@ class ReasoningFilter:
         self._show(self._text[self._at : end])
         self._at = end
 
+    def _next_match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """Show what stands before the next match; without one, all that later pieces cannot complete to one."""
+        found = pattern.search(self._text, self._at)
+        if found is not None:
+            self._show_until(found.start())
+        else:
+            self._show_until(len(self._text) if self._is_end else _certain(self._text, self._at))
+        return found
+
     def _restart(self) -> None:
         """Take back all that was visible: it was reasoning whose beginning the server kept to itself."""
         self.removed = self._restarts = True
@@ -174,11 +183,9 @@ class ReasoningFilter:
     # --- text ---
 
     def _read_text(self) -> bool:
-        found = _IN_TEXT.search(self._text, self._at)
+        found = self._next_match(_IN_TEXT)
         if found is None:
-            self._show_until(len(self._text) if self._is_end else _certain(self._text, self._at))
             return False
-        self._show_until(found.start())
         kind, token = str(found.lastgroup), found.group()
         if kind == "run":
             if not self._is_end and found.end() == len(self._text) and len(token) < _LONGEST_TAIL:
@@ -245,11 +252,9 @@ class ReasoningFilter:
         return False if is_whole else None
 
     def _read_json(self) -> bool:
-        found = _IN_JSON.search(self._text, self._at)
+        found = self._next_match(_IN_JSON)
         if found is None:
-            self._show_until(len(self._text) if self._is_end else _certain(self._text, self._at))
             return False
-        self._show_until(found.start())
         kind, mark = str(found.lastgroup), found.group()
         if kind == "quote":
             self._is_quoted = not self._is_quoted
