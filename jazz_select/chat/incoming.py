@@ -96,13 +96,16 @@ def _answer_in(written: str, *, cut_off: bool) -> tuple[str, tuple[str, ...]]:
 
 
 def _contents(calls: object) -> list[object]:
-    several = cast("Sequence[object]", calls) if isinstance(calls, list | tuple) else ()
-    return [(each.id, each.name, each.arguments) for each in several if isinstance(each, NativeCall)]
+    return [(each.id, each.name, each.arguments) for each in _listed(calls) if isinstance(each, NativeCall)]
+
+
+def _listed(calls: object) -> Sequence[object]:
+    return cast("Sequence[object]", calls) if isinstance(calls, list | tuple) else ()
 
 
 def clean_calls(given: object) -> tuple[tuple[NativeCall, ...], tuple[str, ...]]:
     """Return the calls of a reply, each with an id of its own, and notes on those that were dropped."""
-    several = cast("Sequence[object]", given) if isinstance(given, list | tuple) else ()
+    several = _listed(given)
     notes: list[str] = []
     calls: list[NativeCall] = []
     taken: set[str] = set()
