@@ -26,7 +26,7 @@ from jazz_select.selector.decision_stage import DecisionStage
 from jazz_select.selector.policy import Policy
 from jazz_select.selector.recall_stage import RecallStage
 from jazz_select.selector.selector_options import ModelOptions
-from jazz_select.selector.stage import Case, Choice, Stage
+from jazz_select.selector.stage import Case, Choice, Stage, first_may_begin
 from jazz_select.selector.user_stage import UserStage
 from jazz_select.stages import StageName, StageRecord
 from jazz_select.text import in_log
@@ -104,7 +104,7 @@ class Pipeline:
     def _case(self, request: Request, narrowed: CandidateSet, *, recall_s: float, known: str) -> Case:
         situation = request.situation
         chat = self._chat
-        if chat is None and situation is not None and (request.goes_on or not self._may_begin(request, narrowed)):
+        if chat is None and situation is not None and (request.goes_on or not first_may_begin(request, narrowed)):
             chat = situation.reader
         has_more = self._decision is not None or chat is not None or self.policy.ask_user
         return Case(
@@ -118,12 +118,6 @@ class Pipeline:
             chat=chat,
             has_more=has_more,
         )
-
-    @staticmethod
-    def _may_begin(request: Request, narrowed: CandidateSet) -> bool:
-        """Whether the first candidate may begin without the chat model that a conversation lends."""
-        first = next(iter(narrowed.candidates), None)
-        return first is not None and request.may_begin(first.flow_id, first.confidence or 0.0, narrowed.in_scope or 0.0)
 
     def _finished(self, case: Case) -> Choice:
         """Return the choice with its records; those of models that were not needed have their mean cost."""

@@ -7,7 +7,7 @@ from typing import Final
 from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.calibration import Calibration
 from jazz_select.selector.policy import Policy
-from jazz_select.selector.stage import Case, Choice, StageCosts, Verdict, first_live, likely_fits
+from jazz_select.selector.stage import Case, Choice, StageCosts, Verdict, first_live, first_may_begin, likely_fits
 from jazz_select.stages import SHARED, StageOutcome, StageRecord, joint_probability
 from jazz_select.text import in_one_line
 from jazz_select.values import COVERAGE, Reason
@@ -120,7 +120,7 @@ class RecallStage:
         """
         if not case.has_more:
             return self.policy.on_empty == "top1" or likely_fits(case.narrowed)
-        if self._allowed(case) is not None or not self._may_begin(case):
+        if self._allowed(case) is not None or not first_may_begin(case.request, case.narrowed):
             return False
         if self.policy.ask_user and case.narrowed.candidates[0].confidence is not None:
             return False
@@ -139,7 +139,7 @@ class RecallStage:
             return case.narrowed.caveat or "its confidence is not known"
         if expected > budget * (1 + _ROUNDING):
             return self._compared(case)
-        return "" if self._may_begin(case) else f"{self._compared(case)}, {NOT_ITS}"
+        return "" if first_may_begin(case.request, case.narrowed) else f"{self._compared(case)}, {NOT_ITS}"
 
     def _compared(self, case: Case) -> str:
         confidence, expected, budget = self.confidence(case), self.expected_error(case), self._budget(case)
@@ -171,11 +171,3 @@ class RecallStage:
             return replace(choice, notes=(NO_BUDGET,)) if case.has_more else choice
         likeliest = sorted(candidates, key=lambda each: -(each.confidence or 0.0))
         return replace(first_live(likeliest, self.flows, reason), notes=(OVER_BUDGET,))
-
-    @staticmethod
-    def _may_begin(case: Case) -> bool:
-        """Whether the first candidate may begin on recall alone; an unknown probability counts as 0."""
-        first = next(iter(case.narrowed.candidates), None)
-        return first is None or case.request.may_begin(
-            first.flow_id, first.confidence or 0.0, case.narrowed.in_scope or 0.0
-        )

@@ -14,6 +14,12 @@ LIKELY: Final = 0.5
 """The least P(some flow fits) at which one is taken, or asked about, although no stage is sure of it."""
 
 
+def first_may_begin(request: Request, narrowed: CandidateSet) -> bool:
+    """Whether the first candidate may begin without the chat model; an unknown probability counts as 0."""
+    first = next(iter(narrowed.candidates), None)
+    return first is not None and request.may_begin(first.flow_id, first.confidence or 0.0, narrowed.in_scope or 0.0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(Decision):
     """A decision before the guards of the chosen flows are checked again."""
