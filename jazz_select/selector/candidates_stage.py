@@ -137,6 +137,9 @@ class CandidateSet:
     recalled_by: str = ""
     """Which embedder of a cascade answered, and why."""
     reread: bool = False
+    """Whether the second embedder of a cascade answered."""
+    why_reread: str = ""
+    """Why the first one was not enough."""
     answers: OwnAnswers | None = None
     """Recall's confidence in its answers to the catalogue's own examples."""
 
@@ -191,6 +194,7 @@ def usable_candidates(
         sized=getattr(found, "sized", ""),
         recalled_by=reader_of(found),
         reread=getattr(found, "reread", False),
+        why_reread=getattr(found, "why", ""),
         answers=getattr(found, "answers", None),
     )
 

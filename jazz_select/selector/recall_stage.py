@@ -45,8 +45,7 @@ class RecallStage:
         verdict = self._judge(case)
         if not narrowed.reread:
             return replace(verdict, took_s=case.recall_s)
-        reason = narrowed.recalled_by.partition(": ")[2]
-        first = StageRecord(name="recall", outcome="handed_on", why=reason)
+        first = StageRecord(name="recall", outcome="handed_on", why=narrowed.why_reread)
         return replace(verdict, stage="transformer", took_s=case.recall_s, before=(first,))
 
     def _judge(self, case: Case) -> Verdict:
