@@ -205,7 +205,10 @@ class _Reader:
             least, comma, most = self.pattern[self.at + 1 : max(end, 0)].partition(",")
             if not _is_count(least) or (most and not _is_count(most)):
                 return None
-            times = (int(least), int(most) if most else None if comma else int(least))
+            if most:
+                times = (int(least), int(most))
+            else:
+                times = (int(least), None if comma else int(least))
             if times[1] is not None and times[1] < times[0]:
                 raise ValueError("repeats at most less often than at least")
             self.at = end + 1
@@ -343,7 +346,9 @@ class _Reader:
         self.at += 1
         if not any(parts):
             return (r"[\s\S]" if is_negated else _NOTHING), _STATES_OF_A_CLASS
-        return f"[{'^' if is_negated else ''}{''.join(parts)}]", states + (1 if is_ascii else _STATES_OF_A_CLASS)
+        sign = "^" if is_negated else ""
+        states += 1 if is_ascii else _STATES_OF_A_CLASS
+        return f"[{sign}{''.join(parts)}]", states
 
     def _class_part(self) -> tuple[str, int, bool]:
         """Read a character, a range or an escaped class; return it with its further states, and if it is ASCII."""
@@ -400,7 +405,9 @@ def _counted(least: int, most: int | None) -> str:
         return "*+"[least]
     if (least, most) == (0, 1):
         return "?"
-    return f"{{{least}}}" if least == most else f"{{{least},{'' if most is None else most}}}"
+    if least == most:
+        return f"{{{least}}}"
+    return f"{{{least},}}" if most is None else f"{{{least},{most}}}"
 
 
 def _is_set(part: str | int) -> bool:

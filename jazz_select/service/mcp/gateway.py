@@ -123,7 +123,9 @@ class LastWords:
             await anyio.sleep(_WORDS_S / _ROUNDS)
         lines = [plain_text(spec.without_secrets(line)) for line in list(self._lines)[-_TOLD_LINES:]]
         told = " / ".join(filter(None, lines))
-        return json_line(f"…{told[-_LONGEST_LINE:]}" if len(told) > _LONGEST_LINE else told) if told else ""
+        if len(told) > _LONGEST_LINE:
+            told = f"…{told[-_LONGEST_LINE:]}"
+        return json_line(told) if told else ""
 
 
 @contextmanager
