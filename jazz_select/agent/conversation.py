@@ -93,7 +93,7 @@ class PendingCall(BaseModel):
         )
 
     @property
-    def given(self) -> dict[str, Any]:
+    def given_arguments(self) -> dict[str, Any]:
         """The arguments without those that the caller's context filled."""
         return without_filled(self.arguments, self.filled)
 
@@ -117,8 +117,8 @@ class PendingCall(BaseModel):
 
     def question_for_models(self) -> str:
         """Return the question without the arguments that the caller's context filled."""
-        then = tuple(each.model_copy(update={"arguments": each.given}) for each in self.then)
-        return self.model_copy(update={"arguments": self.given, "then": then}).question()
+        then = tuple(each.model_copy(update={"arguments": each.given_arguments}) for each in self.then)
+        return self.model_copy(update={"arguments": self.given_arguments, "then": then}).question()
 
     def is_same(self, other: "PendingCall") -> bool:
         """Whether a yes to this call is a yes to the other: same place, same identity."""

@@ -138,7 +138,7 @@ def is_call(value: object) -> bool:
 
 
 def _no_tool(unknown: list[str]) -> str:
-    beside = f"; it has {_shown(unknown)}" if unknown else ""
+    beside = f"; it has {_shown_keys(unknown)}" if unknown else ""
     return f"the call names no tool{beside}"
 
 
@@ -146,10 +146,10 @@ def _unknown(unknown: list[str]) -> str:
     if not unknown:
         return ""
     what = "an unknown key" if len(unknown) == 1 else "unknown keys"
-    return f'the call has {what}, {_shown(unknown)}; arguments must stand in the object "arguments"'
+    return f'the call has {what}, {_shown_keys(unknown)}; arguments must stand in the object "arguments"'
 
 
-def _shown(keys: list[str]) -> str:
+def _shown_keys(keys: list[str]) -> str:
     return some_of(keys, _MOST_NAMED, lambda key: name_shown(key[:_LONGEST_KEY]))
 
 

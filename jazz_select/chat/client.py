@@ -227,7 +227,7 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
         answer = _Streamed(on_text, on_restart)
         try:
             async with self._within(deadline) as call:
-                task = asyncio.ensure_future(self._read(model, call, question, answer))
+                task = asyncio.ensure_future(self._read_stream(model, call, question, answer))
                 try:
                     await asyncio.wait({task})
                     return task.result()
@@ -243,7 +243,9 @@ class ChatClient(ModelClient[ChatModel, ChatReply]):
             return replace(again, attempts=again.attempts + 1)
         raise AssertionError  # pragma: no cover - the block above returns or raises
 
-    async def _read(self, model: StreamingChatModel, call: Call, question: Inquiry, answer: "_Streamed") -> ChatReply:
+    async def _read_stream(
+        self, model: StreamingChatModel, call: Call, question: Inquiry, answer: "_Streamed"
+    ) -> ChatReply:
         whole, length = Reply(text="", model=self.name), 0
         messages = shape_messages(question.messages)
         written: list[str] = []

@@ -190,7 +190,7 @@ class PydanticAIModel(PydanticAIAdapter):
             if limit.expired():
                 raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
             raise self._failed(error, sent) from error
-        return self._noted(self._read(response), tools)
+        return self._noted(self._read_response(response), tools)
 
     def _translated(self, messages: Sequence[Message]) -> "list[ModelMessage]":
         return to_model_messages(shape_messages(messages, self._dialect))
@@ -205,7 +205,7 @@ class PydanticAIModel(PydanticAIAdapter):
                 problem = f"{what} cannot be sent to a model ({describe_error(error)}); give it as plain JSON values"
                 raise ConfigError(problem) from error
 
-    def _read(self, response: "ModelResponse", *, streamed: bool = False) -> Reply:
+    def _read_response(self, response: "ModelResponse", *, streamed: bool = False) -> Reply:
         try:
             reply = to_reply(response, model=self.name)
         except Exception as error:  # a model of one's own may return anything
@@ -252,7 +252,7 @@ class PydanticAIModel(PydanticAIAdapter):
                         break
                     if text := _text_of(event):
                         yield text
-                reply = self._noted(self._read(response.get(), streamed=True), tools)
+                reply = self._noted(self._read_response(response.get(), streamed=True), tools)
         except TimeoutError as error:
             raise ModelTimeoutError(self.name, timeout_s=self._deadline_s or 0.0) from error
         except Exception as error:

@@ -141,10 +141,10 @@ class ToolRunner:
         shown, arguments = (without_nulls(tool.input_schema, each) for each in (shown, arguments))
         call = replace(call, arguments=given_arguments(tool, shown))
         arguments, dropped = filled_arguments(tool, arguments)
-        made_of, result = await self._made(call, tool, arguments)
+        made_of, result = await self._make_call(call, tool, arguments)
         return made_of, replace(result, dropped=dropped)
 
-    async def _made(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any]) -> Made:
+    async def _make_call(self, call: ToolRequest, tool: Tool, arguments: Mapping[str, Any]) -> Made:
         once = fingerprint_once(tool, arguments)
         if once in self.made:
             return call, _failure(call, "repeated", _not_again(self.made[once]))

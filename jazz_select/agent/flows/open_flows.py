@@ -398,7 +398,7 @@ class OpenFlows:
         )
         place = "" if only_about else within  # a look-up for an answer does not count as a call of the flow
         granted = approval.granted_to(place, run.path)
-        begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.given)]
+        begin_with = [] if granted is None else [PlanStep(tool=granted.tool, arguments=granted.given_arguments)]
         approve = approval.at(place, run.path, run.ran)
 
         @self_bounded

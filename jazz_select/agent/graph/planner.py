@@ -90,7 +90,7 @@ class ModelPlanner(Generic[StateT]):
         _, decision = await self._client.ask_until_usable(
             lambda: question,
             Deadline.after(self._timeout_s),
-            read=self._read,
+            read=self._read_decision,
             problem=lambda _, read: read.problem if isinstance(read, PlanError) else "",
             max_reasks=self._max_reasks,
         )
@@ -98,7 +98,7 @@ class ModelPlanner(Generic[StateT]):
             raise decision
         return decision
 
-    def _read(self, answer: ChatReply) -> ActionDecision | PlanError:
+    def _read_decision(self, answer: ChatReply) -> ActionDecision | PlanError:
         try:
             return read_decision(answer.text, self._actions, finished=not answer.truncated)
         except PlanError as error:

@@ -205,10 +205,8 @@ class _Reader:
             least, comma, most = self.pattern[self.at + 1 : max(end, 0)].partition(",")
             if not _is_count(least) or (most and not _is_count(most)):
                 return None
-            if most:
-                times = (int(least), int(most))
-            else:
-                times = (int(least), None if comma else int(least))
+            unwritten = None if comma else int(least)
+            times = (int(least), int(most) if most else unwritten)
             if times[1] is not None and times[1] < times[0]:
                 raise ValueError("repeats at most less often than at least")
             self.at = end + 1
