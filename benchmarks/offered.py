@@ -25,7 +25,6 @@ from jazz_select import RECOMMENDED, BaseFlow, FlowSelector, ProceduralMemory, s
 from jazz_select.build import load_registry
 from jazz_select.evaluation.cases import load_cases
 from jazz_select.selector.policy import Policy
-from jazz_select.stages import joint_probability
 from jazz_select.text import estimate_tokens
 from jazz_select.values import Message
 
@@ -96,7 +95,7 @@ async def _offered(
         sizes.append(len(names))
         if len(model.tokens) == calls:
             decided.append(frozenset(result.names) == each.gold)
-        sure.append(joint_probability(found[0].confidence or 0.0, result.decision.in_scope) if found else 0.0)
+        sure.append((found[0].confidence or 0.0) if found else 0.0)
         right.append(frozenset(names[:1]) == each.gold)
         if each.gold:
             offered.append(float(each.gold <= set(names)))

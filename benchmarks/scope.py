@@ -31,6 +31,7 @@ from benchmarks.options import (
     parsed_seeds,
 )
 from jazz_select.memory.encoder import indexable
+from jazz_select.stages import OUTSIDE
 
 DATASETS = ("clinc150-5", "clinc150-10", "banking77-5", "banking77-10", "bfcl-live", "metatool-single")
 OTHER = {"clinc150": "banking77-5", "banking77": "clinc150-5"}
@@ -45,8 +46,8 @@ BANKING = frozenset(
 """Intents of CLINC150 that BANKING77 knows too: its domains of banks and cards, and one of travel."""
 KEY = ("dataset", "embedder", "seed")
 LIMIT = 1_000
-THRESHOLD = 0.5
-"""Frozen before any test request was seen: below it, nothing more likely fits than fits."""
+THRESHOLD = 1 - OUTSIDE
+"""Frozen before any test request was seen: below it, the request speaks against a flow."""
 DEPTH = 10
 
 
@@ -107,10 +108,11 @@ async def signals(index: Index, prototypes: Any, texts: list[str]) -> tuple[dict
             "lead of the first": scores[0] - scores[1],
             "agreement": matched[cosines.index(best)] / max(*matched, 1e-9),
         }
+        some = 1 - (found.p_none or 0.0)
         if confidence is not None:
-            row["confidence of the first"] = confidence
-        if found.in_scope is not None:
-            row["P(in scope)"] = found.in_scope
+            row["confidence of the first"] = confidence / some if some else 0.0
+        if found.p_none is not None:
+            row["P(none)"] = some
         for name, value in row.items():
             told.setdefault(name, []).append(value)
         first.append(found[0]["flow_name"] if found else "")
@@ -118,7 +120,7 @@ async def signals(index: Index, prototypes: Any, texts: list[str]) -> tuple[dict
 
 
 async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
-    """One row of results. Where P(in scope) is not known, the best cosine stands in for it."""
+    """One row of results. Where P(none) is not known, the best cosine stands in for it."""
     inside = sampled(dataset.requests, limit, dataset.seed)
     outside = list(sampled(dataset.outside, limit, dataset.seed))
     async with indexed(dataset.flows, embedder) as index:
@@ -127,10 +129,10 @@ async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
         prototypes = sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-9)
         told, first = await signals(index, prototypes, [each.text for each in inside])
         beyond, _ = await signals(index, prototypes, outside)
-    signal = "P(in scope)" if "P(in scope)" in told else "best cosine"
+    signal = "P(none)" if "P(none)" in told else "best cosine"
     chances, foreign = told[signal], beyond[signal]
     numbers = {"AUROC": sureness.auroc(chances, foreign), "FPR@95": sureness.fpr_at(chances, foreign)}
-    if signal == "P(in scope)":
+    if signal == "P(none)":
         kept = [chance >= THRESHOLD for chance in chances]
         right = [name in each.gold for name, each in zip(first, inside, strict=True)]
         numbers["in-scope accuracy"] = sum(a and b for a, b in zip(kept, right, strict=True)) / len(right)
@@ -143,9 +145,7 @@ async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
         "signal": signal,
         "requests": len(inside) + len(outside),
         "numbers": rows.rounded(numbers),
-        "singles": rows.rounded(
-            {name: sureness.auroc(told[name], beyond[name]) for name in told if name != "P(in scope)"}
-        ),
+        "singles": rows.rounded({name: sureness.auroc(told[name], beyond[name]) for name in told if name != "P(none)"}),
     }
 
 

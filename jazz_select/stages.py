@@ -1,7 +1,7 @@
 """The stages of a decision: thresholds, what each stage decided and cost, and questions to the user."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Annotated, Final, Literal
@@ -14,7 +14,7 @@ StageOutcome = Literal["decided", "handed_on", "none", "failed", "skipped"]
 """It chose, handed the choice on to the next stage, found that nothing fits, failed, or was skipped because an earlier
 stage decided."""
 OUTSIDE: Final = 0.1
-"""The assumed share of requests that no flow is for. P(in scope) alone assumes one half."""
+"""The assumed share of requests that no flow is for: P(none) before a request is read."""
 MARGIN: Final = 0.8
 """The share of the error budget that recall may spend by its own estimate. The estimate comes from few examples, and
 users' requests differ from them."""
@@ -44,7 +44,7 @@ class StageRecord:
         name: The stage.
         outcome: What it decided.
         why: In words: its confidence and threshold, or its error.
-        confidence: P(its choice is right), given the stages before it; None if unknown.
+        confidence: P(its choice is right), "none" included, given the stages before it; None if unknown.
         expected_error: Of recall, if its confidence is what decides: the expected share of wrong ones among answers
             that are at least as sure. It decides if that is within the error budget.
         took_s: In seconds; of a skipped stage, its average so far.
@@ -104,24 +104,20 @@ class OwnAnswers:
     """Recall's confidences on the catalogue's own examples, each asked as if it were none of them.
 
     Attributes:
-        first: P(the first candidate is right) per example, descending.
-        scoped: P(it is right and the request is for a flow) per example, descending (`joint_probability`).
-        errors: P(the answer is wrong) in the same two orders, with the example left out of its flow.
+        confidences: P(the first candidate is right), "none" included, per example, descending.
+        errors: P(the answer is wrong) in the same order, with the example left out of its flow.
     """
 
-    first: _Chances
-    scoped: _Chances
-    errors: tuple[_Chances, _Chances]
-    _found: dict[tuple[object, ...], tuple[tuple[float, ...], tuple[float, ...]]] = field(
-        default_factory=dict[tuple[object, ...], tuple[tuple[float, ...], tuple[float, ...]]],
+    confidences: _Chances
+    errors: _Chances
+    _found: dict[object, tuple[tuple[float, ...], tuple[float, ...]]] = field(
+        default_factory=dict[object, tuple[tuple[float, ...], tuple[float, ...]]],
         init=False,
         compare=False,
         repr=False,
     )
 
-    def expected_error(
-        self, confidence: float, *, scoped: bool, calibrated: Callable[[float], float] | None = None
-    ) -> float:
+    def expected_error(self, confidence: float, *, calibrated: Callable[[float], float] | None = None) -> float:
         """Return the expected share of wrong answers among those at least as confident, of the widest such group.
 
         The expectation uses `errors`: errors counted among so few examples would say less. It is 1 for an answer that
@@ -130,66 +126,60 @@ class OwnAnswers:
         """
         if confidence >= _NEVER:
             return 0.0
-        sure, least = self._groups(scoped=scoped, calibrated=calibrated)
+        sure, least = self._groups(calibrated)
         first = bisect_left(sure, -confidence)
         return min(1.0, least[first]) if first < len(least) else 1.0
 
-    def threshold(self, max_error: float, *, scoped: bool, calibrated: Callable[[float], float] | None = None) -> float:
+    def threshold(self, max_error: float, *, calibrated: Callable[[float], float] | None = None) -> float:
         """Return the least confidence whose `expected_error` is at most `max_error`; 1 if there is none."""
-        sure, least = self._groups(scoped=scoped, calibrated=calibrated)
+        sure, least = self._groups(calibrated)
         within = bisect_right(least, max_error + _ROUNDED)
         return -sure[within - 1] if within else _NEVER
 
-    def share_alone(self, max_error: float, *, scoped: bool) -> float:
+    def share_alone(self, max_error: float) -> float:
         """Return the share of requests like the examples that are decided within an error budget."""
-        sure, _ = self._groups(scoped=scoped, calibrated=None)
-        limit = self.threshold(max_error, scoped=scoped)
+        sure, _ = self._groups(None)
+        limit = self.threshold(max_error)
         return bisect_right(sure, -limit) / len(sure) if sure and limit < _NEVER else 0.0
 
-    def _groups(
-        self, *, scoped: bool, calibrated: Callable[[float], float] | None
-    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    def _groups(self, calibrated: Callable[[float], float] | None) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return the negated confidences, ascending, and the least expected error of a group that reaches so far."""
-        asked = (scoped, calibrated)
-        if asked not in self._found:
-            sure, errors = self.scoped if scoped else self.first, self.errors[scoped]
+        if calibrated not in self._found:
+            sure, errors = self.confidences, self.errors
             if calibrated is not None:
                 sure = tuple(map(calibrated, sure))
                 errors = tuple(1 - calibrated(1 - each) for each in errors)
             shares = [total / count / MARGIN for count, total in enumerate(accumulate(errors), start=1)]
             least = [*accumulate(reversed(shares), min)][::-1]
-            self._found[asked] = tuple(-each for each in sure), tuple(least)
-        return self._found[asked]
+            self._found[calibrated] = tuple(-each for each in sure), tuple(least)
+        return self._found[calibrated]
 
 
-def own_answers(pairs: Iterable[tuple[float, float]], asked: Iterable[float] | None = None) -> OwnAnswers:
-    """Return the record of answers from (confidence, P(in scope)) pairs.
-
-    `asked` has the confidences at the time of asking, if they differ.
-    """
-    known = list(pairs)
-    before = [first for first, _ in known] if asked is None else list(asked)
-    first, doubts = _surest_first((sure, each) for (sure, _), each in zip(known, before, strict=True))
-    scoped, scoped_doubts = _surest_first(
-        (joint_probability(*each), joint_probability(own, each[1])) for each, own in zip(known, before, strict=True)
-    )
-    return OwnAnswers(first=first, scoped=scoped, errors=(doubts, scoped_doubts))
-
-
-def _surest_first(pairs: Iterable[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the confidences, descending, and the error probabilities in that order."""
+def own_answers(answers: Iterable[tuple[float, float]]) -> OwnAnswers:
+    """Return the record of answers from (confidence, its value with the example left out) pairs."""
     order = sorted(
-        ((round(now, 6), round(1 - before, 6)) for now, before in pairs), key=lambda each: (-each[0], each[1])
+        ((round(now, 6), round(1 - left_out, 6)) for now, left_out in answers), key=lambda each: (-each[0], each[1])
     )
-    return tuple(now for now, _ in order), tuple(doubt for _, doubt in order)
+    return OwnAnswers(confidences=tuple(now for now, _ in order), errors=tuple(doubt for _, doubt in order))
 
 
-def joint_probability(confidence: float, in_scope: float | None) -> float:
-    """Return P(the first candidate is right, and the request is for a flow), for choices that include "none".
+def is_none_suspected(p_none: float | None) -> bool:
+    """Whether a request looks less like one for a flow than requests do on average; an unknown P(none) does not."""
+    return p_none is not None and p_none > OUTSIDE + _ROUNDED
 
-    P(in scope) assumes as many requests outside as inside the catalogue; this corrects it to `OUTSIDE`.
+
+def listed_confidences(chances: Sequence[float], *, p_none: float | None) -> list[float]:
+    """Return the confidences of candidates, best first: in descending order, with a sum of at most 1 - `p_none`.
+
+    Args:
+        chances: P(right) of each candidate if some flow is right, estimated for each by itself. The first is kept; the
+            others are cut to the one before, and together to what the first leaves.
+        p_none: P(no flow is right); None if unknown.
     """
-    if in_scope is None:
-        return confidence
-    odds = (1 - OUTSIDE) / OUTSIDE * in_scope
-    return confidence * odds / (odds + 1 - in_scope) if odds else 0.0
+    if not chances:
+        return []
+    first, *others = accumulate(chances, min)
+    left, total = 1 - first, sum(others)
+    share = left / total if total > left else 1.0
+    some = 1.0 if p_none is None else 1 - p_none
+    return [some * first, *(some * share * each for each in others)]

@@ -189,7 +189,9 @@ class Candidate(JsonData):
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
     """Score per arm: BM25 for "bm25"; for "dense" the cosine, comparable between flows of few and of many examples."""
     confidence: float | None = None
-    """P(this flow is the right one), or None if the catalogue is too small to tell."""
+    """P(this flow is right, and not another or none), or None if the catalogue is too small to tell.
+
+    The confidences of one recall descend, and with `p_none` their sum is at most 1."""
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, Any]) -> "Candidate":
@@ -229,7 +231,7 @@ class _Recalled:
     """The fields of a `RecallResult` that `to_dict` includes beside the candidates."""
 
     notes: tuple[str, ...] = ()
-    in_scope: float | None = None
+    p_none: float | None = None
     caveat: str = ""
     sized: str = ""
     stage: str = ""
@@ -242,7 +244,7 @@ class RecallResult(list[dict[str, Any]]):
 
     Attributes:
         notes: What was degraded on the way.
-        in_scope: P(some flow of the catalogue is right), or None if unknown.
+        p_none: P(no flow of the catalogue is right), or None if unknown.
         caveat: Why confidence is unknown; empty if it is known.
         indexed: The ids of all indexed flows of this agent, or None if unknown.
         sized: How many candidates were returned and why, if recall chose the number; else empty.
@@ -259,13 +261,13 @@ class RecallResult(list[dict[str, Any]]):
         candidates: Iterable[dict[str, Any]] = (),
         *,
         notes: tuple[str, ...] = (),
-        in_scope: float | None = None,
+        p_none: float | None = None,
         caveat: str = "",
         indexed: frozenset[str] | None = None,
         sized: str = "",
     ) -> None:
         super().__init__(candidates)
-        self.notes, self.in_scope, self.caveat = notes, in_scope, caveat
+        self.notes, self.p_none, self.caveat = notes, p_none, caveat
         self.indexed, self.sized = indexed, sized
         self.stage = self.why = ""
         self.reread = False
@@ -307,7 +309,7 @@ class RecallResult(list[dict[str, Any]]):
         return cls.from_dict(read_json(text, cls.__name__))
 
     def _repr_html_(self) -> str:
-        facts = [("candidates", self.sized or len(self)), ("in scope", self.in_scope), ("notes", "; ".join(self.notes))]
+        facts = [("candidates", self.sized or len(self)), ("P(none)", self.p_none), ("notes", "; ".join(self.notes))]
         found = [Candidate.from_metadata(each) for each in self]
         return page_html(facts_html("recall", facts), candidates_html(found))
 
@@ -415,7 +417,7 @@ class Decision(JsonData):
     parsed_ids: tuple[str, ...] = ()
     """The ids in the reply, before they were checked against the offered set."""
     confidence: float | None = None
-    """P(the top candidate is the right one), where known."""
+    """P(the first candidate is right, and not another or none), where known."""
     model: str = ""
     error: str = ""
     """The model call's error, for `fallback_error`."""
@@ -429,8 +431,8 @@ class Decision(JsonData):
     """The ids of the conversation's flows that the user calls off, if the choice saw a conversation."""
     confirmed: Literal["", "yes", "no"] = ""
     """The user's answer to the conversation's pending yes-or-no question."""
-    in_scope: float | None = None
-    """P(some flow of the catalogue is right), where known."""
+    p_none: float | None = None
+    """P(no flow of the catalogue is right), where known."""
     recalled_by: str = ""
     """The embedder of a cascade that found the candidates, and why; empty without a cascade."""
     attempts: int = 0
@@ -463,7 +465,8 @@ class Decision(JsonData):
         took, usage = self.latency, self.usage
         return [
             ("decided", f"{self.tier}, {self.reason}"),
-            ("P(in scope)", self.in_scope),
+            ("confidence", self.confidence),
+            ("P(none)", self.p_none),
             ("candidates", self.sized),
             ("recalled by", self.recalled_by),
             ("model", self.model),

@@ -1,8 +1,9 @@
 """Agents for tests, whose options are given by their own names, wherever `Agent` takes them."""
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, Final
 
+from jazz_select import Policy
 from jazz_select.agent import Agent, Approval, CallOptions, PromptOptions, TraceOptions
 
 _KINDS: dict[str, Any] = {
@@ -10,6 +11,8 @@ _KINDS: dict[str, Any] = {
     "calls": CallOptions,
     "tracing": TraceOptions,
 }
+TAKE_FIRST: Final = Policy(max_error=1)
+"""Whatever recall finds first is taken."""
 
 
 def make_agent(*parts: Any, **options: Any) -> Agent:

@@ -34,7 +34,7 @@ from jazz_select.agent.turn import (
     listening,
     tell_of_step,
 )
-from jazz_select.agent.turn_selector import MIN_CONFIDENCE, TurnSelector
+from jazz_select.agent.turn_selector import TurnSelector
 from jazz_select.arguments import Positive, check_argument
 from jazz_select.chat.client import ChatClient, client_for
 from jazz_select.chat.decisions import Decider, DeciderLike, decider_of
@@ -89,7 +89,6 @@ class Agent:
         prompt: PromptOptions = PromptOptions(),  # noqa: B008 - it is frozen
         calls: CallOptions = CallOptions(),  # noqa: B008 - likewise
         approval: ApprovalPolicy | Approval = "destructive",
-        min_confidence: float = MIN_CONFIDENCE,
         timeout_s: float | None = 60.0,
         tracing: TraceOptions = TraceOptions(),  # noqa: B008 - likewise
         decider: DeciderLike | Decider | None = None,
@@ -99,7 +98,9 @@ class Agent:
         """Create an agent.
 
         Args:
-            selector: Selects flows, with or without a model of its own.
+            selector: Selects flows, with or without a model of its own. Its policy says how sure recall must be to
+                begin a flow that no chat model chose: with `max_error=0` it begins none, with `max_error=1` the nearest
+                one. Without a budget, or if no stage is left that could be surer, a flow begins that is likely.
             tools: The connected tools: `Tool`s, functions (see `tool_from_function`), or the result of `load_tools`.
                 They include every tool that a flow requires. Without any tools, the caller runs the flows.
             model: Continues open flows, chooses between tools, reads facts from messages, and formats answers; as for
@@ -117,9 +118,6 @@ class Agent:
                 `Approval` with a hook or a store of claims. "never" does without any yes: destructive calls run as they
                 come, and without a chat model whatever flow recall is sure of is begun, even if it changes something.
                 Only a message that denies it ("don't cancel my order") is still asked about.
-            min_confidence: Without a choice by a chat model, the lowest P(some flow is meant) and P(it is this one)
-                at which a flow runs; `math.inf` for never. 0, for tests, runs the nearest flow, except one that may
-                change something where the message denies, supposes, asks about or reports it.
             timeout_s: The longest that a turn may take in all. It then ends with what is done, and says so. None for
                 no limit.
             tracing: The hooks for spans, and the agent's name in them.
@@ -143,7 +141,7 @@ class Agent:
         check_argument("handover_after", handover_after, Positive | None)
         self.own_loop = OwnLoop()  # where `turn_sync` runs
         self._tools = toolbox_of(tools)
-        check_agent_parts(selector, self._tools, guards, min_confidence)
+        check_agent_parts(selector, self._tools, guards)
         self._guards = tuple(guards)
         check_argument("timeout_s", timeout_s, TimeLimit)
         self._timeout_s = timeout_s
@@ -198,7 +196,7 @@ class Agent:
             handover_after=handover_after,
         )
         speaks = "" if chat is None else prompt.system
-        self._selecting = TurnSelector(running=self._running, min_confidence=min_confidence, model=chat, speaks=speaks)
+        self._selecting = TurnSelector(running=self._running, model=chat, speaks=speaks)
         self._answers = AnswerWriter(chat, self._titles, model_timeout_s=calls.model_timeout_s)
 
     async def __aenter__(self) -> Self:

@@ -1,7 +1,6 @@
 """Checks: of an agent's parts when it is made, and, by its authors' checks, of the values that users give."""
 
 import asyncio
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, cast
 
@@ -17,7 +16,6 @@ from jazz_select.routing.tools.tool import Tool
 from jazz_select.text import beginning, describe_error, filled, in_one_line, written
 from jazz_select.texts import say
 from jazz_select.threads import run_with_timeout
-from jazz_select.values import is_number
 from jazz_select.words import folded_name
 
 _CHECK_S: Final = 10.0
@@ -109,7 +107,7 @@ _FACT_S: Final = 5.0
 """Timeout of a function that returns a fact, in seconds."""
 
 
-def check_agent_parts(selector: object, tools: Iterable[str], guards: object, min_confidence: object) -> None:
+def check_agent_parts(selector: object, tools: Iterable[str], guards: object) -> None:
     """Check the types of an agent's parts.
 
     Raises:
@@ -119,9 +117,6 @@ def check_agent_parts(selector: object, tools: Iterable[str], guards: object, mi
         getattr(selector, "flow_registry", None), Mapping
     ):
         raise ConfigError(f"selector is a FlowSelector(llm or None, registry, memory, agent_id), not {selector!r:.80}")
-    if not is_number(min_confidence) or math.isnan(min_confidence):
-        what = "a number from 0 to 1, or math.inf to begin nothing by recall"
-        raise ConfigError(f"min_confidence is {what}, not {min_confidence!r:.80}")
     check_guards(guards, ConfigError)
     for name in tools:
         if folded_name(name) in {folded_name(FINISHED), folded_name(BLOCKED)}:

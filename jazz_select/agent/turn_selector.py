@@ -29,7 +29,8 @@ from jazz_select.selector.asking import again, ends, named_in
 from jazz_select.selector.prompt import WITHIN, Situation, candidate_of
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
-from jazz_select.stages import UserQuestion
+from jazz_select.selector.stage import is_likely
+from jazz_select.stages import UserQuestion, is_none_suspected
 from jazz_select.text import describe_error, in_words
 from jazz_select.texts import say
 from jazz_select.threads import in_thread, run_within_budget
@@ -42,37 +43,28 @@ _NEAR: Final = 0.36
 """The lowest similarity at which a flow counts as sure in a catalogue too small for calibrated probabilities."""
 
 
-def is_sure(result: FlowSelectionResult, *, above: float) -> bool:
-    """Whether recall or a decision model is sure enough of the first selected flow.
+def is_sure(result: FlowSelectionResult) -> bool:
+    """Whether a stage was sure of the first selected flow, or recall finds it likely.
 
     Without a chat model, recall returns the nearest flow for any message, even "yes" or "thanks". If the catalogue is
-    too small for calibrated probabilities, a flow is sure only if a decision model is sure of it, or if it is the
-    single nearest flow and lies near the request. `above` is the lowest P(some flow is right) and P(this flow is
-    right); 0 accepts the nearest flow.
+    too small for calibrated probabilities, a flow is likely only if it is the single nearest one and lies near the
+    request.
     """
     decision, first = result.decision, result.chosen_flows[0]
-    known = (_confidence_in(decision, first), decision.in_scope)
-    if _was_sure(decision) or None not in known:
-        return all(each >= above for each in known if each is not None)
+    by_decider = any(each.name == "decider" and each.outcome == "decided" for each in decision.stages)
+    if by_decider or decision.reason in _DECIDED:
+        return True
+    confidence = next((each.confidence for each in decision.candidates if each.flow_id == first.id), None)
+    if confidence is not None:
+        return is_likely(confidence, decision.p_none)
     near = [each.scores.get("dense", 0.0) for each in decision.candidates]
-    return above <= 0 or (above <= 1 and near[0] >= _NEAR and near[0] == max(near))
-
-
-def _was_sure(decision: Decision) -> bool:
-    if decision.reason is Reason.DECIDER:
-        return any(each.name == "decider" and each.outcome == "decided" for each in decision.stages)
-    return decision.reason is Reason.CONFIDENT
-
-
-def _confidence_in(decision: Decision, flow: BaseFlow) -> float | None:
-    if decision.reason is Reason.DECIDER and _was_sure(decision):
-        return None
-    return next((each.confidence for each in decision.candidates if each.flow_id == flow.id), None)
+    return near[0] >= _NEAR and near[0] == max(near)
 
 
 _REPEATED: Final = 0.7
 """The similarity from which a message only repeats the request for a flow."""
-MIN_CONFIDENCE = 0.5
+_DECIDED: Final = (Reason.CONFIDENT, Reason.EXAMPLE)
+"""Reasons for which recall itself decided."""
 _Heard = Literal["", "one", "none", "off", "beyond"]
 """How a message answers the question: "one" of the flows, "none" of them, "off" to cancel, "beyond" for a number that
 no option has, or "" for anything else."""
@@ -86,14 +78,12 @@ class TurnSelector:
 
     Attributes:
         running: Runs them.
-        min_confidence: The lowest confidence at which a new flow begins.
         model: The agent's model. It answers messages that no flow fits, even while a flow is open, and reads messages
             if the selector has no model.
         speaks: Its role in the prompt.
     """
 
     running: TurnFlows
-    min_confidence: float
     model: ChatClient | None
     speaks: str
 
@@ -170,7 +160,7 @@ class TurnSelector:
     async def _left_open(self, begun: TurnWork, question: UserQuestion) -> TurnWork:
         """Ask the user which flow is meant, as the selector suggests, unless the message is for the open flow."""
         active, why = begun.stack.top, _why_not_asked(begun.request, question)
-        if active is not None and not _is_elsewhere(begun, question, active, above=self.min_confidence):
+        if active is not None and not _is_elsewhere(begun, question, active):
             why = why or f"the message is taken to be for {active.name}"
         if begun.stack.waiting is not None:
             heard = await self._heard(begun, begun.stack.waiting, chosen=False)
@@ -315,7 +305,7 @@ class TurnSelector:
                 yield each
 
     def _is_decisive(self, found: FlowSelectionResult, message: str) -> bool:
-        return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found, above=self.min_confidence))
+        return bool(found.chosen_flows) and (_was_read(found, message) or is_sure(found))
 
     async def _begun(self, begun: TurnWork, found: FlowSelectionResult) -> TurnWork:
         """Begin the selected flows. If no model read the message, ask for a yes before one that may change something.
@@ -625,22 +615,21 @@ class TurnSelector:
         over = {*request.conversation.done, *(name for name, flow in ran.items() if flow is not None and flow.manual)}
         return own if set(found.names) & over else found
 
-    def _begins(self, begun: TurnWork, message: str) -> Callable[[str, float | None, float | None], bool]:
+    def _begins(self, begun: TurnWork, message: str) -> Callable[[str, bool], bool]:
         """Return the rule for which flows may begin if no chat model has read the message."""
 
-        def begins(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
+        def begins(flow_id: str, likely: bool) -> bool:  # noqa: FBT001 - as the selector calls it
             flow = self.running.selector.flow_registry.get(flow_id)
             if flow is None or self._lacks(flow, message, begun):
                 return False
             if is_named(flow, message):
                 return True
-            sure = all(each >= self.min_confidence for each in (confidence, in_scope) if each is not None)
-            return sure and not (self.running.approval.asks_to_begin and self.running.gate.may_write(flow))
+            return likely and not (self.running.approval.asks_to_begin and self.running.gate.may_write(flow))
 
         return begins
 
 
-def _never(flow_id: str, confidence: float | None, in_scope: float | None) -> bool:  # noqa: ARG001 - as it is called
+def _never(flow_id: str, likely: bool) -> bool:  # noqa: ARG001, FBT001 - as the selector calls it
     """Refuse every flow: a model must read the message."""
     return False
 
@@ -743,7 +732,7 @@ def why_open(found: FlowSelectionResult) -> str:
         return "no flow fits, as the model says"
     if found.names:
         decision = found.decision
-        unknown = decision.confidence is None or decision.in_scope is None
+        unknown = decision.confidence is None
         more = ": the catalogue is too small to tell how sure recall is, and no model chooses" if unknown else ""
         return f"it is not sure enough that {found.names[0]} is meant{more}"
     if not found.candidates:
@@ -787,13 +776,14 @@ def _question_asked(begun: TurnWork, question: UserQuestion) -> TurnWork:
     return replace(begun, way="ask", text=question.text, question=question, reason=why)
 
 
-def _is_elsewhere(begun: TurnWork, question: UserQuestion, active: OpenFlow, *, above: float) -> bool:
+def _is_elsewhere(begun: TurnWork, question: UserQuestion, active: OpenFlow) -> bool:
     """Whether the message is about other flows than the active one; else it goes to the active flow.
 
-    P(some flow is meant) must reach the threshold `above`, as for a new flow. A number that no option has is about the
-    question if the active flow waits, because its inputs did not accept the number.
+    Recall must know of no reason to suspect that no flow is meant. A number that no option has is about the question if
+    the active flow waits, because its inputs did not accept the number.
     """
     if question.again and active.status != "active":
         return True
-    scope = begun.selection.decision.in_scope if begun.selection is not None else None
-    return active.name not in {each.flow_name for each in question.options} and scope is not None and scope >= above
+    p_none = None if begun.selection is None else begun.selection.decision.p_none
+    is_for_a_flow = p_none is not None and not is_none_suspected(p_none)
+    return is_for_a_flow and active.name not in {each.flow_name for each in question.options}

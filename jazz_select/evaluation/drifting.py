@@ -23,6 +23,7 @@ from jazz_select.memory.embedders.known_embedders import open_embedder
 from jazz_select.memory.embedders.static import unit_rows
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
+from jazz_select.stages import is_none_suspected
 from jazz_select.threads import compute
 from jazz_select.travel import JsonData
 from jazz_select.values import Reason
@@ -96,8 +97,6 @@ DAY_S: Final = 86_400.0
 _ALARM: Final = 3.0
 """Standard errors from which a change is significant: 1 in 370 by chance, low enough for many comparisons."""
 _LEAST_CHANGE, _LEAST_REPORTED, _LEAST_ASKED = 0.05, 5, 20
-_OUTSIDE: Final = 0.5
-"""Below this P(some flow is right), a request counts as one without a flow."""
 _NEW_SHARE, _NEW_SIZE = 0.01, 5
 
 
@@ -126,7 +125,7 @@ class Accuracy:
 
     Attributes:
         known: Number of requests with a confidence.
-        expected: Mean P(the first is right) of those; None without any.
+        expected: Mean confidence in the first candidate of those; None without any.
         spread: Its standard error.
         observed: Share that people reported as right. It is biased: people report mistakes more often.
     """
@@ -346,7 +345,7 @@ def _lacks_a_flow(entry: Logged) -> bool:
         return False
     if entry.right is not None and entry.is_corrected_by_human:
         return not entry.right
-    return (not entry.chosen and not _is_question(entry)) or (entry.in_scope is not None and entry.in_scope < _OUTSIDE)
+    return (not entry.chosen and not _is_question(entry)) or is_none_suspected(entry.p_none)
 
 
 def _shifts(now: Window, before: Window) -> Iterator[Alarm]:

@@ -87,7 +87,7 @@ class Judged:
             "candidates": list(route.candidates),
             "outcome": route.outcome.value,
             "confidence": route.confidence,
-            "in_scope": route.in_scope,
+            "p_none": route.p_none,
             "chosen": None if chosen is None else chosen.names,
             "reason": None if chosen is None else chosen.decision.reason.value,
             "error": None if chosen is None else chosen.decision.error,

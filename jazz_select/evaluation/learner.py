@@ -147,7 +147,7 @@ async def learn(  # noqa: PLR0913 - options with a name
         registry: The flows, as their authors wrote them.
         entries: Entries of a log, the oldest first, such as `OutcomeLog.read(corrected=True)`.
         gate_cases: Labelled requests that must not get worse; none of them is learned. An out-of-scope request must not
-            seem in scope afterwards, by P(some flow is right) and the policy of `routing`.
+            seem in scope afterwards, by P(none) and the policy of `routing`.
         overlay: Earlier versions; learning continues from the live one.
         embedder: As for `ProceduralMemory.open`; use the deployment's.
         language: As for `ProceduralMemory.open`.

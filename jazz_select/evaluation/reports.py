@@ -107,7 +107,7 @@ def none_line(evaluation: Evaluation) -> str:
     """Return a sentence about the detection of out-of-scope requests."""
     none = evaluation.none
     auroc = evaluation.measures["none-AUROC"]
-    apart = "" if auroc.value is None else f"; P(some flow is right) tells them apart with AUROC {auroc.value:.3f}"
+    apart = "" if auroc.value is None else f"; P(none) tells them apart with AUROC {auroc.value:.3f}"
     if not none.cases:
         said = f", and it was said of {none.said:,}, wrongly" if none.said else ""
         return f"no case expects none{said}"

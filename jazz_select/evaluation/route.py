@@ -80,8 +80,8 @@ class Routed:
     Attributes:
         ranking: Names of flows, best first, down to `DEPTH` or to the last candidate.
         offered: Number of candidates, from the first of the ranking.
-        confidences: P(each candidate is right); None if unknown.
-        in_scope: P(some flow is right); None if unknown.
+        confidences: P(each candidate is right), "none" included; None if unknown.
+        p_none: P(no flow is right); None if unknown.
         outcome: Whether a model would be asked.
         is_known: Whether it is decided as an example, title or alias, word for word; None if examples are not known.
         took_s: Its share of the batch's duration, in seconds.
@@ -92,7 +92,7 @@ class Routed:
     ranking: tuple[str, ...] = ()
     offered: int = 0
     confidences: tuple[float | None, ...] = ()
-    in_scope: float | None = None
+    p_none: float | None = None
     outcome: Outcome = Outcome.NONE
     notes: tuple[str, ...] = ()
     took_s: float = field(default=0.0, compare=False)
@@ -111,7 +111,7 @@ class Routed:
 
     @property
     def confidence(self) -> float | None:
-        """P(the first candidate is right); None if unknown."""
+        """P(the first candidate is right), "none" included; None if unknown."""
         return self.confidences[0] if self.confidences else None
 
     def outcome_at(self, max_error: float) -> Outcome:
@@ -190,7 +190,7 @@ def _route(
         ranking=tuple(dict.fromkeys((*candidates, *ranking)))[: max(DEPTH, len(candidates))],
         offered=len(candidates),
         confidences=tuple(each.confidence for each in decision.candidates),
-        in_scope=decision.in_scope,
+        p_none=decision.p_none,
         outcome=_OUTCOMES.get(decision.reason, Outcome.TAKEN),
         notes=decision.notes,
         took_s=took_s,

@@ -201,20 +201,20 @@ class Evaluation(Framed):
     def measures(self) -> Mapping[str, Measure]:
         """Every measure by its name for `--fail-under`; those of a group as `group:name`.
 
-        Added to those of `group_of`: `none-precision`, `none-recall` and `none-F1`; `none-AUROC` of P(some flow is
+        Added to those of `group_of`: `none-precision`, `none-recall` and `none-F1`; `none-AUROC` of P(no flow is
         right); `AUROC` and `ECE` (expected calibration error) of the confidence in the first candidate.
         """
         none, measures = self.none, dict(self.groups[0].measures) if self.groups else {}
         measures["none-precision"] = Measure.share(none.right, none.said)
         measures["none-recall"] = Measure.share(none.right, none.cases)
         measures["none-F1"] = Measure(value=none.f1, cases=none.cases)
-        scoped = [(each.route.in_scope, bool(each.expect)) for each in self.judged if each.route.in_scope is not None]
-        auroc = metrics.separation([scope for scope, _ in scoped], [fits for _, fits in scoped])
-        measures["none-AUROC"] = Measure(value=auroc, cases=len(scoped))
+        doubts = [(each.route.p_none, not each.expect) for each in self.judged if each.route.p_none is not None]
+        auroc = metrics.separation([p_none for p_none, _ in doubts], [is_none for _, is_none in doubts])
+        measures["none-AUROC"] = Measure(value=auroc, cases=len(doubts))
         sure = [
             (each.route.confidence, each.route.first in each.expect)
             for each in self.judged
-            if each.expect and each.route.confidence is not None
+            if each.route.confidence is not None
         ]
         confidences, right = [each for each, _ in sure], [each for _, each in sure]
         measures["AUROC"] = Measure(value=metrics.separation(confidences, right), cases=len(sure))

@@ -16,6 +16,7 @@ from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow, FlowRegistry
 from jazz_select.outcomes.log import Logged
 from jazz_select.ports import Embedder
+from jazz_select.stages import is_none_suspected
 from jazz_select.travel import JsonData
 
 _LEAST_EXAMPLES: Final = 3
@@ -23,8 +24,6 @@ _LEAST_EXAMPLES: Final = 3
 _MOST_OWN: Final = 1_000
 _NOISE: Final = 0.05
 """Significance level below which a flow's losses count."""
-_OUTSIDE: Final = 0.5
-"""P(some flow is right) below which recall counts as rejecting the request."""
 _NO_FLOW: Final = ""
 """Stands for the flow of out-of-scope requests in counts."""
 Part = Literal["held", "case", "own"]
@@ -41,12 +40,11 @@ class Gated:
     def is_right(self, route: Routed) -> bool:
         """Whether a route is right, as far as recall alone can tell.
 
-        An out-of-scope request is right if nothing is chosen, or if a model is asked and P(some flow is right) is low.
+        An out-of-scope request is right if nothing is chosen, or if a model is asked and recall suspects none fits.
         """
         if self.right:
             return route.first in self.right
-        doubted = route.in_scope is not None and route.in_scope < _OUTSIDE
-        return route.outcome is Outcome.NONE or (route.outcome is Outcome.ASKED and doubted)
+        return route.outcome is Outcome.NONE or (route.outcome is Outcome.ASKED and is_none_suspected(route.p_none))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

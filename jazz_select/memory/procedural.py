@@ -354,8 +354,8 @@ class ProceduralMemory:
 
         Returns:
             Metadata dicts, best first: flow_id, flow_name, flow_type, description, condition, desired_effects,
-            `score` (fused), `ranks` and `scores` per arm, `confidence`. `.notes` are degradations, `.in_scope` is
-            P(some flow is right), `.sized` explains an automatic number, `.stage` and `.why` name the embedder of a
+            `score` (fused), `ranks` and `scores` per arm, `confidence`. `.notes` are degradations, `.p_none` is
+            P(no flow is right), `.sized` explains an automatic number, `.stage` and `.why` name the embedder of a
             cascade that answered.
 
         Raises:

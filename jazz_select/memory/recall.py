@@ -1,7 +1,7 @@
 """Recall: encode a request, search both arms, and fuse the hits into candidates with confidence."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -13,7 +13,7 @@ import numpy as np
 from jazz_select.errors import EmbeddingError
 from jazz_select.memory.encoder import Encoder, folded_alias
 from jazz_select.memory.engines.stored_points import fault_at
-from jazz_select.memory.fit.model import MOST_SIZED, RecallModel, Signals, best_first
+from jazz_select.memory.fit.model import MOST_SIZED, Logistic, RecallModel, Signals, best_first
 from jazz_select.memory.languages import is_in_another
 from jazz_select.memory.requests import (
     HOLLOW,
@@ -30,6 +30,7 @@ from jazz_select.memory.requests import (
 )
 from jazz_select.memory.written_text import written_now
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
+from jazz_select.stages import listed_confidences
 from jazz_select.text import in_log
 from jazz_select.threads import give_way
 from jazz_select.values import AUTO, UNSIZED, Candidate, RecallResult
@@ -96,20 +97,22 @@ def _result(
     is_auto: bool,
 ) -> RecallResult:
     """Return the readable flows of an offer; where some cannot be read, the next best ones take their places."""
-
-    def chance(key: Key) -> float | None:
-        return None if model.confidence is None else evidence.chance(model.confidence, key)
-
     offered = [*payloads][: len(offer.keys)]
+    p_none = 0.0 if offer.whole_name in offered else _p_none(model, evidence)
     candidates = _candidates(
-        {key: payloads[key] for key in offered}, scores, evidence.legs, whole_name=offer.whole_name, chance=chance
+        {key: payloads[key] for key in offered},
+        scores,
+        evidence,
+        whole_name=offer.whole_name,
+        confidence=model.confidence,
+        p_none=p_none,
     )
     result = RecallResult(each.as_metadata() for each in candidates)
     result.read = candidates
     if is_auto:
         result.sized = f"{len(candidates)} of at most {MOST_SIZED}: {offer.why}"
         result.beyond = tuple(payloads[key].get("flow_name", "") for key in payloads if key not in offered)
-    result.in_scope = 1.0 if offer.whole_name is not None and candidates else _in_scope(model, evidence)
+    result.p_none = p_none
     result.caveat, result.answers = model.caveat, model.answers
     return result
 
@@ -240,28 +243,29 @@ def _passed_over(faults: Sequence[str]) -> str:
     )
 
 
-def _in_scope(model: RecallModel, evidence: Signals) -> float | None:
+def _p_none(model: RecallModel, evidence: Signals) -> float | None:
     if model.scope is None:
         return None
-    return model.scope(evidence.scope()) if evidence.legs.dense or evidence.legs.bm25 else 0.0
+    return 1 - model.scope(evidence.scope()) if evidence.legs.dense or evidence.legs.bm25 else 1.0
 
 
 def _candidates(
     payloads: Mapping[Key, Mapping[str, Any]],
     scores: Mapping[Key, float],
-    legs: Legs,
+    evidence: Signals,
     *,
     whole_name: Key | None,
-    chance: Callable[[Key], float | None],
+    confidence: Logistic | None,
+    p_none: float | None,
 ) -> tuple[Candidate, ...]:
     """Return the candidates, best first; ties go by the author's priority."""
-    arms = {"dense": legs.dense, "bm25": legs.bm25}
+    arms = {"dense": evidence.legs.dense, "bm25": evidence.legs.bm25}
     ranked = {arm: [*found] for arm, found in arms.items()}
 
     def place(key: Key) -> tuple[bool, float, tuple[int, ...]]:
         return key != whole_name, -round(scores[key], 9), tuple(-part for part in payloads[key].get("priority", ()))
 
-    def made(key: Key, payload: Mapping[str, Any]) -> Candidate:
+    def made(key: Key, payload: Mapping[str, Any], sure: float | None) -> Candidate:
         own = {arm: found[key] for arm, found in arms.items() if key in found}
         return Candidate(
             flow_id=payload["flow_id"],
@@ -273,12 +277,18 @@ def _candidates(
             score=scores[key],
             ranks={arm: 1 + ranked[arm].index(key) for arm in own},
             scores=own,
-            confidence=1.0 if key == whole_name else chance(key),
+            confidence=sure,
         )
 
     stated = [payload.get("priority", ()) for payload in payloads.values()]
-    in_place = payloads if all(each == stated[0] for each in stated) else sorted(payloads, key=place)
-    return tuple(made(key, payloads[key]) for key in in_place)
+    in_place = [*payloads] if all(each == stated[0] for each in stated) else sorted(payloads, key=place)
+    sure: Sequence[float | None]
+    if confidence is None:
+        sure = [1.0 if key == whole_name else None for key in in_place]
+    else:
+        chances = [1.0 if key == whole_name else evidence.chance(confidence, key) for key in in_place]
+        sure = listed_confidences(chances, p_none=p_none)
+    return tuple(made(key, payloads[key], own) for key, own in zip(in_place, sure, strict=True))
 
 
 def nothing_indexed(agent_id: str) -> str:
@@ -491,13 +501,21 @@ def _names(identities: Sequence[str]) -> list[str]:
     return kinds if len({*kinds}) == len(kinds) else [*identities]
 
 
-def _passes(result: RecallResult, sure: float | None) -> bool:
+def _chance_of_first(result: RecallResult) -> float | None:
+    """Return P(the first candidate is right, if some flow is): the second embedder finds none where none is."""
     confidence = result[0]["confidence"] if result else None
-    return sure is not None and confidence is not None and confidence >= sure
+    some = 1 - (result.p_none or 0.0)
+    return confidence if confidence is None or not some else confidence / some
+
+
+def _passes(result: RecallResult, sure: float | None) -> bool:
+    chance = _chance_of_first(result)
+    return sure is not None and chance is not None and chance >= sure
 
 
 def _why_read(first: str, result: RecallResult, sure: float) -> str:
-    confidence = result[0]["confidence"] if result else None
-    if confidence is None:
+    chance = _chance_of_first(result)
+    if chance is None:
         return f"{first} found nothing"
-    return f"{first} was {confidence:.2f} sure, and {sure:.2f} {'is enough' if confidence >= sure else 'is wanted'}"
+    compared = "at least" if chance >= sure else "below"
+    return f"if some flow fits, {first}'s is right with {chance:.2f}, {compared} the threshold {sure:.2f}"

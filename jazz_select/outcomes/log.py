@@ -45,8 +45,8 @@ class Logged(JsonData):
         alone: Whether the request opened the conversation, so that its text is all that was asked.
         chosen: Names of the chosen flows.
         candidates: Names of the first ten candidates, best first.
-        confidences: P(right) of each candidate; None where unknown.
-        in_scope: P(some flow is right); None where unknown.
+        confidences: P(right) of each candidate, "none" included; None where unknown.
+        p_none: P(no flow is right); None where unknown.
         asked: Whether a chat model or a decision model was asked.
         model: The model that answered.
         tokens_in: Tokens of its input.
@@ -66,7 +66,7 @@ class Logged(JsonData):
     chosen: tuple[str, ...] = ()
     candidates: tuple[str, ...] = ()
     confidences: tuple[float | None, ...] = ()
-    in_scope: float | None = None
+    p_none: float | None = None
     reason: str = ""
     tier: str = ""
     asked: bool = False
@@ -91,7 +91,7 @@ class Logged(JsonData):
 
     @property
     def confidence(self) -> float | None:
-        """P(the first candidate is right), where it is known."""
+        """P(the first candidate is right), "none" included, where it is known."""
         return self.confidences[0] if self.confidences else None
 
 
@@ -114,7 +114,7 @@ def labels(entries: Iterable[Logged]) -> Iterator[tuple[Logged, str, float]]:
                 yield entry, entry.chosen[0], sure
 
 
-VERSION: Final = 4
+VERSION: Final = 5
 BUSY_S: Final = 5.0
 """How long to wait for another process's lock, in seconds."""
 _APPLICATION: Final = 0x4A5A4F4C
@@ -128,7 +128,7 @@ _COLUMNS: Final = {
     "chosen": "TEXT NOT NULL",
     "candidates": "TEXT NOT NULL",
     "confidences": "TEXT NOT NULL",
-    "in_scope": "REAL",
+    "p_none": "REAL",
     "reason": "TEXT NOT NULL",
     "tier": "TEXT NOT NULL",
     "asked": "INTEGER NOT NULL",
@@ -669,7 +669,7 @@ class OutcomeLog:
                 _names(chosen),
                 _names([each.flow_name or each.flow_id for each in offered]),
                 orjson.dumps([_rounded(each.confidence) for each in offered]).decode(),
-                _rounded(decision.in_scope),
+                _rounded(decision.p_none),
                 decision.reason.value,
                 decision.tier.value,
                 _asked(decision),

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from jazz_select.chat.decisions import DecisionClient
@@ -11,7 +11,6 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.calibration import Calibration, fit_line
 from jazz_select.selector.candidates_stage import CandidateSet, CandidateSource, Request, side_by_side
 from jazz_select.selector.decision_stage import NONE, DeciderAnswer, ask_decider, posteriors
-from jazz_select.stages import joint_probability
 from jazz_select.text import describe_error, in_log
 from jazz_select.threads import Deadline
 
@@ -69,6 +68,8 @@ async def calibrated(
     Raises:
         ModelError: The decision model answered none of the requests.
     """
+    recall = fit_line(_by_recall(cases))
+    cases = [replace(each, narrowed=each.narrowed.calibrated(recall)) for each in cases]
     asked: list[tuple[Sample, DeciderAnswer]] = []
     lost = 0
     if decider is not None:
@@ -81,27 +82,15 @@ async def calibrated(
             raise ModelError(decider.name, f"it answered none of {lost} cases: {answers[0]}", retryable=True)
         if lost:
             _log.warning("lost=<%d>, cases=<%d> | the decision model gave no answer about some cases", lost, len(some))
-    return Calibration(
-        recall=fit_line(_by_recall(cases, scoped=False)),
-        decider=fit_line(_by_both(asked, scoped=False)),
-        recall_scoped=fit_line(_by_recall(cases, scoped=True)),
-        decider_scoped=fit_line(_by_both(asked, scoped=True)),
-        lost=lost,
-    )
+    return Calibration(recall=recall, decider=fit_line(_by_both(asked)), lost=lost)
 
 
-def _by_recall(cases: Sequence[Sample], *, scoped: bool) -> Iterator[tuple[float, bool]]:
-    """Yield recall's confidence and whether recall is right. Unless `scoped`, skip cases that no flow fits."""
+def _by_recall(cases: Sequence[Sample]) -> Iterator[tuple[float, bool]]:
+    """Yield recall's confidence in its first candidate, and whether that is right."""
     for case in cases:
-        sure = _claimed(case.narrowed, scoped=scoped)
-        if sure is not None and (scoped or case.right != NONE):
-            yield sure, case.narrowed.candidates[0].flow_id == case.right
-
-
-def _claimed(narrowed: CandidateSet, *, scoped: bool) -> float | None:
-    """Return recall's P(the first candidate is right), uncalibrated; None where recall gives no confidence."""
-    first = narrowed.candidates[0].confidence if narrowed.candidates else None
-    return first if first is None or not scoped else joint_probability(first, narrowed.in_scope)
+        first = next(iter(case.narrowed.candidates), None)
+        if first is not None and first.confidence is not None:
+            yield first.confidence, first.flow_id == case.right
 
 
 async def _said(case: Sample, decider: DecisionClient, timeout_s: float | None) -> DeciderAnswer | str:
@@ -114,11 +103,9 @@ async def _said(case: Sample, decider: DecisionClient, timeout_s: float | None) 
         return why
 
 
-def _by_both(asked: Sequence[tuple[Sample, DeciderAnswer]], *, scoped: bool) -> Iterator[tuple[float, bool]]:
-    """Yield the joint confidence and whether it is right. Unless `scoped`, skip cases that no flow fits."""
+def _by_both(asked: Sequence[tuple[Sample, DeciderAnswer]]) -> Iterator[tuple[float, bool]]:
+    """Yield the confidence of recall and decision model together, and whether their choice is right."""
     for case, said in asked:
-        if scoped or case.right != NONE:
-            narrowed = case.narrowed
-            chances = posteriors(narrowed.candidates, said.chances, in_scope=narrowed.in_scope, scoped=scoped)
-            best = max((each for each in chances if scoped or each != NONE), key=chances.__getitem__)
-            yield chances[best], best == case.right
+        chances = posteriors(case.narrowed.candidates, said.chances)
+        best = max(chances, key=chances.__getitem__)
+        yield chances[best], best == case.right

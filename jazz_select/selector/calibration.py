@@ -33,9 +33,14 @@ class Line:
     cases: Count = 0
     """Number of labelled requests that the line was fitted to."""
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether it changes no probability."""
+        return (self.slope, self.shift) == (1.0, 0.0)
+
     def __call__(self, chance: float) -> float:
         """Return the calibrated probability. 0 and 1 stay: they are known, not estimated."""
-        if not 0 < chance < 1 or (self.slope, self.shift) == (1.0, 0.0):
+        if not 0 < chance < 1 or self.is_identity:
             return chance
         return 1 / (1 + exp(-max(-_SUREST, min(_SUREST, self.shift + self.slope * log_odds(chance)))))
 
@@ -48,24 +53,13 @@ _SUREST: Final = 30.0
 class Calibration(JsonData):
     """The calibration lines of the stages, fitted to labelled requests. The default leaves every confidence as it is.
 
-    `recall` is for recall's confidence, `decider` for that of recall and decision model together. The scoped lines
-    apply where "none" is a possible answer: with `on_empty="none"`, and within a conversation. `lost` is the number of
-    labelled requests that the decision model did not answer.
+    `recall` is for recall's confidence, `decider` for that of recall and decision model together. `lost` is the number
+    of labelled requests that the decision model did not answer.
     """
 
     recall: Line = field(default_factory=Line)
     decider: Line = field(default_factory=Line)
-    recall_scoped: Line = field(default_factory=Line)
-    decider_scoped: Line = field(default_factory=Line)
     lost: int = 0
-
-    def of_recall(self, *, scoped: bool) -> Line:
-        """Return the line for recall; the scoped one where "none" is a possible answer."""
-        return self.recall_scoped if scoped else self.recall
-
-    def of_decider(self, *, scoped: bool) -> Line:
-        """Return the line for recall and decision model together."""
-        return self.decider_scoped if scoped else self.decider
 
 
 def fit_line(outcomes: Iterable[tuple[float, bool]]) -> Line:

@@ -15,9 +15,10 @@ from jazz_select.errors import HungError
 from jazz_select.flow.base import BaseFlow
 from jazz_select.memory.written_text import written_now
 from jazz_select.ports import FlowMemory, has_capability
+from jazz_select.selector.calibration import Line
 from jazz_select.selector.prompt import Situation, candidate_of
 from jazz_select.selector.result import note_recall
-from jazz_select.stages import OwnAnswers, UserQuestion
+from jazz_select.stages import OwnAnswers, UserQuestion, listed_confidences
 from jazz_select.telemetry import span
 from jazz_select.text import clean, in_log, some_of
 from jazz_select.threads import run_with_timeout
@@ -77,10 +78,10 @@ class Request:
         """Return the request with an earlier one appended to its summaries."""
         return self if _blank(earlier) else replace(self, summaries=(*self.summaries, earlier))
 
-    def may_begin(self, flow_id: str, confidence: float | None, in_scope: float | None) -> bool:
-        """Whether this flow may begin without asking the chat model."""
+    def may_begin(self, flow_id: str, *, is_likely: bool) -> bool:
+        """Whether this flow, likely to be right or not, may begin without asking the chat model."""
         begins = None if self.situation is None else self.situation.begins
-        return begins is None or begins(flow_id, confidence, in_scope)
+        return begins is None or begins(flow_id, is_likely)
 
     @property
     def done(self) -> tuple[str, ...]:
@@ -128,8 +129,8 @@ class CandidateSet:
     metadata: tuple[Mapping[str, Any], ...] = ()
     candidates: tuple[Candidate, ...] = ()
     notes: tuple[str, ...] = ()
-    in_scope: float | None = None
-    """P(some flow is right), where it is known."""
+    p_none: float | None = None
+    """P(no flow is right), where it is known."""
     caveat: str = ""
     """Why confidence is unknown."""
     sized: str = ""
@@ -151,12 +152,35 @@ class CandidateSet:
         candidates = (*self.candidates, *more)
         return replace(self, metadata=metadata, candidates=candidates, notes=(*notes, *self.notes))
 
+    def calibrated(self, line: Line) -> "CandidateSet":
+        """Return the set with the first confidence calibrated; the others and `p_none` share what it leaves."""
+        first = next(iter(self.candidates), None)
+        if first is None or first.confidence is None or line.is_identity:
+            return self
+        sure = line(first.confidence)
+        share = (1 - sure) / (1 - first.confidence) if first.confidence < 1 else 1.0
+        others = [each.confidence for each in self.candidates[1:]]
+        listed = [sure, *(None if each is None else min(sure, share * each) for each in others)]
+        p_none = None if self.p_none is None else share * self.p_none
+        return replace(self.with_confidences(listed), p_none=p_none)
+
+    def with_confidences(self, confidences: Sequence[float | None]) -> "CandidateSet":
+        """Return the set with these confidences of its candidates."""
+        metadata: list[Mapping[str, Any]] = []
+        candidates: list[Candidate] = []
+        for known, candidate, sure in zip(self.metadata, self.candidates, confidences, strict=True):
+            metadata.append({**known, "confidence": sure})
+            candidates.append(replace(candidate, confidence=sure))
+        return replace(self, metadata=tuple(metadata), candidates=tuple(candidates))
+
 
 def fused(found: Sequence[CandidateSet]) -> CandidateSet:
     """Fuse several recalls by reciprocal rank (Cormack, Clarke & Büttcher 2009), to the size of the largest.
 
-    Everything but the candidates is the first one's.
+    Everything but the candidates and their confidences is the first one's.
     """
+    if len(found) == 1:
+        return found[0]
     first, scores = found[0], dict[str, float]()
     known: dict[str, tuple[Mapping[str, Any], Candidate]] = {}
     for each in found:
@@ -165,9 +189,15 @@ def fused(found: Sequence[CandidateSet]) -> CandidateSet:
             scores[candidate.flow_id] = scores.get(candidate.flow_id, 0.0) + 1 / (_RRF_K + rank)
     most = max(len(each.candidates) for each in found)
     best = [known[each] for each in sorted(scores, key=scores.__getitem__, reverse=True)[:most]]
-    return replace(
+    together = replace(
         first, metadata=tuple(each for each, _ in best), candidates=tuple(candidate for _, candidate in best)
     )
+    sure = [each.confidence for each in together.candidates if each.confidence is not None]
+    if len(sure) < len(best):
+        return together
+    listed = listed_confidences(sure, p_none=None)
+    p_none = None if first.p_none is None else min(first.p_none, max(0.0, 1 - sum(listed)))
+    return replace(together.with_confidences(listed), p_none=p_none)
 
 
 def usable_candidates(
@@ -189,7 +219,7 @@ def usable_candidates(
         metadata=tuple(metadata for metadata, _ in kept.values()),
         candidates=tuple(candidate for _, candidate in kept.values()),
         notes=notes,
-        in_scope=chance_in(getattr(found, "in_scope", None)),
+        p_none=chance_in(getattr(found, "p_none", None)),
         caveat=getattr(found, "caveat", ""),
         sized=getattr(found, "sized", ""),
         recalled_by=reader_of(found),

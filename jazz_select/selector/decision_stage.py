@@ -17,7 +17,7 @@ from jazz_select.selector.policy import Policy
 from jazz_select.selector.prompt import DESCRIPTION_LIMIT, EFFECTS_LIMIT, REQUEST_LIMIT, SUMMARY_LIMIT
 from jazz_select.selector.recall_stage import NO_BUDGET, NOT_ITS, NOTHING, OVER_BUDGET, SEVERAL
 from jazz_select.selector.stage import Beliefs, Case, Choice, StageCosts, Verdict
-from jazz_select.stages import StageOutcome, joint_probability
+from jazz_select.stages import StageOutcome, is_none_suspected
 from jazz_select.text import beginning, clean_beginning, describe_error, in_log, in_one_line
 from jazz_select.threads import Deadline, current_budget
 from jazz_select.values import Candidate, Reason, Tier, Usage
@@ -110,15 +110,13 @@ def _meaning(candidate: Candidate) -> str:
     return " ".join((f"{name}.", *(part for part in parts if part)))
 
 
-def posteriors(
-    candidates: Sequence[Candidate], said: Mapping[str, float], *, in_scope: float | None, scoped: bool
-) -> dict[str, float]:
-    """Combine recall and the decision model's `said`: P(right) by flow id and `NONE`, summing to one.
+def posteriors(candidates: Sequence[Candidate], said: Mapping[str, float]) -> dict[str, float]:
+    """Combine recall and the decision model's `said`: confidence by flow id, and P(none) by `NONE`, summing to one.
 
     Log odds are added as if errors were independent. They are not, so the model's count less: `LAPSE_RATE` of its
-    answers are taken as random, and the rest are discounted by `DISCOUNT`. `scoped`: "none" is an answer.
+    answers are taken as random, and the rest are discounted by `DISCOUNT`.
     """
-    before = _before(candidates, in_scope=in_scope, scoped=scoped)
+    before = _before(candidates)
     options = len(before)
     score = {
         each: log(max(known, _LEAST)) + DISCOUNT * log((1 - LAPSE_RATE) * said.get(each, 0.0) + LAPSE_RATE / options)
@@ -130,25 +128,23 @@ def posteriors(
     return {each: own / total for each, own in weight.items()}
 
 
-def posterior_bounds(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
+def posterior_bounds(candidates: Sequence[Candidate]) -> dict[str, float]:
     """Return the upper bound of each option's posterior: with probability 1 for it and 0 for the others."""
-    before = {each: max(known, _LEAST) for each, known in _before(candidates, in_scope=in_scope, scoped=scoped).items()}
+    before = {each: max(known, _LEAST) for each, known in _before(candidates).items()}
     floor = LAPSE_RATE / len(before)
     more = ((1 - LAPSE_RATE + floor) / floor) ** DISCOUNT
     total = sum(before.values())
     return {each: more * own / (total + (more - 1) * own) for each, own in before.items()}
 
 
-def _before(candidates: Sequence[Candidate], *, in_scope: float | None, scoped: bool) -> dict[str, float]:
-    """Return recall's probability of each candidate and of `NONE`."""
+def _before(candidates: Sequence[Candidate]) -> dict[str, float]:
+    """Return recall's confidence in each candidate, and P(none of them is right) by `NONE`."""
     if not any(each.confidence for each in candidates):
         even = 1 / (len(candidates) + 1)
         return {**{each.flow_id: even for each in candidates}, NONE: even}
     # A candidate without confidence, such as the flow done last, is as likely as a flow outside the candidates.
     sure = [_SOMETHING_ELSE if each.confidence is None else max(each.confidence, _LEAST) for each in candidates]
     none = max(1 - sum(sure), _SOMETHING_ELSE)
-    if scoped and in_scope is not None:
-        none = max(none, 1 - joint_probability(1.0, in_scope))
     share = (1 - none) / sum(sure)
     return {**{each.flow_id: share * own for each, own in zip(candidates, sure, strict=True)}, NONE: none}
 
@@ -182,7 +178,7 @@ class DecisionStage:
             return self._handed_on(SEVERAL)
         if request.blank or not candidates:
             return self._handed_on("there is nothing to decide")
-        if not any(request.may_begin(each.flow_id, None, case.narrowed.in_scope) for each in candidates):
+        if not any(self._may_begin(case, each.flow_id) for each in candidates):
             return self._handed_on(NOT_ITS)
         if case.chat is not None and not self.policy.ask_user and not self._can_decide(case, candidates):
             return replace(self._handed_on("even a sure answer would not be enough"), is_in_vain=True)
@@ -200,7 +196,7 @@ class DecisionStage:
             _log.warning("error=<%s> | the decision model is passed over", in_log(why))
             return Verdict(stage="decider", outcome="failed", why=why, took_s=perf_counter() - began)
         took_s = perf_counter() - began
-        chances = posteriors(candidates, answer.chances, in_scope=case.narrowed.in_scope, scoped=case.is_scoped)
+        chances = posteriors(candidates, answer.chances)
         name = max(answer.chances, key=answer.chances.__getitem__)
         return Verdict(
             stage="decider",
@@ -223,8 +219,8 @@ class DecisionStage:
     def _judge(self, case: Case, verdict: Verdict, beliefs: Beliefs) -> Verdict:
         """Decide for the likeliest flow, or none, if that is sure enough."""
         chances, named = beliefs.chances, verdict.why
-        best = max((each for each in chances if case.is_scoped or each != NONE), key=chances.__getitem__)
-        confidence = self.calibration.of_decider(scoped=case.is_scoped)(chances[best])
+        best = max((each for each in chances if case.may_be_none or each != NONE), key=chances.__getitem__)
+        confidence = self.calibration.decider(chances[best])
         threshold = self._threshold(best)
         verdict = replace(verdict, confidence=confidence)
         which = "that none fits" if best == NONE else ""
@@ -239,7 +235,7 @@ class DecisionStage:
                 beliefs=replace(beliefs, best=(best, confidence)),
                 choice=self._choice(best, beliefs, self._unsure_note(best)),
             )
-        if best != NONE and not case.request.may_begin(best, None, case.narrowed.in_scope):
+        if best != NONE and not self._may_begin(case, best):
             return replace(verdict, why=f"{stated}, {NOT_ITS}")
         outcome: StageOutcome = "none" if best == NONE else "decided"
         against = "" if beliefs.vote[0] == best else f"{named}; with recall "
@@ -249,6 +245,10 @@ class DecisionStage:
             why=f"{against}{stated} is at least the threshold {threshold:.3f}",
             choice=self._choice(best, beliefs),
         )
+
+    @staticmethod
+    def _may_begin(case: Case, flow_id: str) -> bool:
+        return case.request.may_begin(flow_id, is_likely=not is_none_suspected(case.narrowed.p_none))
 
     @staticmethod
     def _choice(best: str, beliefs: Beliefs, *notes: str) -> Choice:
@@ -272,9 +272,9 @@ class DecisionStage:
 
     def _can_decide(self, case: Case, candidates: Sequence[Candidate]) -> bool:
         """Whether any answer of the model would make both together sure enough."""
-        line = self.calibration.of_decider(scoped=case.is_scoped)
-        most = posterior_bounds(candidates, in_scope=case.narrowed.in_scope, scoped=case.is_scoped)
-        options = ((each, own) for each, own in most.items() if case.is_scoped or each != NONE)
+        line = self.calibration.decider
+        most = posterior_bounds(candidates)
+        options = ((each, own) for each, own in most.items() if case.may_be_none or each != NONE)
         return any(line(own) >= self._threshold(each) - _ROUNDING for each, own in options)
 
     def _threshold(self, best: str) -> float:

@@ -68,13 +68,12 @@ def forecast(answers: OwnAnswers | None, policy: Policy, flows: Collection[BaseF
         caveat: Why `answers` are not known.
     """
     budget = policy.max_error
-    if budget is None or answers is None or not answers.first:
+    if budget is None or answers is None or not answers.confidences:
         return Forecast(max_error=budget, caveat=caveat)
-    is_scoped = policy.on_empty == "none"
-    share = answers.share_alone(budget, scoped=is_scoped)
+    share = answers.share_alone(budget)
     wider: tuple[float, float] | None = None
     for other in _WIDER:
-        reached = answers.share_alone(other, scoped=is_scoped)
+        reached = answers.share_alone(other)
         if other > budget and reached >= share + _WORTH_TELLING:
             wider = other, reached
             break

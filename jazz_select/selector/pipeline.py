@@ -70,6 +70,10 @@ class Pipeline:
         self._stages: Sequence[Stage] = (self._recall, *models, chat_stage, self.user)
         self._models: Sequence[Stage] = (*models, chat_stage)
 
+    def calibrated(self, narrowed: CandidateSet) -> CandidateSet:
+        """Return the candidates with calibrated confidences."""
+        return narrowed.calibrated(self._recall.calibration.recall)
+
     def recalibrate(self, calibration: Calibration) -> None:
         """Use this calibration from now on."""
         self._recall.calibration = calibration
@@ -83,7 +87,7 @@ class Pipeline:
 
         Args:
             request: The request.
-            narrowed: Its candidates.
+            narrowed: Its candidates, with calibrated confidences.
             recall_s: What recall took, in seconds.
             known: The id of the flow whose example, title or alias the request is, word for word.
             ask: Whether models are asked; if not, a request that needs one has the reason `unasked`.
@@ -104,13 +108,13 @@ class Pipeline:
     def _case(self, request: Request, narrowed: CandidateSet, *, recall_s: float, known: str) -> Case:
         situation = request.situation
         chat = self._chat
-        if chat is None and situation is not None and (request.goes_on or not first_may_begin(request, narrowed)):
+        if chat is None and situation is not None and (request.goes_on or not self._may_begin(request, narrowed)):
             chat = situation.reader
         has_more = self._decision is not None or chat is not None or self.policy.ask_user
         return Case(
             request=request,
             narrowed=narrowed,
-            is_scoped=self.policy.on_empty == "none" or request.within,
+            may_be_none=self.policy.on_empty == "none" or request.within,
             deadline=Deadline.after(self._timeout_s),
             recall_s=recall_s,
             known=known,
@@ -118,6 +122,11 @@ class Pipeline:
             chat=chat,
             has_more=has_more,
         )
+
+    def _may_begin(self, request: Request, narrowed: CandidateSet) -> bool:
+        first = next(iter(narrowed.candidates), None)
+        flow = None if first is None else self._flows.get(first.flow_id)
+        return first_may_begin(request, narrowed, allowed=self.policy.allowed_error(flow))
 
     def _finished(self, case: Case) -> Choice:
         """Return the choice with its records; those of models that were not needed have their mean cost."""

@@ -169,8 +169,8 @@ class Situation:
         growing: What was shown before, for append-only prompts; None for independent prompts.
         inputs: Returns the inputs of a flow, by its id, as they are shown. None: the model reads no inputs.
         reader: The client that reads the message where the selector has no chat model.
-        begins: Whether a flow may begin without the chat model, by its id, P(it is right) by recall, and P(some flow
-            is right). The chat model decides on flows that may not, however sure recall is. None: all may.
+        begins: Whether a flow may begin without the chat model, by its id and whether it is likely to be right. The
+            chat model decides on flows that may not, however sure recall is. None: all may.
         speaks: Who the assistant is, if the model that reads the message may answer it; else empty.
     """
 
@@ -183,7 +183,7 @@ class Situation:
     growing: Growing | None = None
     inputs: Callable[[str], Sequence[str]] | None = None
     reader: ChatClient | None = None
-    begins: Callable[[str, float | None, float | None], bool] | None = None
+    begins: Callable[[str, bool], bool] | None = None
     speaks: str = ""
 
 

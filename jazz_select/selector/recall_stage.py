@@ -8,7 +8,7 @@ from jazz_select.flow.base import BaseFlow
 from jazz_select.selector.calibration import Calibration
 from jazz_select.selector.policy import Policy
 from jazz_select.selector.stage import Case, Choice, StageCosts, Verdict, first_live, first_may_begin, likely_fits
-from jazz_select.stages import SHARED, StageOutcome, StageRecord, joint_probability
+from jazz_select.stages import SHARED, StageOutcome, StageRecord
 from jazz_select.text import in_one_line
 from jazz_select.values import COVERAGE, Reason
 
@@ -20,6 +20,7 @@ NO_BUDGET: Final = (
     "no stage was sure enough, and none is left: the likeliest is taken; no error budget is set (max_error)"
 )
 NOTHING: Final = "no stage was sure enough, and none is left: nothing is taken, since it is likelier that no flow fits"
+NO_ERROR: Final = "no stage was sure, and none is left: nothing is taken, since no answer may be wrong (max_error is 0)"
 _ROUNDING: Final = 1e-9
 _GOES_ON: Final = "the conversation has flows under way, or a question that waits"
 
@@ -79,12 +80,9 @@ class RecallStage:
         )
 
     def confidence(self, case: Case) -> float | None:
-        """Return the calibrated P(the first candidate is right); None if it is unknown."""
+        """Return P(the first candidate is right), "none" included; None if it is unknown."""
         first = next(iter(case.narrowed.candidates), None)
-        if first is None or first.confidence is None:
-            return None
-        sure = joint_probability(first.confidence, case.narrowed.in_scope) if case.is_scoped else first.confidence
-        return self.calibration.of_recall(scoped=case.is_scoped)(sure)
+        return None if first is None else first.confidence
 
     def expected_error(self, case: Case) -> float | None:
         """Return the expected share of wrong answers among those as sure as this one; None if it is unknown."""
@@ -93,18 +91,22 @@ class RecallStage:
             return None
         if case.narrowed.answers is None:
             return 1 - confidence
-        line = self.calibration.of_recall(scoped=case.is_scoped)
-        return case.narrowed.answers.expected_error(
-            confidence, scoped=case.is_scoped, calibrated=line if line.cases else None
-        )
+        line = self.calibration.recall
+        return case.narrowed.answers.expected_error(confidence, calibrated=line if line.cases else None)
 
     def _needs_no_decision(self, case: Case) -> tuple[Choice, str] | None:
-        """Return what is taken as it is: a known request, the only candidate, or the best if nobody can decide."""
+        """Return what is taken as it is, or None.
+
+        That is a known request, the only candidate, the first if any will do, and the best if nobody can decide.
+        """
         request, candidates = case.request, case.narrowed.candidates
-        if case.known and request.may_begin(case.known, 1.0, 1.0):
+        if case.known and request.may_begin(case.known, is_likely=True):
             known = [each for each in candidates if each.flow_id == case.known]
             name = in_one_line(self.flows[case.known].name)
             return first_live(known, self.flows, Reason.EXAMPLE), f"it is known as a request for {name}"
+        first = candidates[0].flow_id
+        if self._allowed(case) == 1 and not case.is_for_chat and request.may_begin(first, is_likely=True):
+            return first_live(candidates, self.flows, Reason.CONFIDENT), "any answer will do, as max_error is 1"
         if len(candidates) == 1 and self._needs_no_check(case):
             return first_live(candidates, self.flows, Reason.SINGLE), "one candidate is left"
         if not case.has_more and self._allowed(case) is None:
@@ -119,13 +121,13 @@ class RecallStage:
         """
         if not case.has_more:
             return self.policy.on_empty == "top1" or likely_fits(case.narrowed)
-        if self._allowed(case) is not None or not first_may_begin(case.request, case.narrowed):
+        if self._allowed(case) is not None or not first_may_begin(case.request, case.narrowed, allowed=None):
             return False
         if self.policy.ask_user and case.narrowed.candidates[0].confidence is not None:
             return False
-        scope = case.narrowed.in_scope
+        p_none = case.narrowed.p_none
         is_doubtful = self.policy.on_empty == "none" and bool(case.narrowed.sized)
-        return not is_doubtful or (scope is not None and scope >= COVERAGE)
+        return not is_doubtful or (p_none is not None and p_none <= 1 - COVERAGE)
 
     def _why_unsure(self, case: Case) -> str:
         """Return why recall may not decide; empty if it may."""
@@ -138,7 +140,8 @@ class RecallStage:
             return case.narrowed.caveat or "its confidence is not known"
         if expected > budget * (1 + _ROUNDING):
             return self._compared(case)
-        return "" if first_may_begin(case.request, case.narrowed) else f"{self._compared(case)}, {NOT_ITS}"
+        first = case.narrowed.candidates[0]
+        return "" if case.request.may_begin(first.flow_id, is_likely=True) else f"{self._compared(case)}, {NOT_ITS}"
 
     def _compared(self, case: Case) -> str:
         confidence, expected, budget = self.confidence(case), self.expected_error(case), self._budget(case)
@@ -165,6 +168,8 @@ class RecallStage:
         reason = Reason.SINGLE if len(candidates) == 1 else Reason.SEMANTIC
         if self.policy.on_empty == "none" and not likely_fits(case.narrowed):
             return Choice(notes=(NOTHING,))
+        if case.request.within and self._allowed(case) == 0:
+            return Choice(notes=(NO_ERROR,))
         if self._allowed(case) is None:
             choice = first_live(candidates, self.flows, reason)
             return replace(choice, notes=(NO_BUDGET,)) if case.has_more else choice

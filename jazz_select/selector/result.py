@@ -240,7 +240,7 @@ def note_selection(span: Span, request: str, result: FlowSelectionResult) -> Non
         "chosen": result.names,
         "candidates": {each.flow_name or each.flow_id: round(each.score, 4) for each in decision.candidates},
         "confidence": decision.confidence,
-        "in_scope": decision.in_scope,
+        "p_none": decision.p_none,
         "unresolved": len(result.unresolved_ids) or None,
         "attempts": decision.attempts or None,
     }

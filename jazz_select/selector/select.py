@@ -406,6 +406,7 @@ class FlowSelector:
         ask: bool = True,
     ) -> FlowSelectionResult:
         """Run the stages after recall, up to the chat model or to the end, and record them."""
+        narrowed = self._pipeline.calibrated(narrowed)
         narrowed_at = perf_counter()
         choice = await self._pipeline.run(request, narrowed, recall_s=narrowed_at - began, known=known, ask=ask)
         decided_at = perf_counter()
@@ -456,7 +457,7 @@ class FlowSelector:
             chosen_ids=tuple(flow.id for flow in flows),
             candidates=narrowed.candidates,
             confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
-            in_scope=narrowed.in_scope,
+            p_none=narrowed.p_none,
             sized=narrowed.sized,
             recalled_by=narrowed.recalled_by,
             latency=latency,

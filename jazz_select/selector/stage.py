@@ -6,18 +6,29 @@ from typing import Final, Protocol
 
 from jazz_select.chat.client import ChatClient, total_usage
 from jazz_select.selector.candidates_stage import CandidateSet, Request
-from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, joint_probability
+from jazz_select.stages import StageName, StageOutcome, StageRecord, Usage, is_none_suspected
 from jazz_select.threads import Deadline
 from jazz_select.values import Candidate, Decision, Reason, Tier
 
 LIKELY: Final = 0.5
-"""The least P(some flow fits) at which one is taken, or asked about, although no stage is sure of it."""
+"""The least probability at which a flow is taken, or asked about, although no stage is sure of it."""
 
 
-def first_may_begin(request: Request, narrowed: CandidateSet) -> bool:
-    """Whether the first candidate may begin without the chat model; an unknown probability counts as 0."""
+def is_likely(confidence: float | None, p_none: float | None) -> bool:
+    """Whether a flow is likely to be right, and nothing speaks against a request for a flow; False if unknown."""
+    return confidence is not None and confidence >= LIKELY and not is_none_suspected(p_none)
+
+
+def first_may_begin(request: Request, narrowed: CandidateSet, *, allowed: float | None) -> bool:
+    """Whether the first candidate may begin without the chat model, although no stage is sure of it.
+
+    `allowed` is the share of such answers that may be wrong: with 0, a likely one is not enough.
+    """
     first = next(iter(narrowed.candidates), None)
-    return first is not None and request.may_begin(first.flow_id, first.confidence or 0.0, narrowed.in_scope or 0.0)
+    if first is None:
+        return False
+    likely = allowed != 0 and is_likely(first.confidence, narrowed.p_none)
+    return request.may_begin(first.flow_id, is_likely=likely)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +46,10 @@ class Beliefs:
     """What recall and a decision model together believe.
 
     Attributes:
-        chances: P(right) by flow id, and of `NONE`.
+        chances: Confidence by flow id, and P(none of the candidates is right) by `NONE`; they sum to 1.
         vote: What the decision model alone finds likeliest, a flow id or `NONE`, and its probability.
         model: The decision model's name.
-        best: The likeliest choice and P(it is right), if that is too low to decide.
+        best: The likeliest choice and its confidence, if that is too low to decide.
     """
 
     chances: Mapping[str, float]
@@ -56,7 +67,7 @@ class Verdict:
         outcome: `decided` and `none` are final, unless the user may be asked; with the others the case goes on.
         choice: The choice; of a stage that hands the case on, the best one so far.
         why: In words: its confidence and threshold, or its error.
-        confidence: P(the choice is right); None if unknown.
+        confidence: P(the choice is right), "none" included; None if unknown.
         expected_error: Of recall: the expected share of wrong ones among answers that are at least as sure.
         took_s: In seconds.
         usage: Tokens, if counted.
@@ -108,7 +119,7 @@ class Case:
     Attributes:
         request: The request.
         narrowed: Its candidates.
-        is_scoped: Whether "no flow fits" is an answer.
+        may_be_none: Whether "no flow fits" is an answer.
         deadline: For all stages together.
         recall_s: What recall took, in seconds.
         known: The id of the flow whose example, title or alias the request is, word for word; empty if there is none.
@@ -120,7 +131,7 @@ class Case:
 
     request: Request
     narrowed: CandidateSet
-    is_scoped: bool
+    may_be_none: bool
     deadline: Deadline
     recall_s: float = 0.0
     known: str = ""
@@ -206,4 +217,4 @@ def first_live(
 
 def likely_fits(narrowed: CandidateSet) -> bool:
     """Whether it is likelier that some flow fits than that none does; an unknown probability counts as likely."""
-    return narrowed.in_scope is None or joint_probability(1.0, narrowed.in_scope) >= LIKELY
+    return narrowed.p_none is None or narrowed.p_none <= 1 - LIKELY

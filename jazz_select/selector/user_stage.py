@@ -87,7 +87,7 @@ class UserStage:
             named, chance = case.beliefs.vote
             if named != NONE and chance >= LIKELY:
                 return True
-            if case.is_scoped and case.beliefs.best is not None:
+            if case.may_be_none and case.beliefs.best is not None:
                 return case.beliefs.best[0] != NONE
         return likely_fits(case.narrowed)
 

@@ -16,7 +16,7 @@ from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.routing.approval import ApprovalPolicy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
-from tests.agents import make_agent
+from tests.agents import TAKE_FIRST, make_agent
 from tests.attacks.texts import Attack
 from tests.unit.selector.shop import flow, metadata
 
@@ -130,8 +130,8 @@ def _agent(trial: Trial, *more: Tool, chain: Sequence[Any] = (), **fields: Any) 
     tools = [trial.look(), *trial.tools, *more]
     made = flow("helps", registry, tools=tuple(each.name for each in tools), **fields)
     vars(made).update(chain=tuple(chain))
-    selector = FlowSelector(None, registry, ListMemory(metadata("helps")), "shop")
-    return Agent(selector, tools, trial.model, min_confidence=0, approval=trial.approval)
+    selector = FlowSelector(None, registry, ListMemory(metadata("helps")), "shop", policy=TAKE_FIRST)
+    return Agent(selector, tools, trial.model, approval=trial.approval)
 
 
 def _talk(agent: Agent, *said: str) -> None:

@@ -27,6 +27,7 @@ from jazz_select.selector.prompt import build_prompt
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.text import as_text
 from jazz_select.values import Candidate, Message
+from tests.agents import TAKE_FIRST
 from tests.unit.agent.small_view import prompts_of, small_view
 from tests.unit.selector.shop import flow, metadata
 
@@ -155,7 +156,7 @@ def in_a_request(text: str) -> Sent:
 def _asked(registry: FlowRegistry, tools: Sequence[Tool], *said: str, conversation: Conversation | None = None) -> Sent:
     """What the model of an agent is sent last, in the open flow `helps`."""
     model = ScriptedModel(_called("look"), "done", repeat=True)
-    agent = Agent(FlowSelector(None, registry, ListMemory(metadata("helps")), "shop"), tools, model, min_confidence=0)
+    agent = Agent(FlowSelector(None, registry, ListMemory(metadata("helps")), "shop", policy=TAKE_FIRST), tools, model)
     for message in said:
         conversation = asyncio.run(agent.turn(message, conversation)).conversation
     return model.calls[-1]

@@ -16,7 +16,7 @@ from jazz_select import Agent, FlowSelector
 from jazz_select.telemetry import Span
 from jazz_select.testing import ListMemory, Recorded, ScriptedModel
 from jazz_select.values import Message
-from tests.agents import make_agent
+from tests.agents import TAKE_FIRST, make_agent
 from tests.conversations import record
 from tests.conversations.desk import Desk, inside
 from tests.conversations.effects import diff
@@ -47,8 +47,8 @@ def counter(reply: str = "Order {order_number} is off.") -> Desk:
     vars(flow).update(reply=reply)
     shop = Shop()
     tools = shop_tools(shop)
-    selector = FlowSelector(None, registry, ListMemory(metadata("call_off")), "support")
-    return Desk(Agent(selector, tools, approval="never", min_confidence=0), shop, inside(tools, registry))
+    selector = FlowSelector(None, registry, ListMemory(metadata("call_off")), "support", policy=TAKE_FIRST)
+    return Desk(Agent(selector, tools, approval="never"), shop, inside(tools, registry))
 
 
 def window(tape: Tape) -> Desk:

@@ -25,7 +25,7 @@ from jazz_select.routing import (
 )
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
-from tests.agents import make_agent
+from tests.agents import TAKE_FIRST, make_agent
 from tests.depth import examples
 from tests.unit.agent.turns import shop_of
 from tests.unit.selector.shop import metadata
@@ -126,9 +126,9 @@ def test_an_agent_destroys_what_its_hook_allowed_or_its_user_said_yes_to(
     flow = registry.by_name("runs")
     assert flow is not None
     vars(flow).update(tools=NAMES)
-    selector = FlowSelector(None, registry, ListMemory(metadata("runs")), "support")
+    selector = FlowSelector(None, registry, ListMemory(metadata("runs")), "support", policy=TAKE_FIRST)
     model = ScriptedModel(*said, "done", repeat=True)
-    agent = make_agent(selector, shop.tools, model, min_confidence=0, approve=shop.approve if hooked else None)
+    agent = make_agent(selector, shop.tools, model, approve=shop.approve if hooked else None)
 
     async def talk() -> None:
         kept = Conversation()

@@ -20,7 +20,7 @@ from jazz_select.errors import FormatError
 from jazz_select.routing import CHOOSE, Allow, FlowExecutor, ToolAsker, run_plan
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
-from tests.agents import make_agent
+from tests.agents import TAKE_FIRST, make_agent
 from tests.depth import examples
 from tests.property.test_approval import NAMES, VERDICTS, Shop, arguments, messages, names, points, replies
 from tests.unit.selector.shop import flow, metadata
@@ -98,7 +98,7 @@ def test_no_flow_and_no_part_of_one_destroys_unasked(
     chance: random.Random,
 ) -> None:
     registry = registry_of(catalogue, kind)
-    selector = FlowSelector(None, registry, ListMemory(metadata("whole", "part0")), "support")
+    selector = FlowSelector(None, registry, ListMemory(metadata("whole", "part0")), "support", policy=TAKE_FIRST)
     chooses = Chooses(chance)
     model = ScriptedModel(*said, "done", repeat=True) if by_model else None
     agent = make_agent(
@@ -107,7 +107,6 @@ def test_no_flow_and_no_part_of_one_destroys_unasked(
         model,
         decision_callback=chooses,
         open_router=chooses.route,
-        min_confidence=0,
         approve=shop.approve if hooked else None,
     )
 

@@ -128,7 +128,7 @@ def test_a_decision_is_shown_with_all_that_is_known_of_it() -> None:
         sized="two are enough",
         recalled_by="words",
         raw_reply="r",
-        in_scope=0.75,
+        p_none=0.036,
         question=UserQuestion(text="Which?", options=()),
         stages=(StageRecord(name="chat", outcome="decided"),),
         usage=Usage(input_tokens=3, output_tokens=4),

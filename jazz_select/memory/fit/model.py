@@ -50,7 +50,7 @@ DEFAULT_SCALES: Mapping[str, ArmScale] = {
     "bm25": ArmScale(width=0.135, weight=0.6),
 }
 """Scales of a catalogue that is not fitted: rounded medians of several tool catalogues."""
-_VERSION = 5
+_VERSION = 6
 _OF_CANDIDATE, _OF_SCOPE = 7, 6
 """Number of features of a candidate, and of the scope."""
 _MADE = "name_lengths"
@@ -182,14 +182,14 @@ class Signals:
         return self._order[:count]
 
     def chance(self, confidence: "Logistic", key: Key) -> float:
-        """Return P(this flow is right); every call of one object passes the same `confidence`."""
+        """Return P(this flow is right, if some flow is); every call of one object passes the same `confidence`."""
         known = self._chances.get(key)
         if known is None:
             known = self._chances[key] = confidence(self.candidate(key))
         return known
 
     def candidate(self, key: Key) -> tuple[float, ...]:
-        """Return the features of P(this flow is right).
+        """Return the features of P(this flow is right, if some flow is).
 
         Its margin in the fusion; its cosine and the margin of it; its margin and its share of matched words; its
         cosine above the usual one, and the margin of that.
@@ -298,7 +298,7 @@ class RecallModel:
 
     Attributes:
         transform: Matrix that request vectors are multiplied by, shape (dim, dim); None for the identity.
-        confidence: P(a candidate is right) from `Signals.candidate`; None if unknown.
+        confidence: P(a candidate is right, if some flow is) from `Signals.candidate`; None if unknown.
         scope: P(some flow is right) from `Signals.scope`; None if unknown.
         answers: Confidence of the answers to the catalogue's own examples; None if unknown.
         names: Flow ids by folded name, title and alias, without ambiguous ones.
@@ -308,7 +308,8 @@ class RecallModel:
         caveat: Why confidence is unknown, for people; empty if it is known.
         labelled: Number of labelled requests beside the examples.
         second: Model of a cascade's second embedder.
-        sure: Confidence from which on the second embedder is not asked; None if it always is.
+        sure: P(the first candidate is right, if some flow is) from which on the second embedder is not asked; None if
+            it always is.
     """
 
     digest: str = ""
@@ -381,8 +382,8 @@ class RecallModel:
         _must(self.scope is None or len(self.scope.weights) == _OF_SCOPE, "scope")
         _must(self.sets is None or _rises(self.sets.nonconformity), "sets")
         if own := self.answers:
-            _must(_rises(own.first[::-1]) and _rises(own.scoped[::-1]), "answers")
-            _must((len(own.first), len(own.scoped)) == tuple(map(len, own.errors)), "errors")
+            _must(_rises(own.confidences[::-1]), "answers")
+            _must(len(own.confidences) == len(own.errors), "errors")
         if self.transform is None:
             return self
         side = isqrt(self.transform.size)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from jazz_select.memory.fit.model import (
     Usual,
 )
 from jazz_select.ports import Legs
-from jazz_select.stages import OwnAnswers, own_answers
+from jazz_select.stages import OUTSIDE, OwnAnswers, own_answers
 
 FIT_DEPTH = 30
 """Hits of each arm in the fusion; deeper ones hardly ever reach the top ten."""
@@ -131,7 +132,9 @@ def _fit_scope(
     weights: Matrix,
     usual: Usual,
 ) -> Logistic:
-    """Fit P(in scope) to answers with the right flow, without it (near misses) and without its neighbourhood (far).
+    """Fit P(some flow is right): answers with the right flow, without it (near misses) and without its kin (far).
+
+    The data have as many requests for a flow as for none; by Bayes' rule the odds are then moved to those of `OUTSIDE`.
 
     A catalogue has no requests of other domains, so the weight of a very low cosine is set, not learned: the odds fall
     e² times with each standard deviation of the best cosines.
@@ -145,7 +148,8 @@ def _fit_scope(
     counts = np.concatenate([weights, weights / 2, weights / 2])
     learned = fit_logistic(features[:, :-1], labels, counts=counts, prior=SCOPE_PRIOR)
     slope = _STEEP / max(float(features[: len(requests), 0].std()), 1e-3)
-    return Logistic(weights=(*learned.weights, slope), bias=learned.bias - slope * usual.low)
+    prior = log((1 - OUTSIDE) / OUTSIDE)
+    return Logistic(weights=(*learned.weights, slope), bias=learned.bias - slope * usual.low + prior)
 
 
 def _fit_sets(requests: Sequence[_Request], inside: Sequence[Signals], confidence: Logistic) -> Sets:
@@ -164,13 +168,12 @@ def _own_answers(
     requests: Sequence[_Request], inside: Sequence[Signals], confidence: Logistic, asked: Logistic, scope: Logistic
 ) -> OwnAnswers:
     """Return the confidence of each answer, as of a new request and by leave-one-out."""
-    pairs: list[tuple[float, float]] = []
-    before: list[float] = []
+    answers: list[tuple[float, float]] = []
     for request, answer in zip(requests, inside, strict=True):
         top = next(map(answer.candidate, answer.best(1)), None)
-        pairs += [(confidence(top) if top else 0.0, scope(answer.scope()))] * request.times
-        before += [asked(top) if top else 0.0] * request.times
-    return own_answers(pairs, before)
+        some = scope(answer.scope())
+        answers += [(some * confidence(top), some * asked(top)) if top else (0.0, 0.0)] * request.times
+    return own_answers(answers)
 
 
 def fit_logistic(

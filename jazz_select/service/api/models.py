@@ -263,7 +263,7 @@ class RecallAnswer(BaseModel):
     """Candidates alone."""
 
     candidates: list[Candidate]
-    in_scope: float | None
+    p_none: float | None
     sized: str
     caveat: str
     notes: list[str]

@@ -178,4 +178,4 @@ async def make_agent(model: ChatModel | None) -> AsyncGenerator[Agent]:
     async with await ProceduralMemory.open(":memory:", embedder=EMBEDDER) as memory:
         await sync_registry(memory, "bank", registry)
         selector = FlowSelector(None, registry, memory, "bank", policy=Policy(on_empty="top1"))
-        yield Agent(selector, tools, model, approval="destructive", min_confidence=0.2, handover_after=3)
+        yield Agent(selector, tools, model, approval="destructive", handover_after=3)

@@ -17,6 +17,7 @@ from jazz_select.errors import ConfigError, FormatError, ModelError, StoreError
 from jazz_select.routing import GuidedDecisionPoint
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import flow_id
+from tests.agents import TAKE_FIRST
 from tests.unit.agent.turns import ADA, BEN, REFUND, Made, agent_of, all_named, destroyer, shop_of
 from tests.unit.selector.shop import metadata, shop
 from tests.vectors import NEEDS_STATIC
@@ -393,7 +394,7 @@ async def test_a_small_catalogue_runs_nothing_for_small_talk() -> None:
     result = await agent.turn("hello")
     assert (result.status, result.flows) == ("open", [])
     assert "too small to tell" in result.reason
-    assert (await agent_of(registry, [look], min_confidence=0).turn("hello")).flows == ["both"]
+    assert (await agent_of(registry, [look], policy=TAKE_FIRST).turn("hello")).flows == ["both"]
     missing = Agent(FlowSelector(None, registry, ListMemory(), "support"), [look])
     assert "sync_registry" in (await missing.turn("hello")).reason
 

@@ -11,6 +11,7 @@ from jazz_select.routing import Tool
 from jazz_select.selector.policy import Policy
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import flow_id
+from tests.agents import TAKE_FIRST
 from tests.unit.agent.turns import ADA, REFUND, Made, agent_of, destroyer, obj, shop_of
 from tests.unit.selector.shop import metadata
 
@@ -185,7 +186,7 @@ async def test_what_is_queued_goes_on_only_where_it_is_agreed_to(message: str) -
 )
 async def test_what_no_input_takes_holds_nothing_up(message: str) -> None:
     log: list[str] = []
-    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], min_confidence=0, approval="destructive")
+    agent = agent_of(shop_of(("both", ("drop",))), [destroyer("drop", log)], policy=TAKE_FIRST, approval="destructive")
     begun = await agent.turn(message)
     assert (begun.status, begun.text) == ("waiting", "Shall I go on with: Both?")
     first = await agent.turn("yes", begun.conversation)

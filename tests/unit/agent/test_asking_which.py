@@ -27,8 +27,8 @@ TEXT = "Which of these do you mean?\n1. Refund order: refund_order is done\n2. E
 class Found(ListMemory):
     """Recalls with these probabilities, which a test may change between turns."""
 
-    def __init__(self, *sure: float, in_scope: float | None = 0.9) -> None:
-        self.in_scope = in_scope
+    def __init__(self, *sure: float, p_none: float | None = 0.012) -> None:
+        self.p_none = p_none
         super().__init__()
         self.be(*sure)
 
@@ -41,7 +41,7 @@ class Found(ListMemory):
 
     async def recall(self, *args: Any, **options: Any) -> RecallResult:
         await super().recall(*args, **options)
-        return RecallResult(self._items, in_scope=self.in_scope)
+        return RecallResult(self._items, p_none=self.p_none)
 
 
 def shop() -> FlowRegistry:
@@ -208,7 +208,7 @@ async def test_what_names_no_one_of_them_is_asked_about_once_more_and_then_left_
 
 async def test_something_else_is_a_new_request_read_with_what_was_wanted_before() -> None:
     log: list[str] = []
-    memory = Found(0.5, 0.45, in_scope=0.99)
+    memory = Found(0.5, 0.45, p_none=0.0011)
     made = agent(memory, log)
     (first,) = await said(made, VAGUE)
     memory.be(0.2, 0.1, 0.995)
@@ -309,22 +309,22 @@ async def test_beside_what_waits_a_number_is_asked_about_once_more_too() -> None
 
 
 @pytest.mark.parametrize(
-    ("sure", "in_scope"), [((0.5, 0.45), 0.9), ((0.01, 0.45, 0.5), 0.2), ((0.01, 0.45, 0.5), None)]
+    ("sure", "p_none"), [((0.5, 0.45), 0.012), ((0.01, 0.45, 0.5), 0.31), ((0.01, 0.45, 0.5), None)]
 )
 async def test_what_may_be_about_the_flow_under_way_is_that_flows(
-    sure: tuple[float, ...], in_scope: float | None
+    sure: tuple[float, ...], p_none: float | None
 ) -> None:
     memory = Found()
     made, kept = await waiting_for_an_address(memory, [])
     memory.be(*sure)
-    memory.in_scope = in_scope
+    memory.p_none = p_none
     (result,) = await said(made, "why do you want to know?", kept=kept)
     assert (result.text, result.question) == ("To go on, I need: email.", None)
 
 
 async def test_a_call_that_waits_for_a_yes_is_asked_about_last_and_only_a_yes_to_it_makes_it() -> None:
     log: list[str] = []
-    memory = Found(0.1, 0.1, 0.995, in_scope=0.99)
+    memory = Found(0.1, 0.1, 0.995, p_none=0.0011)
     selector = FlowSelector(None, shop(), memory, "support", policy=Policy(max_error=0.01, ask_user=True))
     tools: list[Tool] = [
         destroyer("do_cancel_order", log),

@@ -11,6 +11,7 @@ from jazz_select.agent.chain.transcript import Chain, ToolResult
 from jazz_select.routing import GuidedDecisionPoint, Tool
 from jazz_select.testing import ScriptedModel
 from jazz_select.values import Message
+from tests.agents import TAKE_FIRST
 from tests.unit.agent.turns import agent_of, destroyer, obj, shop_of
 
 ASK = (Message(role="user", content="wipe a"),)
@@ -195,7 +196,7 @@ async def test_what_a_point_falls_back_to_counts_as_destroying() -> None:
         return Tool(name=name, input_schema=obj(), function=lambda: {"seen": name})
 
     tools = [plain("look"), plain("note"), plain("mail"), destroyer("wipe", log)]
-    agent = agent_of(registry, tools, decision_callback=Fails(), approval="destructive", min_confidence=0.0)
+    agent = agent_of(registry, tools, decision_callback=Fails(), approval="destructive", policy=TAKE_FIRST)
     denied = await agent.turn("I don't want both")
     asked = await agent.turn("both")
     assert (denied.flows, asked.status, log) == ([], "confirming", [])

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from jazz_select import FlowSelector
+from jazz_select import FlowSelector, Policy
 from jazz_select.agent import Agent, Conversation
 from jazz_select.agent.turn import TurnResult
 from jazz_select.errors import ConfigError
 from jazz_select.routing import SqliteClaims, Tool
 from jazz_select.testing import ListMemory, MemoryClaims, ScriptedModel
 from jazz_select.values import Claim, Message
-from tests.agents import make_agent
+from tests.agents import TAKE_FIRST, make_agent
 from tests.unit.agent.turns import obj, selector_of, shop_of
 from tests.unit.selector.shop import metadata
 
@@ -59,7 +59,8 @@ def worker(
         assert flow is not None
         vars(flow).update(tools=("pay",))
     model = None if steps else ScriptedModel(*replies)
-    return make_agent(selector_of(registry, "pays"), [tool], model, claims=claims, **more)
+    policy = more.pop("policy", Policy())
+    return make_agent(selector_of(registry, "pays", policy=policy), [tool], model, claims=claims, **more)
 
 
 def loaded(result: TurnResult) -> Conversation:
@@ -168,7 +169,7 @@ async def test_in_the_place_of_a_call_no_other_one_is_made(shared: Callable[[], 
 async def test_what_is_said_later_is_another_turn(shared: Callable[[], SqliteClaims], history: str) -> None:
     """Whatever a caller keeps of a conversation: two wishes are two calls."""
     till = Till()
-    agent = worker(till.tool(), shared(), approval="never", min_confidence=0.0)
+    agent = worker(till.tool(), shared(), approval="never", policy=TAKE_FIRST)
     first = await agent.turn("pays", context=KNOWN, conversation_id="c")
     said = [Message(role="user", content="pays"), Message(role="assistant", content=first.text)]
     with pytest.raises(ConfigError, match="conversation_id is for what begins"):

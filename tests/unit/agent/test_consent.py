@@ -13,7 +13,7 @@ from jazz_select.routing import Tool
 from jazz_select.routing.tools.sources import tools_from_mcp
 from jazz_select.testing import ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.values import Message
-from tests.agents import make_agent
+from tests.agents import TAKE_FIRST, make_agent
 from tests.unit.agent.consents import NEITHER, NO, READ_BY_A_MODEL, WITH_MORE, YES
 from tests.unit.agent.turns import agent_of, destroyer, shop_of
 from tests.unit.selector.shop import metadata
@@ -317,9 +317,11 @@ async def test_what_is_denied_supposed_or_asked_about_destroys_nothing_by_defaul
         log: list[str] = []
         registry = shop_of(("cancel_it", ("look", "cancel")), ("keep_it", ()))
         model = ScriptedModel('["1"]', repeat=True) if with_model else None
-        selector = FlowSelector(model, registry, ListMemory(metadata("cancel_it", "keep_it")), "support")
+        selector = FlowSelector(
+            model, registry, ListMemory(metadata("cancel_it", "keep_it")), "support", policy=TAKE_FIRST
+        )
         look = Tool(name="look", function=lambda: None, read_only=True)
-        result = await Agent(selector, [look, destroyer("cancel", log)], min_confidence=0).turn(message)
+        result = await Agent(selector, [look, destroyer("cancel", log)]).turn(message)
         assert (result.status, log) == ("confirming" if with_model else "waiting", []), message
 
 

@@ -15,6 +15,7 @@ from jazz_select.routing import CHOOSE, GuidedDecisionPoint, Tool
 from jazz_select.routing.approval import Allow
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import Message
+from tests.agents import TAKE_FIRST
 from tests.unit.agent.hanging import Hang, timed
 from tests.unit.agent.support import call
 from tests.unit.agent.turns import agent_of, shop_of, tools_for
@@ -99,8 +100,8 @@ def remembering(way: Way, log: list[str]) -> Agent:
             return await super().recall(*given, **named)
 
     registry = shop_of(("both", ("first", "second")))
-    selector = FlowSelector(None, registry, Memory(metadata("both")), "support")
-    return Agent(selector, tools_for("first", "second", log=log), min_confidence=0)
+    selector = FlowSelector(None, registry, Memory(metadata("both")), "support", policy=TAKE_FIRST)
+    return Agent(selector, tools_for("first", "second", log=log))
 
 
 def chosen_by_a_model(way: Way, log: list[str]) -> Agent:
@@ -119,8 +120,9 @@ def branching(way: Way, log: list[str]) -> Agent:
         examples=[],
         registry=registry,
     )
-    selector = FlowSelector(way, registry, ListMemory(metadata("both")), "support")
-    return Agent(selector, tools_for("first", "second", log=log), min_confidence=0)
+    sure = [{**each, "confidence": 0.99} for each in metadata("both")]
+    selector = FlowSelector(way, registry, ListMemory(sure), "support")
+    return Agent(selector, tools_for("first", "second", log=log))
 
 
 def filling(way: Way, log: list[str]) -> Agent:

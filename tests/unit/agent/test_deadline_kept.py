@@ -59,7 +59,7 @@ def test_parts_that_are_done_are_not_done_again(kind: type[SequentialFlow | Para
     log: list[str] = []
     hang = Hang({})
     selector, _ = composed(kind)
-    agent = Agent(selector, [*tools_for("do_first", log=log), slow("do_second", hang)], min_confidence=0)
+    agent = Agent(selector, [*tools_for("do_first", log=log), slow("do_second", hang)])
     first = ended_in_time(hang, agent)
     assert [(run.flow, run.status) for run in first.runs[0].all] == [
         ("both", "failed"),

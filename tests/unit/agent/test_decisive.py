@@ -23,15 +23,15 @@ pytestmark = pytest.mark.spec("009.2")
 NAMES = ("refund_order", "exchange_order")
 CLEAR = "I want my money back"
 ASKS_FOR_NOTHING = {
-    "thanks": ("thank you!", 0.99),
-    "a number": ("12345", 0.99),
-    "an address": ("ada@example.org", 0.99),
-    "small talk": ("what a lovely morning", 0.1),
-    "out of scope": ("tell me a joke", 0.1),
-    "a denial": ("I do not want my money back", 0.99),
-    "a wish withdrawn": ("please never refund anything", 0.99),
-    "a supposition": ("would you pay back if it broke?", 0.99),
-    "a question": ("how do I get my money back?", 0.99),
+    "thanks": ("thank you!", 0.001),
+    "a number": ("12345", 0.001),
+    "an address": ("ada@example.org", 0.001),
+    "small talk": ("what a lovely morning", 0.5),
+    "out of scope": ("tell me a joke", 0.5),
+    "a denial": ("I do not want my money back", 0.001),
+    "a wish withdrawn": ("please never refund anything", 0.001),
+    "a supposition": ("would you pay back if it broke?", 0.001),
+    "a question": ("how do I get my money back?", 0.001),
 }
 
 
@@ -64,18 +64,19 @@ TOLD = [
 class Sure(ListMemory):
     """Recalls the refund for whatever is said, and is sure which it is."""
 
-    def __init__(self, in_scope: float | None, first: float | None = 0.99) -> None:
-        known = (first, None if first is None else (1 - first) / 2)
+    def __init__(self, p_none: float | None, first: float | None = 0.99) -> None:
+        some = 1 - (p_none or 0.0)
+        known = (None, None) if first is None else (some * first, some * (1 - first) / 2)
         super().__init__(
             [
                 each | ({} if chance is None else {"confidence": chance})
                 for each, chance in zip(metadata(*NAMES), known, strict=True)
             ]
         )
-        self.in_scope = in_scope
+        self.p_none = p_none
 
     async def recall(self, *args: Any, **options: Any) -> RecallResult:
-        return RecallResult(await super().recall(*args, **options), in_scope=self.in_scope)
+        return RecallResult(await super().recall(*args, **options), p_none=self.p_none)
 
 
 def refund(sure: float) -> ScriptedDecider:
@@ -137,7 +138,7 @@ def paying(log: list[str], *, destructive: bool, reads: bool) -> tuple[FlowRegis
 async def turn(
     by: Mapping[str, Any],
     message: str,
-    in_scope: float | None,
+    p_none: float | None,
     log: list[str],
     *,
     destructive: bool = False,
@@ -147,7 +148,7 @@ async def turn(
 ) -> TurnResult:
     registry, tools = paying(log, destructive=destructive, reads=reads)
     given = dict(by)
-    selector = FlowSelector(given.pop("llm", None), registry, Sure(in_scope, first), "support", **with_policy(given))
+    selector = FlowSelector(given.pop("llm", None), registry, Sure(p_none, first), "support", **with_policy(given))
     return await make_agent(selector, tools, **options).turn(message)
 
 
@@ -159,9 +160,9 @@ async def test_whoever_is_sure_nothing_is_changed_for_a_message_that_nobody_has_
     by: str, *, destructive: bool
 ) -> None:
     """Denied, supposed, told of, or a value alone: the most that comes of it is a question."""
-    for message, in_scope in (*ASKS_FOR_NOTHING.values(), *((each, 0.99) for each in TOLD)):
+    for message, p_none in (*ASKS_FOR_NOTHING.values(), *((each, 0.001) for each in TOLD)):
         log: list[str] = []
-        result = await turn(BY[by](), message, in_scope, log, destructive=destructive)
+        result = await turn(BY[by](), message, p_none, log, destructive=destructive)
         asked = result.text == Texts().spoken([message])["go_on"].format(title="Refund order")
         assert (result.flows, log) == ([], []), message
         assert result.status == ("waiting" if asked else "open"), message
@@ -173,17 +174,17 @@ async def test_whoever_is_sure_nothing_is_changed_for_a_message_that_nobody_has_
 @pytest.mark.parametrize("by", [each for each in BY if not each.startswith("a chat model")])
 async def test_a_request_runs_after_a_yes_and_at_once_where_nothing_is_asked_for(by: str, *, destructive: bool) -> None:
     log: list[str] = []
-    assert (await turn(BY[by](), CLEAR, 0.99, log, destructive=destructive)).status == "waiting"
-    result = await turn(BY[by](), CLEAR, 0.99, log, destructive=destructive, approval="never")
+    assert (await turn(BY[by](), CLEAR, 0.001, log, destructive=destructive)).status == "waiting"
+    result = await turn(BY[by](), CLEAR, 0.001, log, destructive=destructive, approval="never")
     assert (result.status, log) == ("done", ["paid"])
 
 
 @pytest.mark.spec("011.1")
 @pytest.mark.parametrize("options", [{"max_error": 0.05}, {"max_error": 0.1}])
 async def test_a_chat_model_is_spared_for_what_only_reads_and_hears_the_rest(options: dict[str, Any]) -> None:
-    for in_scope, reads, calls in ((0.99, True, 0), (0.99, False, 1), (0.3, True, 1)):
+    for p_none, reads, calls in ((0.001, True, 0), (0.001, False, 1), (0.2, True, 1)):
         model, log = none_fits(), list[str]()
-        await turn({"llm": model, **options}, CLEAR, in_scope, log, reads=reads)
+        await turn({"llm": model, **options}, CLEAR, p_none, log, reads=reads)
         assert (len(model.calls), log) == (calls, [] if calls else ["paid"])
 
 
@@ -209,21 +210,21 @@ STILL_MEANT = [
 @pytest.mark.parametrize("message", STILL_MEANT)
 async def test_a_request_beside_what_is_told_still_runs(message: str) -> None:
     log: list[str] = []
-    result = await turn({}, message, 0.99, log, approval="never")
+    result = await turn({}, message, 0.001, log, approval="never")
     assert (result.status, log) == ("done", ["paid"])
 
 
 async def test_a_chat_model_that_has_read_it_decides() -> None:
     log: list[str] = []
     by = {"llm": ScriptedModel('["1"]'), "max_error": 0.05}
-    result = await turn(by, "could it be that I never got my money back?", 0.99, log)
+    result = await turn(by, "could it be that I never got my money back?", 0.001, log)
     assert (result.status, log) == ("done", ["paid"])
 
 
 async def test_no_decision_model_is_asked_what_only_the_chat_model_may_read() -> None:
     decider = refund(0.9999)
     by = {"llm": none_fits(), "max_error": 0.01, "decider": decider}
-    result = await turn(by, "tell me a joke", 0.1, [])
+    result = await turn(by, "tell me a joke", 0.5, [])
     assert decider.calls == []
     assert result.selection is not None
     assert [f"{each.name} {each.outcome}" for each in result.selection.decision.stages] == [
@@ -244,7 +245,7 @@ async def test_where_recall_knows_no_confidence_a_decider_begins_what_it_is_sure
 async def test_the_name_of_a_flow_word_for_word_begins_it_whatever_is_sure() -> None:
     for by in ("nothing", "a budget", "a chat model and a budget", "a sure decider"):
         log: list[str] = []
-        result = await turn(BY[by](), "refund order", 0.99, log)
+        result = await turn(BY[by](), "refund order", 0.001, log)
         assert (result.status, log) == ("done", ["paid"]), by
 
 
@@ -257,7 +258,7 @@ async def test_what_recall_alone_has_begun_is_heard_by_its_model_that_may_hand_t
         '{"flows": ["exchange_order"]}',
         "Which size?",
     )
-    selector = FlowSelector(model, registry, Sure(0.99), "support", policy=Policy(max_error=0.1))
+    selector = FlowSelector(model, registry, Sure(0.001), "support", policy=Policy(max_error=0.1))
     result = await Agent(selector, [], model).turn("money for the lamp and swap shoes")
     assert "another_wish" in model.calls[0][0].content
     assert "<request>swap shoes</request>" in model.calls[1][-1].content

@@ -8,6 +8,7 @@ from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, tool_from_funct
 from jazz_select.agent import Approval, TurnResult
 from jazz_select.consent import is_denied
 from jazz_select.testing import ListMemory
+from tests.agents import TAKE_FIRST
 
 pytestmark = pytest.mark.spec("017.5")
 CANCEL, REFUND = ("cancel_order", "Cancelling an order"), ("refund_payment", "Refund")
@@ -122,8 +123,8 @@ async def turns(*said: str, **options: Any) -> tuple[list[TurnResult], list[str]
     }
     flow = Flow(name="cancel_order", tools=["cancel_order"], chain=("cancel_order",), registry=registry, **fields)
     memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
-    selector = FlowSelector(None, registry, memory, "desk")
-    agent = Agent(selector, [tool_from_function(cancel_order, destructive=True)], min_confidence=0, **options)
+    selector = FlowSelector(None, registry, memory, "desk", policy=TAKE_FIRST)
+    agent = Agent(selector, [tool_from_function(cancel_order, destructive=True)], **options)
     results: list[TurnResult] = []
     for message in said:
         results.append(await agent.turn(message, results[-1].conversation if results else None))

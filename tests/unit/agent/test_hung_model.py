@@ -43,8 +43,8 @@ def agent(model: Any) -> Agent:
     registry = FlowRegistry(min_examples=0)
     flow = Flow(name="find_order", description="Finds an order.", registry=registry)
     vars(flow).update(tools=("find_order",), chain=("find_order",))
-    memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name}])
-    return Agent(FlowSelector(None, registry, memory, "a"), tools(), model, min_confidence=0)
+    memory = ListMemory([{"flow_id": flow.id, "flow_name": flow.name, "confidence": 0.99}])
+    return Agent(FlowSelector(None, registry, memory, "a"), tools(), model)
 
 
 @pytest.mark.parametrize("model", HUNG)

@@ -25,7 +25,7 @@ from jazz_select.agent import Conversation, TurnResult
 from jazz_select.errors import ConfigError, FlowValidationError, WrongValue
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory, ScriptedModel
-from tests.agents import make_agent
+from tests.agents import TAKE_FIRST, make_agent
 from tests.unit.agent.turns import obj
 from tests.unit.selector.shop import metadata
 
@@ -85,8 +85,8 @@ def agent(desk: Desk, *, model: Any = None, more: Sequence[Tool] = (), options: 
         "title": "Booking a visit",
     }
     Flow(name="book", condition="The user wants a visit.", registry=registry, **{**given, **fields})
-    selector = FlowSelector(model, registry, ListMemory(metadata("book")), "desk")
-    given: dict[str, Any] = {"approval": "never", "min_confidence": 0, **(options or {})}
+    selector = FlowSelector(model, registry, ListMemory(metadata("book")), "desk", policy=TAKE_FIRST)
+    given: dict[str, Any] = {"approval": "never", **(options or {})}
     return make_agent(selector, [*desk.tools(), *more], **given)
 
 
@@ -202,8 +202,8 @@ async def test_what_had_effects_is_not_run_again_for_a_value_that_a_later_tool_r
     registry = FlowRegistry(min_examples=0)
     chain = ["find_customer", "book_visit", "send_card"]
     Flow(name="book", inputs=[EMAIL, DAY, Input("address")], tools=chain, chain=chain, registry=registry)
-    selector = FlowSelector(None, registry, ListMemory(metadata("book")), "desk")
-    made = Agent(selector, desk.tools(), approval="never", min_confidence=0)
+    selector = FlowSelector(None, registry, ListMemory(metadata("book")), "desk", policy=TAKE_FIRST)
+    made = Agent(selector, desk.tools(), approval="never")
     results = await talk(made, "book", "ada@example.org", "Monday", "Xy-55", "Street-5")
     assert texts(results)[3:] == ["That is no street. To go on, I need: address.", "Book is done."]
     assert desk.log == ["find ada@example.org", "book ada Monday", "send Xy-55", "send Street-5"]
@@ -264,10 +264,9 @@ async def test_what_was_done_is_told_when_it_is_called_off_with_what_undoes_it()
     Flow(name="card", tools=["send_card"], chain=["send_card"], registry=registry)
     SequentialFlow(name="book", title="Booking a visit", flows=["visit", "card"], registry=registry)
     made = Agent(
-        FlowSelector(None, registry, ListMemory(metadata("book")), "desk"),
+        FlowSelector(None, registry, ListMemory(metadata("book")), "desk", policy=TAKE_FIRST),
         desk.tools(),
         approval="never",
-        min_confidence=0,
     )
     kept = (await made.turn("book", context={"email": "ada@example.org", "day": "Monday"})).conversation
     off = await made.turn("no", kept)
@@ -308,8 +307,8 @@ class Bikes:
             "end": {"inputs": [RENTAL], "chain": ["end_rental"]},
         }
         Flow(name=name, tools=["hire_bike", "end_rental"], registry=registry, **{**own[name], **fields})
-        selector = FlowSelector(None, registry, ListMemory(metadata(name)), "bikes")
-        return Agent(selector, self.tools, min_confidence=0)
+        selector = FlowSelector(None, registry, ListMemory(metadata(name)), "bikes", policy=TAKE_FIRST)
+        return Agent(selector, self.tools)
 
 
 @pytest.mark.spec("011.5")
@@ -416,8 +415,8 @@ def called(desk: Desk, **options: Any) -> Agent:
             registry=registry,
         )
     memory = ListMemory(metadata(*options.pop("found", ("book", "move"))))
-    selector = FlowSelector(options.pop("model", None), registry, memory, "desk")
-    given: dict[str, Any] = {"approval": "never", "min_confidence": 0, **options}
+    selector = FlowSelector(options.pop("model", None), registry, memory, "desk", policy=TAKE_FIRST)
+    given: dict[str, Any] = {"approval": "never", **options}
     return make_agent(selector, tools, **given)
 
 
@@ -502,7 +501,7 @@ async def test_questions_that_lead_nowhere_and_failures_are_handed_over() -> Non
 async def test_a_manual_flow_says_its_reply() -> None:
     registry = FlowRegistry(min_examples=0)
     Flow(name="fire", manual=True, reply="Please call 112 first.", registry=registry)
-    made = Agent(FlowSelector(None, registry, ListMemory(metadata("fire")), "desk"), min_confidence=0)
+    made = Agent(FlowSelector(None, registry, ListMemory(metadata("fire")), "desk", policy=TAKE_FIRST))
     assert (await made.turn("fire")).text == "Please call 112 first."
 
 

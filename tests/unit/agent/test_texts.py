@@ -14,7 +14,7 @@ from jazz_select import Agent, FlowSelector
 from jazz_select.errors import ConfigError
 from jazz_select.testing import ListMemory
 from jazz_select.texts import Texts, default_texts, say, speaking
-from tests.agents import make_agent
+from tests.agents import TAKE_FIRST, make_agent
 from tests.unit.agent.turns import destroyer, shop_of, tools_for
 from tests.unit.selector.shop import metadata
 
@@ -50,10 +50,8 @@ WANTS_EMAIL: list[Any] = [
 
 def agent(**options: Any) -> Agent:
     registry = shop_of(("refund_order", ("do_refund_order",)))
-    selector = FlowSelector(None, registry, ListMemory(metadata("refund_order")), "shop")
-    return make_agent(
-        selector, tools_for("do_refund_order", log=[], wants="email"), approval="never", min_confidence=0, **options
-    )
+    selector = FlowSelector(None, registry, ListMemory(metadata("refund_order")), "shop", policy=TAKE_FIRST)
+    return make_agent(selector, tools_for("do_refund_order", log=[], wants="email"), approval="never", **options)
 
 
 @pytest.mark.parametrize(("message", "text"), WANTS_EMAIL, ids=[message for message, _ in WANTS_EMAIL])
@@ -125,8 +123,8 @@ async def test_all_that_is_said_without_a_model_is_of_the_table() -> None:
         ("cancel_order", "yes. And tell me what the weather will be like."),
         ("look",),
     ):
-        selector = FlowSelector(None, registry, ListMemory(metadata(talk[0])), "shop")
-        made = Agent(selector, tools, texts=MARKED, facts={"support": "Ben"}, min_confidence=0)
+        selector = FlowSelector(None, registry, ListMemory(metadata(talk[0])), "shop", policy=TAKE_FIRST)
+        made = Agent(selector, tools, texts=MARKED, facts={"support": "Ben"})
         kept = None
         for message in talk:
             result = await made.turn(message, kept)

@@ -156,7 +156,7 @@ class SureOfWords(ListMemory):
     ) -> RecallResult:
         found = await super().recall(query, agent_id, top_k, rrf_k, exclude=exclude)
         sure = 0.9 if found and found[0]["flow_name"] in query.split() else 0.1
-        return RecallResult([{**each, "confidence": sure} for each in found], in_scope=sure)
+        return RecallResult([{**each, "confidence": sure} for each in found], p_none=1 - sure)
 
 
 @pytest.mark.spec("010.6")

@@ -1,14 +1,24 @@
 """Signed in as ben: whatever a model writes, no tool works on anybody else, and no model is shown the name."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel
 
-from jazz_select import Agent, Flow, FlowRegistry, FlowSelector, FromContext, Input, Tool, respond, tool_from_function
+from jazz_select import (
+    Agent,
+    Flow,
+    FlowRegistry,
+    FlowSelector,
+    FromContext,
+    Input,
+    Policy,
+    Tool,
+    respond,
+    tool_from_function,
+)
 from jazz_select.agent import run_chain
 from jazz_select.agent.agent_options import PromptOptions
 from jazz_select.errors import ConfigError, WrongValue
@@ -16,6 +26,7 @@ from jazz_select.flow.base import GuidedDecisionPoint
 from jazz_select.routing.approval import Allow
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import NativeCall, Reply
+from tests.agents import TAKE_FIRST
 
 QUESTION = "Does ada have Dune at home?"
 BEN = {"member": "ben"}
@@ -68,8 +79,7 @@ def desk_agent(
     if flow is not None:
         found = Flow(desired_effects=["it is known"], examples=[QUESTION], registry=registry, **flow)
         known.append({"flow_id": found.id, "flow_name": found.name})
-    selector = FlowSelector(None, registry, ListMemory(known), "library")
-    options.setdefault("min_confidence", 0)
+    selector = FlowSelector(None, registry, ListMemory(known), "library", policy=options.pop("policy", TAKE_FIRST))
     return Agent(selector, tools, model, **options)
 
 
@@ -109,7 +119,7 @@ async def test_where_no_flow_fits_it_is_who_is_signed_in(is_native: bool) -> Non
     asks = native("find_loan", **ADA) if is_native else call("find_loan", **ADA)
     model = ScriptedModel("[]", asks, "It is.", takes_tools=is_native)
     flow = {"name": "opening", "description": "Hours.", "tools": ["tell_hours"], "steps": ["Say them."]}
-    agent = desk_agent(model, desk_tools(log), flow, min_confidence=math.inf)
+    agent = desk_agent(model, desk_tools(log), flow, policy=Policy(max_error=0))
     result = await agent.turn("so, does ada have Dune?", context=BEN)
     assert (result.flows, log) == ([], [("find_loan", "Dune", "ben")])
     assert "member" not in shown_by_us(model)
@@ -184,7 +194,7 @@ async def test_a_declared_name_is_never_asked_of_the_user() -> None:
     inputs = [Input(name="member", question="Who are you?"), Input(name="title", question="Which book?")]
     flow = {"name": "look_up", "description": "Say.", "tools": ["find_loan"], "chain": ("find_loan",), "inputs": inputs}
     agent = desk_agent(ScriptedModel(repeat=False), desk_tools(log, declared=True), flow)
-    model_free = Agent(agent.selector, desk_tools(log, declared=True), min_confidence=0)
+    model_free = Agent(agent.selector, desk_tools(log, declared=True))
     first = await model_free.turn(QUESTION, context=BEN)
     assert first.text == "Which book?"
     second = await model_free.turn("Dune", first.conversation, context=BEN)
@@ -199,7 +209,7 @@ async def test_a_declared_value_that_a_tool_refuses_is_not_asked_for() -> None:
 
     flow = {"name": "look_up", "description": "Say.", "tools": ["find_loan"], "chain": ("find_loan",)}
     agent = desk_agent(ScriptedModel(), [tool_from_function(find_loan, read_only=True)], flow)
-    result = await Agent(agent.selector, [tool_from_function(find_loan, read_only=True)], min_confidence=0).turn(
+    result = await Agent(agent.selector, [tool_from_function(find_loan, read_only=True)]).turn(
         QUESTION, context={**BEN, "title": "Dune"}
     )
     assert (result.status, result.runs[0].asks) == ("failed", ())

@@ -1,13 +1,11 @@
 """What is of the wrong kind is refused where it is given, in words; what may not be meant is told."""
 
-import math
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from jazz_select import FlowRegistry, FlowSelector
-from jazz_select.agent import Agent
 from jazz_select.errors import ConfigError
 from jazz_select.routing import (
     CHOOSE,
@@ -55,10 +53,6 @@ AGENTS: list[Any] = [
     pytest.param({"open_router": "x"}, "open_router is a function", id="a name that routes"),
     pytest.param({"approval": "sometimes"}, 'approval is "destructive", "always" or "never"', id="no policy"),
     pytest.param({"claims": "claims.db"}, "claims is a store of claims, such as", id="a path for claims"),
-    *(
-        pytest.param({"min_confidence": each}, "min_confidence is a number", id=f"sure by {each!r}")
-        for each in ("x", None, float("nan"), True, [0.5])
-    ),
     pytest.param({"claims": SqliteClaims}, "claims is a store of claims, such as", id="a class for claims"),
 ]
 
@@ -68,11 +62,6 @@ def test_an_agent_says_what_it_expects(options: dict[str, Any], problem: str) ->
     given: dict[str, Any] = {"selector": FlowSelector(None, shop_of(("pay_back", ("pay",)))), "tools": [pay], **options}
     with pytest.raises(ConfigError, match=problem):
         make_agent(**given)
-
-
-def test_never_and_always_are_how_sure_recall_may_have_to_be() -> None:
-    for each in (0, 0.5, 1, math.inf):
-        Agent(FlowSelector(None, shop_of(("pay_back", ("pay",)))), [pay], min_confidence=each)
 
 
 STEPS: list[Any] = [

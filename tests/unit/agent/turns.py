@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from jazz_select import FlowRegistry, FlowSelector, ParallelFlow, SequentialFlow
+from jazz_select import FlowRegistry, FlowSelector, ParallelFlow, Policy, SequentialFlow
 from jazz_select.agent.agent import Agent
 from jazz_select.routing import Tool
 from jazz_select.testing import ListMemory
@@ -54,14 +54,14 @@ def shop_of(*flows: tuple[str, tuple[str, ...]]) -> FlowRegistry:
     return registry
 
 
-def selector_of(registry: FlowRegistry, *names: str) -> FlowSelector:
+def selector_of(registry: FlowRegistry, *names: str, policy: Policy = Policy()) -> FlowSelector:  # noqa: B008
     """Recalls these flows, whatever is said."""
-    return FlowSelector(None, registry, ListMemory(metadata(*names)), "support")
+    return FlowSelector(None, registry, ListMemory(metadata(*names)), "support", policy=policy)
 
 
 def agent_of(registry: FlowRegistry, tools: list[Any], *names: str, model: Any = None, **options: Any) -> Agent:
     """An agent that asks nobody: what it asks for is what `test_approving` is about."""
-    selector = selector_of(registry, *(names or ("both",)))
+    selector = selector_of(registry, *(names or ("both",)), policy=options.pop("policy", Policy()))
     given: dict[str, Any] = {"approval": "never", "open_tools": "all"} | options
     return make_agent(selector, tools, model, **given)
 

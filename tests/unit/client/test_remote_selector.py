@@ -78,7 +78,7 @@ async def test_recall_flows_and_feedback(tmp_path: Path) -> None:
         found = await remote.recall("refund my order", top_k=2)
         assert [each["flow_name"] for each in found][:1] == ["refund_order"]
         assert len(found) == 2
-        assert found.in_scope is None or 0 <= found.in_scope <= 1
+        assert found.p_none is None or 0 <= found.p_none <= 1
         rest = await remote.recall("refund my order", exclude=[found[0]["flow_id"]])
         assert "refund_order" not in [each["flow_name"] for each in rest]
         assert [each["flow_name"] for each in await remote.flows()] == ["close_account", "refund_order", "track_order"]
@@ -124,7 +124,7 @@ async def test_it_is_a_selector_wherever_one_is_wanted() -> None:
     async with catalogue() as made, serving(made) as url, RemoteSelector(url, key=KEY, registry=registry) as remote:
         assert isinstance(remote, FlowSelector)
         assert not remote.has_model
-        agent = Agent(remote, tools, min_confidence=0)
+        agent = Agent(remote, tools)
         result = await agent.turn("refund my order", context={"email": "a@example.org"})
         assert (result.status, result.flows) == ("done", ["refund_order"])
         with pytest.raises(ConfigError, match="situation does not travel"):

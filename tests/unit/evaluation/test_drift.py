@@ -38,7 +38,7 @@ def some(
             candidates=(flow, "track"),
             chosen=known.get("chosen", (flow,)),
             confidences=(None if sure is None else min(1.0, sure + dice.uniform(-0.05, 0.05)), 0.1),
-            in_scope=known.get("in_scope", 0.9),
+            p_none=known.get("p_none", 0.012),
             asked=known.get("asked", False),
             reason=known.get("reason", "semantic"),
         )
@@ -103,11 +103,11 @@ async def test_alarms(
 @pytest.mark.spec("007.6")
 async def test_requests_without_a_flow_are_put_into_groups(small_shop: FlowRegistry, entry: Entry) -> None:
     jokes = [
-        entry(text, at=NOW - DAY_S, candidates=("track",), confidences=(0.2,), in_scope=0.1, chosen=("track",))
+        entry(text, at=NOW - DAY_S, candidates=("track",), confidences=(0.2,), p_none=0.5, chosen=("track",))
         for text in JOKES
     ]
-    lone = entry("what is the capital of peru", at=NOW - DAY_S, in_scope=0.1)
-    said = entry("sing a song", (), at=NOW - DAY_S, chosen=("track",), in_scope=0.9)
+    lone = entry("what is the capital of peru", at=NOW - DAY_S, p_none=0.5)
+    said = entry("sing a song", (), at=NOW - DAY_S, chosen=("track",), p_none=0.012)
     entries = [*some(entry, 50, 10), *some(entry, 50, 2), *jokes, lone, said]
     found = await drift(entries, small_shop, until=NOW, embedder=HashEmbedder())
     (group,) = found.clusters
@@ -117,8 +117,7 @@ async def test_requests_without_a_flow_are_put_into_groups(small_shop: FlowRegis
     again = await drift(entries, small_shop, until=NOW, embedder=HashEmbedder())
     assert again == found, "the same log gives the same groups"
     earlier = [
-        entry(each.request, at=NOW - 9 * DAY_S, in_scope=0.1, chosen=("track",), candidates=("track",))
-        for each in jokes
+        entry(each.request, at=NOW - 9 * DAY_S, p_none=0.5, chosen=("track",), candidates=("track",)) for each in jokes
     ]
     known = await drift([*entries, *earlier], small_shop, until=NOW, embedder=HashEmbedder())
     assert known.clusters[0].before >= 3
@@ -127,13 +126,13 @@ async def test_requests_without_a_flow_are_put_into_groups(small_shop: FlowRegis
 @pytest.mark.spec("009.2")
 async def test_a_question_to_the_user_is_no_missing_flow(small_shop: FlowRegistry, entry: Entry) -> None:
     before = some(entry, 100, 10)
-    questions = some(entry, 60, 2, chosen=(), in_scope=None, asked=True, reason="ask")
-    answers = some(entry, 60, 2, in_scope=None, reason="user")
+    questions = some(entry, 60, 2, chosen=(), p_none=None, asked=True, reason="ask")
+    answers = some(entry, 60, 2, p_none=None, reason="user")
     found = await drift([*before, *questions, *answers], small_shop, until=NOW, embedder=HashEmbedder())
     assert (found.now.requests, found.now.none.count, found.now.asked.count) == (120, 0, 0)
     assert (found.now.none.of, found.now.asked.of) == (60, 60)
     assert (found.clusters, found.alarms) == ((), ())
-    dropped = some(entry, 60, 2, chosen=(), in_scope=None, reason="none")
+    dropped = some(entry, 60, 2, chosen=(), p_none=None, reason="none")
     lacking = await drift([*before, *questions, *dropped], small_shop, until=NOW, embedder=HashEmbedder())
     assert (lacking.now.none.count, [each.kind for each in lacking.alarms][:1]) == (60, ["none"])
 

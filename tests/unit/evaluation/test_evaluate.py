@@ -58,7 +58,7 @@ def judged(
             ranking=tuple(ranking),
             offered=min(offered, len(ranking)),
             confidences=(sure,) * min(offered, len(ranking)),
-            in_scope=sure,
+            p_none=None if sure is None else 1 - sure,
             outcome=outcome,
         ),
         chosen=choice,

@@ -198,18 +198,18 @@ async def test_what_is_indexed_lowers_none_of_the_given_cases(entry: Entry, seed
 @pytest.mark.parametrize(
     ("before", "after", "why"),
     [
-        pytest.param((Outcome.NONE, 0.2), (Outcome.TAKEN, 0.9), "would seem to be for one", id="taken now"),
-        pytest.param((Outcome.ASKED, 0.2), (Outcome.ASKED, 0.9), "would seem to be for one", id="surer"),
-        pytest.param((Outcome.ASKED, 0.9), (Outcome.ASKED, 0.2), "", id="less sure"),
+        pytest.param((Outcome.NONE, 0.2), (Outcome.TAKEN, 0.01), "would seem to be for one", id="taken now"),
+        pytest.param((Outcome.ASKED, 0.2), (Outcome.ASKED, 0.01), "would seem to be for one", id="surer"),
+        pytest.param((Outcome.ASKED, 0.01), (Outcome.ASKED, 0.2), "", id="less sure"),
         pytest.param((Outcome.ASKED, None), (Outcome.ASKED, None), "", id="nobody knows"),
-        pytest.param((Outcome.TAKEN, 0.9), (Outcome.TAKEN, 0.9), "", id="as it was"),
+        pytest.param((Outcome.TAKEN, 0.01), (Outcome.TAKEN, 0.01), "", id="as it was"),
     ],
 )
 def test_what_no_flow_is_for_must_not_seem_to_be_for_one(
     before: tuple[Outcome, float | None], after: tuple[Outcome, float | None], why: str
 ) -> None:
     judged = gate_cases([Case(request="sing a song", expect=())], "case")
-    was, now = ([Routed(request="", ranking=("a",), outcome=each[0], in_scope=each[1])] for each in (before, after))
+    was, now = ([Routed(request="", ranking=("a",), outcome=each[0], p_none=each[1])] for each in (before, after))
     found = verdict(judged, was, now)
     assert (why in found.why) if why else not found.why
     assert found.gain.requests == 0

@@ -51,7 +51,7 @@ async def test_a_route_is_what_the_selector_sees_before_it_asks(registry: FlowRe
         for each, route in zip(asked, found, strict=True):
             decision = (await selector.select(each.request)).decision
             assert route.candidates == tuple(candidate.flow_name for candidate in decision.candidates)
-            assert route.in_scope == decision.in_scope
+            assert route.p_none == decision.p_none
     assert [route.outcome for route in found] == [Outcome.ASKED, Outcome.ASKED, Outcome.NONE, Outcome.ASKED]
     assert len(model.calls) == 3
     assert [len(route.ranking) for route in found] == [3, 3, 0, 3], "the ranking goes further down than candidates do"
@@ -183,7 +183,7 @@ ROUTES = st.builds(
     ranking=st.lists(NAMES, max_size=4).map(tuple),
     offered=st.integers(0, 4),
     confidences=st.lists(st.none() | st.floats(0, 1), max_size=4).map(tuple),
-    in_scope=st.none() | st.floats(0, 1),
+    p_none=st.none() | st.floats(0, 1),
     outcome=st.sampled_from(Outcome),
     notes=st.lists(NAMES, max_size=2).map(tuple),
     took_s=st.floats(0, 9),

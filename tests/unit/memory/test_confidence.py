@@ -40,11 +40,13 @@ async def test_every_candidate_has_a_probability(synced: ProceduralMemory) -> No
     chances = [each["confidence"] for each in found]
     assert all(0 <= chance <= 1 for chance in chances)
     assert chances[0] == max(chances) > 0.5
-    assert found.in_scope is not None
+    assert found.p_none is not None
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) + found.p_none <= 1 + 1e-9
     assert found.caveat == ""
 
 
-async def test_what_nothing_answers_is_less_likely_in_scope(synced: ProceduralMemory) -> None:
+async def test_what_nothing_answers_is_likelier_for_none(synced: ProceduralMemory) -> None:
     inside = [
         "Process a refund for my last order",
         "where is my parcel",
@@ -53,18 +55,18 @@ async def test_what_nothing_answers_is_less_likely_in_scope(synced: ProceduralMe
     ]
     outside = ["What's the capital of Peru?", "Write me a poem about autumn leaves", "how tall is a giraffe", "2 + 2"]
 
-    async def scope(text: str) -> float:
-        known = (await synced.recall(text, "a")).in_scope
+    async def p_none(text: str) -> float:
+        known = (await synced.recall(text, "a")).p_none
         assert known is not None
         return known
 
-    assert min([await scope(text) for text in inside]) > max([await scope(text) for text in outside])
+    assert max([await p_none(text) for text in inside]) < min([await p_none(text) for text in outside])
 
 
 async def test_most_held_out_requests_pass_the_recommended_threshold(synced: ProceduralMemory) -> None:
     asked: list[str] = [each["request"] for each in yaml.safe_load(EVAL.read_text(encoding="utf-8"))]
-    chances = [(await synced.recall(text, "a")).in_scope or 0.0 for text in asked]
-    assert sum(chance >= 0.3 for chance in chances) / len(chances) > 0.85
+    chances = [(await synced.recall(text, "a")).p_none or 0.0 for text in asked]
+    assert sum(chance <= 0.2 for chance in chances) / len(chances) > 0.85
 
 
 async def test_a_catalogue_too_small_says_so_and_does_not_guess(tmp_path: Path) -> None:
@@ -72,7 +74,7 @@ async def test_a_catalogue_too_small_says_so_and_does_not_guess(tmp_path: Path) 
         await memory.sync("a", CARDS)
         found = await memory.recall("money back", "a")
         assert [each["confidence"] for each in found] == [None, None, None]
-        assert found.in_scope is None
+        assert found.p_none is None
         assert "too few to calibrate" in found.caveat
         await memory.sync("b", [FlowCard(id="1", name="tool", description="Does things.", text="Does things.")])
         assert "no flow has two examples" in (await memory.recall("things", "b")).caveat

@@ -27,14 +27,13 @@ async def test_recall_says_how_sure_it_was_of_its_own_answers(catalogue: FlowReg
         await sync_registry(memory, "a", catalogue)
         found = await memory.recall("Process a refund for my last order", "a")
         assert found.answers is not None
-        assert list(found.answers.first) == sorted(found.answers.first, reverse=True)
-        assert len(found.answers.scoped) == len(found.answers.first) >= 40
-        assert found.answers.errors is not None
-        asked = zip(found.answers.first, found.answers.errors[0], strict=True)
+        assert list(found.answers.confidences) == sorted(found.answers.confidences, reverse=True)
+        assert len(found.answers.confidences) >= 40
+        asked = zip(found.answers.confidences, found.answers.errors, strict=True)
         assert all(1 - sure < error for sure, error in asked if 0.5 < sure < 0.999), (
             "without the example it was less sure"
         )
-        strict, loose = (found.answers.threshold(each, scoped=False) for each in (0.001, 0.2))
+        strict, loose = (found.answers.threshold(each) for each in (0.001, 0.2))
         assert strict >= loose
         named = await FlowSelector(None, catalogue, memory, "a", policy=Policy(max_error=0.0)).select("reset password")
         assert named.decision.reason is Reason.EXAMPLE, "a name, word for word, needs no budget"
@@ -42,11 +41,11 @@ async def test_recall_says_how_sure_it_was_of_its_own_answers(catalogue: FlowReg
 
 @pytest.mark.parametrize(
     "errors",
-    [[[0.5], []], [[1.5], [0.5]], [[float("nan")], [0.5]], [["a"], [0.5]], [[0.5]], "ab", 7],
-    ids=["one is missing", "above one", "nan", "text", "one list", "letters", "number"],
+    [[], [1.5], [float("nan")], ["a"], [[0.5]], "ab", 7],
+    ids=["one is missing", "above one", "nan", "text", "a list", "letters", "number"],
 )
 def test_errors_that_are_none_of_these_answers_are_no_note(errors: Any) -> None:
-    note = RecallModel(caveat="", answers=OwnAnswers((0.5,), (0.5,), ((0.5,), (0.5,)))).as_note()
+    note = RecallModel(caveat="", answers=OwnAnswers((0.5,), (0.5,))).as_note()
     assert RecallModel.from_note(note).caveat == ""
     assert RecallModel.from_note(note | {"answers": note["answers"] | {"errors": errors}}).caveat == UNREAD
 
@@ -57,11 +56,11 @@ def test_errors_that_are_none_of_these_answers_are_no_note(errors: Any) -> None:
     ids=["rising", "above one", "nan", "text", "too few", "letters", "number"],
 )
 def test_what_is_no_such_note_is_none(answers: Any) -> None:
-    note = RecallModel(caveat="", answers=OwnAnswers((0.9, 0.5), (), ((0.1, 0.5), ()))).as_note()
+    note = RecallModel(caveat="", answers=OwnAnswers((0.9, 0.5), (0.1, 0.5))).as_note()
     assert RecallModel.from_note(note).caveat == ""
-    assert RecallModel.from_note(note | {"answers": note["answers"] | {"first": answers}}).caveat == UNREAD
+    assert RecallModel.from_note(note | {"answers": note["answers"] | {"confidences": answers}}).caveat == UNREAD
 
 
 def test_it_survives_its_note() -> None:
-    model = RecallModel(caveat="", answers=OwnAnswers((0.9, 0.5), (0.8, 0.25), ((0.2, 0.6), (0.3, 0.8))))
+    model = RecallModel(caveat="", answers=OwnAnswers((0.9, 0.5), (0.2, 0.6)))
     assert RecallModel.from_note(model.as_note()) == model

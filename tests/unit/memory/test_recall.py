@@ -181,4 +181,4 @@ async def test_many_are_recalled_as_one_is() -> None:
         many = await memory.recall_many(asked, "a", "auto")
         for request, found in zip(asked, many, strict=True):
             alone = await memory.recall(request, "a", "auto")
-            assert (list(found), found.in_scope, found.sized) == (list(alone), alone.in_scope, alone.sized)
+            assert (list(found), found.p_none, found.sized) == (list(alone), alone.p_none, alone.sized)

@@ -223,8 +223,8 @@ async def test_words_that_others_weigh_break_no_recall(
         await shared.client.update_vectors(await shared.collection(), points=[given])
     found = await shared.memory().recall("a word that nobody else has: xylophone", "a", top_k)
     assert all(0.0 <= each["confidence"] <= 1.0 for each in found)
-    assert found.in_scope is not None
-    assert 0.0 <= found.in_scope <= 1.0
+    assert found.p_none is not None
+    assert 0.0 <= found.p_none <= 1.0
 
 
 @pytest.mark.spec("005.17")

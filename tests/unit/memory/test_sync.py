@@ -48,15 +48,15 @@ async def test_a_deleted_flow_is_known_by_its_name_no_more(memory: ProceduralMem
     gone, *rest = CARDS
     await memory.sync("a", CARDS)
     before = await memory.recall("Refund order", "a")
-    assert (before[0]["flow_id"], before.in_scope) == (gone.id, 1.0), "a request that is its name is for it"
+    assert (before[0]["flow_id"], before.p_none) == (gone.id, 0.0), "a request that is its name is for it"
     assert before[0]["score"] == max(each["score"] for each in before)
     await (memory.sync("a", rest) if by == "sync" else memory.delete_flow(gone.id, "a"))
     after = await memory.recall("Refund order", "a")
     assert gone.id not in {each["flow_id"] for each in after}
-    assert after.in_scope is None, "nothing says that it is for one of the others"
+    assert after.p_none is None, "nothing says that it is for one of the others"
     assert after.indexed == {each.id for each in rest}
     await memory.sync("a", [*rest, card("refund", "pay it back")])
-    assert (await memory.recall("refund", "a")).in_scope == 1.0, "nor is a new one unknown"
+    assert (await memory.recall("refund", "a")).p_none == 0.0, "nor is a new one unknown"
 
 
 async def test_other_flows_or_labelled_requests_are_fitted_anew(memory: ProceduralMemory) -> None:

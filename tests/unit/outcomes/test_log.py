@@ -31,7 +31,7 @@ DECIDED = Decision(
         Candidate(flow_id="2", flow_name="track", confidence=None),
     ),
     raw_reply='["refund"]',
-    in_scope=0.9,
+    p_none=0.012,
     latency=Latency(total_s=0.25),
     usage=Usage(input_tokens=70, output_tokens=5),
     model="m",
@@ -72,7 +72,7 @@ def test_an_entry_comes_back_as_it_was_recorded(path: Path) -> None:
         chosen=("refund",),
         candidates=("refund", "track"),
         confidences=(0.75, None),
-        in_scope=0.9,
+        p_none=0.012,
         reason="llm",
         tier="guided",
         asked=True,
@@ -291,7 +291,7 @@ def damaged(path: Path) -> None:
     ("spoil", "said"),
     [
         pytest.param(another_program, "a database of something else", id="another program's"),
-        pytest.param(of_the_future, "version 99, and this jazz-select reads version 4", id="of another version"),
+        pytest.param(of_the_future, "version 99, and this jazz-select reads version 5", id="of another version"),
         pytest.param(damaged, "It was left as it is", id="damaged"),
         pytest.param(Path.mkdir, "in a folder that can be written", id="a folder"),
         pytest.param(a_diary, "It was left as it is", id="a text"),
@@ -467,7 +467,7 @@ def test_a_correction_names_no_more_flows_than_are_kept(path: Path) -> None:
 
 _ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c)"
 _ROW = "'x' || i AS id, 1.0 AS at, 'shop' AS agent, 'r' AS request, 1 AS alone, '[]' AS chosen, '[]' AS candidates, \
-'[]' AS confidences, NULL AS in_scope, '' AS reason, '' AS tier, 0 AS asked, '' AS model, 0 AS tokens_in, \
+'[]' AS confidences, NULL AS p_none, '' AS reason, '' AS tier, 0 AS asked, '' AS model, 0 AS tokens_in, \
 0 AS tokens_out, 0.0 AS took_s, 'recall' AS source_kind, '' AS source_name, '' AS key"
 _SAID = "'x' AS entry, 1.0 AS at, '[]' AS \"right\", '' AS note, 'user' AS source_kind, '' AS source_name, '' AS key"
 _OF_FEEDBACK = 'n, entry, at, "right", note, source_kind, source_name, key'

@@ -15,7 +15,7 @@ from jazz_select.values import Decision, Latency, Reason, Tier, Usage
 
 DECIDED = Decision(tier=Tier.GUIDED, reason=Reason.UNASKED)
 HUGE = replace(DECIDED, usage=Usage(input_tokens=1 << 70, output_tokens=-(1 << 70)))
-TIMELESS = replace(DECIDED, latency=Latency(total_s=float("nan")), in_scope=float("inf"))
+TIMELESS = replace(DECIDED, latency=Latency(total_s=float("nan")), p_none=float("inf"))
 
 
 def unknown(value: object) -> Any:

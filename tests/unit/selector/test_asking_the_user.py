@@ -64,7 +64,7 @@ async def test_several_wishes_are_no_question() -> None:
 
 
 async def test_what_is_for_no_flow_is_no_question() -> None:
-    made = selector(Sure(0.5, 0.45, in_scope=0.01), ScriptedModel("[]"), ask_user=True, on_empty="none")
+    made = selector(Sure(0.5, 0.45, p_none=0.92), ScriptedModel("[]"), ask_user=True, on_empty="none")
     assert (await made.select("what a nice day")).decision.reason is Reason.NONE
 
 

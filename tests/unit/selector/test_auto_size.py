@@ -17,9 +17,9 @@ class SizedMemory:
 
     capabilities: tuple[str, ...] = ("auto_size",)
 
-    def __init__(self, *names: str, in_scope: float | None = None) -> None:
+    def __init__(self, *names: str, p_none: float | None = None) -> None:
         self.names = names
-        self.in_scope = in_scope
+        self.p_none = p_none
         self.asked: list[dict[str, Any]] = []
 
     async def recall(
@@ -27,7 +27,7 @@ class SizedMemory:
     ) -> RecallResult:
         self.asked.append({"top_k": top_k, **more})
         sized = f"{len(self.names)} of at most 10" if self.capabilities else ""
-        return RecallResult(map(dict, metadata(*self.names)), in_scope=self.in_scope, sized=sized)
+        return RecallResult(map(dict, metadata(*self.names)), p_none=self.p_none, sized=sized)
 
 
 class PlainMemory(SizedMemory):
@@ -47,11 +47,11 @@ async def test_recall_is_asked_for_the_coverage_and_its_reason_is_told() -> None
 
 
 @pytest.mark.spec("006.5")
-@pytest.mark.parametrize(("in_scope", "told"), [(0.014, ["P(in scope): 0.01"]), (None, [])])
-async def test_whether_any_flow_is_right_is_told_beside_which(in_scope: float | None, told: list[str]) -> None:
-    memory = SizedMemory("refund_order", "cancel_order", in_scope=in_scope)
+@pytest.mark.parametrize(("p_none", "told"), [(0.89, ["P(none): 0.89"]), (None, [])])
+async def test_whether_any_flow_is_right_is_told_beside_which(p_none: float | None, told: list[str]) -> None:
+    memory = SizedMemory("refund_order", "cancel_order", p_none=p_none)
     result = await FlowSelector(None, shop(), memory, "shop").select("what is the capital of Peru")
-    assert [line for line in result.explain().splitlines() if line.startswith("P(in scope)")] == told
+    assert [line for line in result.explain().splitlines() if line.startswith("P(none)")] == told
 
 
 async def test_a_memory_that_cannot_size_a_set_is_asked_for_eight_and_that_is_noted() -> None:
@@ -63,19 +63,19 @@ async def test_a_memory_that_cannot_size_a_set_is_asked_for_eight_and_that_is_no
 
 @pytest.mark.spec("006.4")
 @pytest.mark.parametrize(
-    ("in_scope", "on_empty", "asked", "reason"),
+    ("p_none", "on_empty", "asked", "reason"),
     [
-        (0.6, "none", 1, Reason.NONE),
+        (0.069, "none", 1, Reason.NONE),
         (None, "none", 1, Reason.NONE),
-        (0.99, "none", 0, Reason.SINGLE),
-        (0.6, "top1", 0, Reason.SINGLE),
+        (0.0011, "none", 0, Reason.SINGLE),
+        (0.069, "top1", 0, Reason.SINGLE),
     ],
 )
 async def test_a_set_of_one_does_not_say_that_anything_fits(
-    in_scope: float | None, on_empty: Any, asked: int, reason: Reason
+    p_none: float | None, on_empty: Any, asked: int, reason: Reason
 ) -> None:
     model = ScriptedModel("[]")
-    memory = SizedMemory("refund_order", in_scope=in_scope)
+    memory = SizedMemory("refund_order", p_none=p_none)
     selector = FlowSelector(model, shop(), memory, "shop", top_k="auto", policy=Policy(on_empty=on_empty))
     result = await selector.select("what is the weather like")
     assert (len(model.calls), result.decision.reason) == (asked, reason)
@@ -99,7 +99,7 @@ async def test_what_recall_is_sure_of_within_the_recommended_budget_is_not_asked
         model = ScriptedModel(f'["{REFUND}"]')
         found = metadata("refund_order", "cancel_order")
         found[0]["confidence"] = confidence
-        memory = ListMemory(RecallResult(found, in_scope=0.999))
+        memory = ListMemory(RecallResult(found, p_none=0.00011))
         result = await FlowSelector(model, shop(), memory, "shop", **RECOMMENDED).select("my money")
         assert (result.decision.reason, len(model.calls)) == (reason, int(reason is Reason.LLM))
 

@@ -1,4 +1,4 @@
-"""Calibration: how sure the stages are, learned from labelled requests, for conversations and for the rest."""
+"""Calibration: how sure the stages are, learned from labelled requests."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -53,7 +53,7 @@ async def test_calibrating_refuses_flows_that_there_are_not() -> None:
         await selector(Sure(0.9)).calibrate([("x", "no_such_flow")])
 
 
-# --- within a conversation, and outside of one ---------------------------------
+# --- requests for no flow --------------------------------------------------------
 
 HALF_FOR_NOTHING = [
     *((f"talk {number}", None) for number in range(60)),
@@ -61,17 +61,20 @@ HALF_FOR_NOTHING = [
 ]
 
 
-async def test_what_is_for_nothing_counts_where_none_is_an_answer() -> None:
-    """In a conversation "none" is one, whatever `on_empty` says: what is learned for it is learned by itself."""
-    memory = Sure(0.985, 0.01, in_scope=0.95)
+async def test_what_is_for_no_flow_lowers_the_confidence() -> None:
+    memory = Sure(0.985, 0.01, p_none=0.0058)
     made = selector(memory, ScriptedModel("[]", repeat=True), max_error=0.03)
     before = await made.select("talk 1", situation=Situation())
     assert before.decision.reason is Reason.CONFIDENT
     learned = await made.calibrate(HALF_FOR_NOTHING)
-    assert (learned.recall.cases, learned.recall_scoped.cases) == (60, 120)
-    assert learned.recall(0.985) > 0.97 > learned.recall_scoped(0.98)
-    assert (await made.select("talk 1", situation=Situation())).decision.reason is Reason.NONE
-    assert (await made.select("refund 1")).decision.reason is Reason.CONFIDENT
+    assert learned.recall.cases == 120
+    assert learned.recall(0.98) < 0.97
+    after = (await made.select("talk 1", situation=Situation())).decision
+    assert after.reason is Reason.NONE
+    assert after.confidence == after.stages[0].confidence == pytest.approx(learned.recall(0.985 * (1 - 0.0058)))
+    assert after.p_none is not None
+    assert after.p_none > 0.0058, "the others and none share what the first leaves"
+    assert sum(each.confidence or 0.0 for each in after.candidates) + after.p_none <= 1
     again = selector(
         memory,
         ScriptedModel("[]"),
@@ -81,12 +84,12 @@ async def test_what_is_for_nothing_counts_where_none_is_an_answer() -> None:
     assert (await again.select("talk 1", situation=Situation())).decision.reason is Reason.NONE
 
 
-async def test_a_decision_model_is_learned_of_for_both_by_one_call_a_case() -> None:
+async def test_a_decision_model_is_learned_of_by_one_call_a_case() -> None:
     decider = says("refund_order", 0.9)
-    made = selector(Sure(0.9, 0.05, in_scope=0.9), decider=decider, max_error=0.01)
+    made = selector(Sure(0.9, 0.05, p_none=0.012), decider=decider, max_error=0.01)
     learned = await made.calibrate(HALF_FOR_NOTHING)
-    assert (learned.decider.cases, learned.decider_scoped.cases, len(decider.calls)) == (60, 120, 120)
-    assert learned.decider(0.9) > 0.9 > learned.decider_scoped(0.9)
+    assert (learned.decider.cases, len(decider.calls)) == (120, 120)
+    assert learned.decider(0.9) < 0.9
 
 
 # --- whom it asks --------------------------------------------------------------

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jazz_select import FlowRegistry, FlowSelector
 from jazz_select.errors import ConfigError, ModelError
@@ -13,7 +15,7 @@ from jazz_select.questions import ChoiceQuestion, DecisionReply, Question
 from jazz_select.selector.decision_stage import shuffled
 from jazz_select.selector.select import FlowSelector as Selector
 from jazz_select.selector.selector_options import ModelOptions
-from jazz_select.stages import OwnAnswers, StageRecord, Usage, joint_probability, own_answers
+from jazz_select.stages import OwnAnswers, StageRecord, Usage, listed_confidences, own_answers
 from jazz_select.testing import LIES, ListMemory, ScriptedDecider, ScriptedModel
 from jazz_select.testing import likely as likely_option
 from jazz_select.values import Decision, Reason, RecallResult
@@ -24,20 +26,26 @@ FIRST = f'["{REFUND}"]'
 
 
 class Sure(ListMemory):
-    """Recalls with these probabilities, and knows how sure it usually is."""
+    """Recalls with these probabilities, if some flow fits, and knows how sure it usually is."""
 
     def __init__(
-        self, *confidence: float | None, in_scope: float | None = None, answers: OwnAnswers | None = None
+        self, *confidence: float | None, p_none: float | None = None, answers: OwnAnswers | None = None
     ) -> None:
-        super().__init__({**each, "confidence": chance} for each, chance in zip(metadata(), confidence, strict=False))
-        self._in_scope, self._answers = in_scope, answers
+        some = 1 - p_none if isinstance(p_none, float) and 0 <= p_none <= 1 else 1.0
+        chances = (chance if chance is None or some == 1 else some * chance for chance in confidence)
+        super().__init__({**each, "confidence": chance} for each, chance in zip(metadata(), chances, strict=False))
+        self._p_none, self._answers = p_none, answers
         self.reread = False
 
     async def recall(self, *args: Any, **options: Any) -> RecallResult:
-        found = RecallResult(await super().recall(*args, **options), in_scope=self._in_scope)
+        found = RecallResult(await super().recall(*args, **options), p_none=self._p_none)
         found.answers = self._answers
         if self.reread:
-            found.stage, found.why, found.reread = "minilm", "static was 0.62 sure, and 0.95 is wanted", True
+            found.stage, found.why, found.reread = (
+                "minilm",
+                "if some flow fits, static's is right with 0.62, below the threshold 0.95",
+                True,
+            )
         return found
 
 
@@ -65,25 +73,32 @@ def stages(decision: Decision) -> list[tuple[str, str]]:
 
 
 def test_a_threshold_is_the_lowest_at_which_the_expected_errors_keep_to_the_budget() -> None:
-    answers = own_answers((chance, 1.0) for chance in (0.9, 0.999, 0.995, 0.99, 0.5))
-    assert answers.first == (0.999, 0.995, 0.99, 0.9, 0.5)
+    answers = own_answers((chance, chance) for chance in (0.9, 0.999, 0.995, 0.99, 0.5))
+    assert answers.confidences == (0.999, 0.995, 0.99, 0.9, 0.5)
     # .8 of .01 may be spent: (.001 + .005 + .01) / 3 = .0053 are, and with .9 it were .029.
-    assert answers.threshold(0.01, scoped=False) == 0.99
-    assert answers.threshold(0.0001, scoped=False) == 1.0, "then only a name, word for word"
-    assert answers.threshold(0.5, scoped=False) == 0.5
+    assert answers.threshold(0.01) == 0.99
+    assert answers.threshold(0.0001) == 1.0, "then only a name, word for word"
+    assert answers.threshold(0.5) == 0.5
 
 
 def test_what_is_expected_of_answers_is_as_it_was_when_they_were_asked() -> None:
-    answers = own_answers([(0.996, 1.0), (0.999, 1.0)], [0.98, 0.995])
-    assert (answers.first, answers.errors) == ((0.999, 0.996), ((0.005, 0.02), (0.005, 0.02)))
+    answers = own_answers([(0.996, 0.98), (0.999, 0.995)])
+    assert (answers.confidences, answers.errors) == ((0.999, 0.996), (0.005, 0.02))
     # .8 of .01: (.005 + .02) / 2 is more.
-    assert answers.threshold(0.01, scoped=False) == answers.threshold(0.01, scoped=True) == 0.999
-    assert own_answers([(0.996, 1.0), (0.999, 1.0)]).threshold(0.01, scoped=False) == 0.996
+    assert answers.threshold(0.01) == 0.999
+    assert own_answers([(0.996, 0.996), (0.999, 0.999)]).threshold(0.01) == 0.996
 
 
-@pytest.mark.parametrize(("in_scope", "sure"), [(None, 0.9), (1.0, 0.9), (0.0, 0.0), (0.5, 0.81)])
-def test_a_request_may_be_one_for_no_flow(in_scope: float | None, sure: float) -> None:
-    assert joint_probability(0.9, in_scope) == pytest.approx(sure)
+@pytest.mark.spec("016.9")
+@given(st.lists(st.floats(0, 1), max_size=12), st.none() | st.floats(0, 1))
+def test_confidences_descend_and_sum_to_what_none_leaves(chances: list[float], p_none: float | None) -> None:
+    listed = listed_confidences(chances, p_none=p_none)
+    some = 1 - (p_none or 0.0)
+    assert len(listed) == len(chances)
+    assert listed == sorted(listed, reverse=True)
+    assert sum(listed) <= some + 1e-9
+    assert all(own <= some * chance + 1e-12 for own, chance in zip(listed, chances, strict=True))
+    assert listed[:1] == [some * chance for chance in chances[:1]], "the first is kept"
 
 
 @pytest.mark.parametrize(
@@ -91,8 +106,10 @@ def test_a_request_may_be_one_for_no_flow(in_scope: float | None, sure: float) -
     [
         pytest.param(0.992, None, 0, id="sure enough, by the budget alone"),
         pytest.param(0.988, None, 1, id="not sure enough"),
-        pytest.param(0.975, own_answers([(0.999, 1)] * 9 + [(0.97, 1)]), 0, id="as sure as its own answers have to be"),
-        pytest.param(0.975, own_answers([(0.98, 1)] * 9), 1, id="its own answers are never sure enough"),
+        pytest.param(
+            0.975, own_answers([(0.999, 0.999)] * 9 + [(0.97, 0.97)]), 0, id="as sure as its own answers have to be"
+        ),
+        pytest.param(0.975, own_answers([(0.98, 0.98)] * 9), 1, id="its own answers are never sure enough"),
         pytest.param(None, None, 1, id="not known"),
     ],
 )
@@ -110,8 +127,8 @@ async def test_recall_answers_within_the_budget(
 
 async def test_where_none_is_an_answer_it_has_to_be_a_request_for_a_flow_too() -> None:
     model = ScriptedModel("[]", repeat=True)
-    for in_scope, asked in ((0.99, 0), (0.6, 1)):
-        await selector(Sure(0.999, 0.2, in_scope=in_scope), model, max_error=0.01, on_empty="none").select("x")
+    for p_none, asked in ((0.0011, 0), (0.069, 1)):
+        await selector(Sure(0.999, 0.2, p_none=p_none), model, max_error=0.01, on_empty="none").select("x")
         assert len(model.calls) == asked
 
 
@@ -139,7 +156,7 @@ async def test_the_second_embedder_is_a_stage_of_its_own() -> None:
     memory.reread = True
     decision = (await selector(memory, ScriptedModel(), max_error=0.01).select("x")).decision
     assert stages(decision) == [("recall", "handed_on"), ("transformer", "decided"), ("chat", "skipped")]
-    assert decision.stages[0].why == "static was 0.62 sure, and 0.95 is wanted"
+    assert decision.stages[0].why == "if some flow fits, static's is right with 0.62, below the threshold 0.95"
 
 
 async def test_one_candidate_that_is_not_sure_enough_is_no_answer_where_somebody_may_say_none() -> None:
@@ -217,7 +234,7 @@ async def test_it_answers_what_both_are_sure_of_together(
 
 async def test_recall_leaves_half_of_its_errors_to_a_decider() -> None:
     # .8 of .01 may be spent: (.002 + .01) / 2 is, and of half of it .002 alone.
-    memory = Sure(0.993, 0.006, answers=own_answers([(0.998, 1), (0.99, 1), (0.5, 1)]))
+    memory = Sure(0.993, 0.006, answers=own_answers([(0.998, 0.998), (0.99, 0.99), (0.5, 0.5)]))
     alone = await selector(memory, ScriptedModel(), max_error=0.01).select("x")
     assert alone.decision.reason is Reason.CONFIDENT
     decider = says("refund_order")
@@ -254,7 +271,7 @@ async def test_where_recall_is_as_sure_as_was_said_it_is_not_asked(model: Script
 
 
 async def test_it_may_say_none_where_none_is_an_answer() -> None:
-    memory = Sure(0.3, 0.2, in_scope=0.002)
+    memory = Sure(0.3, 0.2, p_none=0.98)
     decider = says("none", 0.99)
     model = ScriptedModel(FIRST)
     result = await selector(memory, model, decider=decider, max_error=0.01, on_empty="none").select("x")

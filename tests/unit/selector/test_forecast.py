@@ -9,7 +9,7 @@ from jazz_select.stages import own_answers
 from jazz_select.testing import HashEmbedder
 
 pytestmark = pytest.mark.spec("016.5")
-SURE = [(0.999, 1.0)] * 6 + [(0.9, 1.0)] * 2 + [(0.5, 1.0)] * 2
+SURE = [(0.999, 0.999)] * 6 + [(0.9, 0.9)] * 2 + [(0.5, 0.5)] * 2
 
 
 def flows(**examples: int) -> list[Flow]:
@@ -31,11 +31,11 @@ def test_the_share_is_that_of_answers_within_the_budget() -> None:
     answers = own_answers(SURE)
     assert forecast(answers, Policy(max_error=0.01), []).share_alone == 0.6
     assert forecast(answers, Policy(max_error=0.5), []).share_alone == 1.0
-    assert forecast(own_answers([(0.4, 1.0)] * 9), Policy(max_error=0.01), []).share_alone == 0.0
+    assert forecast(own_answers([(0.4, 0.4)] * 9), Policy(max_error=0.01), []).share_alone == 0.0
 
 
 def test_a_catalogue_that_always_asks_is_told_so_and_what_would_raise_it() -> None:
-    answers = own_answers([(0.93, 1.0)] * 5 + [(0.4, 1.0)] * 5)
+    answers = own_answers([(0.93, 0.93)] * 5 + [(0.4, 0.4)] * 5)
     told = forecast(answers, PRESETS["recommended"], flows(refund=5, cancel=2, track=5))
     assert (told.share_alone, told.thin_flows) == (0.0, ("cancel",))
     assert (told.wider_budget, told.wider_share) == (0.1, 0.5)

@@ -125,7 +125,7 @@ async def test_an_answer_stays_among_the_flows_that_were_allowed() -> None:
 
 @pytest.mark.parametrize("chance", [nan, inf, -inf, 7.0, -1.0, "1", [1.0]], ids=str)
 async def test_what_is_no_probability_is_never_sure_enough(chance: Any) -> None:
-    for memory in (Sure(0.5, 0.45, in_scope=chance), Sure(chance, chance)):
+    for memory in (Sure(0.5, 0.45, p_none=chance), Sure(chance, chance)):
         made = selector(memory, max_error=0.01, on_empty="none", ask_user=True)
         assert (await made.select("x")).decision.reason is Reason.ASK
 

@@ -175,7 +175,7 @@ async def test_what_both_are_sure_of_is_said_as_it_was() -> None:
 
 
 async def test_a_decision_model_that_names_a_flow_which_recall_doubts_is_told_and_nothing_is_said_to_be_taken() -> None:
-    memory = Sure(0.6, 0.1, in_scope=0.02)
+    memory = Sure(0.6, 0.1, p_none=0.84)
     made = selector(memory, decider=says("exchange_order", 0.99), max_error=0.05, on_empty="none")
     result = await made.select("it keeps crashing")
     assert (result.names, result.decision.reason) == ([], Reason.NONE)
@@ -198,13 +198,13 @@ async def test_the_likeliest_is_what_recall_is_surest_of_and_not_its_first() -> 
 
 async def asked(*confidence: float, request: str = "it keeps crashing", **options: Any) -> Decision:
     given: dict[str, Any] = {"max_error": 0.05, "ask_user": True, "on_empty": "none"} | options
-    memory = Sure(*confidence, in_scope=given.pop("in_scope", None))
+    memory = Sure(*confidence, p_none=given.pop("p_none", None))
     return (await selector(memory, given.pop("model", None), **given).select(request)).decision
 
 
-@pytest.mark.parametrize("in_scope", [0.05, 0.02])
-async def test_a_flow_that_a_decision_model_names_and_recall_doubts_is_asked_about(in_scope: float) -> None:
-    decision = await asked(0.6, 0.1, in_scope=in_scope, decider=says("exchange_order", 0.99))
+@pytest.mark.parametrize("p_none", [0.68, 0.84])
+async def test_a_flow_that_a_decision_model_names_and_recall_doubts_is_asked_about(p_none: float) -> None:
+    decision = await asked(0.6, 0.1, p_none=p_none, decider=says("exchange_order", 0.99))
     assert decision.reason is Reason.ASK
     assert decision.question is not None
     assert "exchange_order" in {each.flow_name for each in decision.question.options}
@@ -216,11 +216,11 @@ async def test_a_flow_that_a_decision_model_names_and_recall_doubts_is_asked_abo
 @pytest.mark.parametrize(
     ("request_text", "options"),
     [
-        pytest.param("Who painted the Mona Lisa?", {"in_scope": 0.003}, id="for no flow"),
-        pytest.param("Who painted it?", {"in_scope": 0.09, "decider": says("none", 0.7)}, id="as a model says too"),
+        pytest.param("Who painted the Mona Lisa?", {"p_none": 0.97}, id="for no flow"),
+        pytest.param("Who painted it?", {"p_none": 0.53, "decider": says("none", 0.7)}, id="as a model says too"),
         pytest.param("hello there", {}, id="a greeting"),
         pytest.param("Thanks a lot!", {}, id="thanks"),
-        pytest.param("Vielen Dank", {"in_scope": 0.5}, id="thanks in German"),
+        pytest.param("Vielen Dank", {"p_none": 0.1}, id="thanks in German"),
         pytest.param("merci beaucoup", {"decider": says("exchange_order", 0.9)}, id="thanks that a model read wrongly"),
     ],
 )
@@ -235,7 +235,7 @@ async def test_what_is_for_no_flow_is_neither_asked_about_nor_taken(
 
 
 async def test_where_it_is_doubtful_that_a_flow_is_meant_it_is_asked() -> None:
-    assert (await asked(0.5, 0.45, in_scope=0.14)).reason is Reason.ASK
+    assert (await asked(0.5, 0.45, p_none=0.41)).reason is Reason.ASK
     assert (await asked(0.5, 0.45, request="good morning, refund it")).reason is Reason.ASK
 
 

@@ -91,26 +91,24 @@ async def test_a_decider_that_could_not_decide_is_not_asked(recalled: Any, optio
         pytest.param((0.5, 0.45), {"llm": False}, id="nobody comes after it"),
         pytest.param((0.5, 0.45), {"ask_user": True}, id="the question is about what it leaves"),
         pytest.param((0.5, 0.45), {"own": 0.2}, id="the flow may be wrong more often"),
-        pytest.param((0.3, 0.2, 0.002), {"on_empty": "none"}, id="it might say none"),
+        pytest.param((0.3, 0.2, 0.98), {"on_empty": "none"}, id="it might say none"),
     ],
 )
 async def test_a_decider_that_may_be_of_use_is_asked(recalled: Any, options: dict[str, Any]) -> None:
     flows, decider = shop(), says("refund_order", 0.6)
     flows[EXCHANGE].max_error = options.pop("own", None)
     model = ScriptedModel(FIRST, repeat=True) if options.pop("llm", True) else None
-    memory = Sure(*recalled[:2], in_scope=(*recalled, None)[2])
+    memory = Sure(*recalled[:2], p_none=(*recalled, None)[2])
     await selector(memory, model, decider=decider, flows=flows, **({"max_error": 0.01} | options)).select("x")
     assert len(decider.calls) == 1
 
 
 @given(
     st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=8),
-    st.none() | st.floats(0, 1),
-    st.booleans(),
     st.lists(st.floats(0, 1), min_size=9, max_size=9),
 )
 def test_no_answer_makes_an_option_likelier_than_one_that_is_wholly_sure_of_it(
-    confidence: list[float | None], in_scope: float | None, scoped: bool, said: list[float]
+    confidence: list[float | None], said: list[float]
 ) -> None:
     """What is never asked could not have been decided: the answers that are given stay as they are."""
     found = [
@@ -118,11 +116,11 @@ def test_no_answer_makes_an_option_likelier_than_one_that_is_wholly_sure_of_it(
         for place, own in enumerate(confidence)
     ]
     ids = [*(each.flow_id for each in found), NONE]
-    most = posterior_bounds(found, in_scope=in_scope, scoped=scoped)
-    given_chances = posteriors(found, dict(zip(ids, said, strict=False)), in_scope=in_scope, scoped=scoped)
+    most = posterior_bounds(found)
+    given_chances = posteriors(found, dict(zip(ids, said, strict=False)))
     for each in ids:
         wholly = {other: float(other == each) for other in ids}
-        assert most[each] == pytest.approx(posteriors(found, wholly, in_scope=in_scope, scoped=scoped)[each])
+        assert most[each] == pytest.approx(posteriors(found, wholly)[each])
         assert given_chances[each] <= most[each] + 1e-9
 
 

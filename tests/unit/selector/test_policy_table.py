@@ -33,12 +33,12 @@ POLICIES: Final[Mapping[str, Policy]] = {
 }
 """The presets, and policies that set one field."""
 RECALLS: Final[Mapping[str, Callable[[], Sure]]] = {
-    "sure": lambda: Sure(0.9998, 0.0001, 0.0, in_scope=0.99999),
-    "fairly": lambda: Sure(0.97, 0.02, 0.005, in_scope=0.999),
-    "torn": lambda: Sure(0.5, 0.45, 0.01, in_scope=0.9),
-    "one": lambda: Sure(0.6, in_scope=0.9),
-    "unlikely": lambda: Sure(0.3, 0.2, 0.1, in_scope=0.02),
-    "unlikely1": lambda: Sure(0.3, in_scope=0.02),
+    "sure": lambda: Sure(0.9998, 0.0001, 0.0, p_none=1.1e-06),
+    "fairly": lambda: Sure(0.97, 0.02, 0.005, p_none=0.00011),
+    "torn": lambda: Sure(0.5, 0.45, 0.01, p_none=0.012),
+    "one": lambda: Sure(0.6, p_none=0.012),
+    "unlikely": lambda: Sure(0.3, 0.2, 0.1, p_none=0.84),
+    "unlikely1": lambda: Sure(0.3, p_none=0.84),
 }
 """What recall finds: refund_order first, then exchange_order and cancel_order, or refund_order alone."""
 _Models = Callable[[], tuple[ScriptedModel | None, ScriptedDecider | None]]
@@ -200,7 +200,7 @@ recommended  | unlikely  | both fail    | none           -        recall> decide
 recommended  | unlikely1 | nobody       | none           -        recall>
 recommended  | unlikely1 | decider sure | none           -        recall> decider>
 recommended  | unlikely1 | decider torn | none           -        recall> decider>
-recommended  | unlikely1 | decider none | none           -        recall> decider>
+recommended  | unlikely1 | decider none | none           -        recall> decider0
 recommended  | unlikely1 | chat chooses | llm            refund   recall> chat=
 recommended  | unlikely1 | chat none    | none           -        recall> chat0
 recommended  | unlikely1 | chat fails   | none           -        recall> chat!
@@ -281,6 +281,7 @@ any error    | torn      | chat none    | confident      refund   recall= chat-
 any error    | torn      | chat fails   | confident      refund   recall= chat-
 any error    | torn      | both choose  | confident      refund   recall= decider- chat-
 any error    | torn      | both fail    | confident      refund   recall= decider- chat-
+any error    | one       | nobody       | confident      refund   recall=
 any error    | one       | decider sure | confident      refund   recall= decider-
 any error    | one       | decider torn | confident      refund   recall= decider-
 any error    | one       | decider none | confident      refund   recall= decider-
@@ -290,21 +291,23 @@ any error    | one       | chat fails   | confident      refund   recall= chat-
 any error    | one       | both choose  | confident      refund   recall= decider- chat-
 any error    | one       | both fail    | confident      refund   recall= decider- chat-
 any error    | unlikely  | nobody       | confident      refund   recall=
-any error    | unlikely  | decider sure | decider        refund   recall> decider=
-any error    | unlikely  | decider torn | decider        exchange recall> decider=
-any error    | unlikely  | decider none | decider        refund   recall> decider=
+any error    | unlikely  | decider sure | confident      refund   recall= decider-
+any error    | unlikely  | decider torn | confident      refund   recall= decider-
+any error    | unlikely  | decider none | confident      refund   recall= decider-
 any error    | unlikely  | chat chooses | confident      refund   recall= chat-
 any error    | unlikely  | chat none    | confident      refund   recall= chat-
 any error    | unlikely  | chat fails   | confident      refund   recall= chat-
-any error    | unlikely  | both choose  | decider        refund   recall> decider= chat-
-any error    | unlikely1 | decider sure | decider        refund   recall> decider=
-any error    | unlikely1 | decider torn | decider        refund   recall> decider=
-any error    | unlikely1 | decider none | decider        refund   recall> decider=
+any error    | unlikely  | both choose  | confident      refund   recall= decider- chat-
+any error    | unlikely  | both fail    | confident      refund   recall= decider- chat-
+any error    | unlikely1 | nobody       | confident      refund   recall=
+any error    | unlikely1 | decider sure | confident      refund   recall= decider-
+any error    | unlikely1 | decider torn | confident      refund   recall= decider-
+any error    | unlikely1 | decider none | confident      refund   recall= decider-
 any error    | unlikely1 | chat chooses | confident      refund   recall= chat-
 any error    | unlikely1 | chat none    | confident      refund   recall= chat-
 any error    | unlikely1 | chat fails   | confident      refund   recall= chat-
-any error    | unlikely1 | both choose  | decider        refund   recall> decider= chat-
-any error    | unlikely1 | both fail    | fallback_error refund   recall> decider! chat!
+any error    | unlikely1 | both choose  | confident      refund   recall= decider- chat-
+any error    | unlikely1 | both fail    | confident      refund   recall= decider- chat-
 
 empty=none   | sure      | chat none    | none           -        recall> chat0
 empty=none   | fairly    | chat none    | none           -        recall> chat0
@@ -312,7 +315,7 @@ empty=none   | torn      | chat none    | none           -        recall> chat0
 empty=none   | unlikely  | nobody       | none           -        recall0
 empty=none   | unlikely  | decider sure | none           -        recall> decider>
 empty=none   | unlikely  | decider torn | none           -        recall> decider>
-empty=none   | unlikely  | decider none | none           -        recall> decider>
+empty=none   | unlikely  | decider none | none           -        recall> decider0
 empty=none   | unlikely  | chat none    | none           -        recall> chat0
 empty=none   | unlikely1 | nobody       | none           -        recall0
 
@@ -405,17 +408,17 @@ NOT_KNOWN: Final = metadata()
 @pytest.mark.parametrize(
     ("policy", "recall", "names", "reason"),
     [
-        pytest.param(Policy(), Sure(0.3, 0.2, in_scope=0.0), ["refund_order"], Reason.FALLBACK_ERROR, id="default"),
-        pytest.param("recommended", Sure(0.3, 0.2, in_scope=0.0), [], Reason.NONE, id="likely, and nothing is"),
-        pytest.param("recommended", Sure(0.5, 0.45, in_scope=0.9), ["refund_order"], Reason.FALLBACK_ERROR, id="fits"),
-        pytest.param(Policy(on_error="likely"), Sure(0.3, in_scope=0.0), ["refund_order"], Reason.SINGLE, id="one"),
+        pytest.param(Policy(), Sure(0.3, 0.2, p_none=1.0), ["refund_order"], Reason.FALLBACK_ERROR, id="default"),
+        pytest.param("recommended", Sure(0.3, 0.2, p_none=1.0), [], Reason.NONE, id="likely, and nothing is"),
+        pytest.param("recommended", Sure(0.5, 0.45, p_none=0.012), ["refund_order"], Reason.FALLBACK_ERROR, id="fits"),
+        pytest.param(Policy(on_error="likely"), Sure(0.3, p_none=1.0), ["refund_order"], Reason.SINGLE, id="one"),
         pytest.param(Policy(on_error="likely"), NOT_KNOWN, ["refund_order"], Reason.FALLBACK_ERROR, id="likely?"),
         pytest.param(Policy(), NOT_KNOWN, ["refund_order"], Reason.FALLBACK_ERROR, id="default, unknown"),
         pytest.param(Policy(on_error="none"), NOT_KNOWN, [], Reason.NONE, id="none, unknown"),
-        pytest.param(Policy(on_error="none"), Sure(0.9, 0.05, in_scope=0.99), [], Reason.NONE, id="none"),
-        pytest.param(Policy(on_error="ask"), Sure(0.5, 0.45, in_scope=0.9), [], Reason.ASK, id="ask"),
+        pytest.param(Policy(on_error="none"), Sure(0.9, 0.05, p_none=0.0011), [], Reason.NONE, id="none"),
+        pytest.param(Policy(on_error="ask"), Sure(0.5, 0.45, p_none=0.012), [], Reason.ASK, id="ask"),
         pytest.param(Policy(on_error="ask"), NOT_KNOWN, [], Reason.ASK, id="ask, unknown"),
-        pytest.param("cautious", Sure(0.3, 0.2, in_scope=0.0), [], Reason.NONE, id="ask, and nothing is likely"),
+        pytest.param("cautious", Sure(0.3, 0.2, p_none=1.0), [], Reason.NONE, id="ask, and nothing is likely"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("reply", [DOWN, "I cannot say", ""], ids=["down", "unusable", "empty"])
@@ -448,7 +451,7 @@ async def test_costs_belong_to_the_stage_whoever_lends_the_model() -> None:
     lent = ScriptedModel(Reply(text='["1"]', usage=usage), repeat=True)
     reader = ChatClient(lent)
     under_way = Situation(under_way=[UnderWay(flow_id=CANCEL)], reader=reader)
-    memory = Sure(0.9998, 0.0001, 0.0, in_scope=0.99999)
+    memory = Sure(0.9998, 0.0001, 0.0, p_none=1.1e-06)
     made = FlowSelector(None, shop(), memory, "shop", policy="recommended")
     before = (await made.select(REQUEST)).decision
     assert [each.name for each in before.stages] == ["recall"], "nobody was ever asked"

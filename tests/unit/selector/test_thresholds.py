@@ -13,15 +13,16 @@ from tests.unit.selector.shop import REFUND, metadata, shop, with_policy
 
 
 class _Sure(ListMemory):
-    """Recalls with these probabilities."""
+    """Recalls with these probabilities, if some flow fits."""
 
-    def __init__(self, *confidence: float | None, in_scope: float | None = None, caveat: str = "") -> None:
-        super().__init__({**each, "confidence": chance} for each, chance in zip(metadata(), confidence, strict=False))
-        self._in_scope, self._caveat = in_scope, caveat
+    def __init__(self, *confidence: float | None, p_none: float | None = None, caveat: str = "") -> None:
+        chances = (None if each is None else (1 - (p_none or 0.0)) * each for each in confidence)
+        super().__init__({**each, "confidence": chance} for each, chance in zip(metadata(), chances, strict=False))
+        self._p_none, self._caveat = p_none, caveat
 
     async def recall(self, *args: Any, **options: Any) -> RecallResult:
         found = await super().recall(*args, **options)
-        return RecallResult(found, in_scope=self._in_scope, caveat=self._caveat)
+        return RecallResult(found, p_none=self._p_none, caveat=self._caveat)
 
 
 def _selector(memory: ListMemory, model: ScriptedModel | None, **options: Any) -> FlowSelector:
@@ -46,12 +47,12 @@ async def test_the_model_is_asked_where_recall_is_not_sure(confidence: float | N
 
 
 @pytest.mark.spec("006.5")
-@pytest.mark.parametrize(("in_scope", "asked"), [(0.75, 1), (0.99, 0), (None, 0)])
+@pytest.mark.parametrize(("p_none", "asked"), [(0.036, 1), (0.0011, 0), (None, 0)])
 async def test_a_model_that_is_believed_is_asked_where_perhaps_no_flow_is_right(
-    in_scope: float | None, asked: int
+    p_none: float | None, asked: int
 ) -> None:
     model = ScriptedModel("[]")
-    await _selector(_Sure(0.99, 0.2, in_scope=in_scope), model, max_error=0.02, on_empty="none").select(
+    await _selector(_Sure(0.99, 0.2, p_none=p_none), model, max_error=0.02, on_empty="none").select(
         "lost my library card"
     )
     assert len(model.calls) == asked
@@ -72,9 +73,9 @@ async def test_a_sure_flow_that_cannot_run_is_no_reason_to_skip_the_model() -> N
 
 @pytest.mark.parametrize(("on_empty", "reason"), [("none", Reason.NONE), ("top1", Reason.SEMANTIC)])
 async def test_without_a_model_nothing_is_taken_if_that_is_likelier(on_empty: str, reason: Reason) -> None:
-    result = await _selector(_Sure(0.9, 0.2, in_scope=0.05), None, on_empty=on_empty).select("capital of Peru")
+    result = await _selector(_Sure(0.9, 0.2, p_none=0.68), None, on_empty=on_empty).select("capital of Peru")
     assert result.decision.reason is reason
-    assert result.decision.in_scope == 0.05
+    assert result.decision.p_none == 0.68
     assert len(result.candidates) == 2
 
 

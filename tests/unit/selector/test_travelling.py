@@ -241,7 +241,7 @@ decisions = st.builds(
     called_off=many,
     confirmed=st.sampled_from(["", "yes", "no"]),
     confidence=perhaps,
-    in_scope=perhaps,
+    p_none=perhaps,
     sized=texts,
     recalled_by=texts,
     latency=st.builds(Latency, recall_s=seconds, choose_s=seconds, total_s=seconds),
@@ -278,11 +278,9 @@ def test_any_result_comes_back(decision: Decision, logged: str) -> None:
 
 
 @given(st.lists(offered, max_size=4), many, perhaps, texts)
-def test_any_recall_comes_back(
-    found: list[Candidate], notes: tuple[str, ...], in_scope: float | None, text: str
-) -> None:
+def test_any_recall_comes_back(found: list[Candidate], notes: tuple[str, ...], p_none: float | None, text: str) -> None:
     recalled = RecallResult(
-        (each.as_metadata() for each in found), notes=notes, in_scope=in_scope, caveat=text, indexed=frozenset({"x"})
+        (each.as_metadata() for each in found), notes=notes, p_none=p_none, caveat=text, indexed=frozenset({"x"})
     )
     recalled.stage, recalled.why, recalled.beyond = text, text, notes
     for back in (RecallResult.from_dict(recalled.to_dict()), RecallResult.from_json(recalled.to_json())):

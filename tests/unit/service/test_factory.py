@@ -45,7 +45,6 @@ async def make_shop(selector: FlowSelector) -> Agent:
         guards=[not_banned],
         texts={"called_off": "Fine: {title}."},
         approval="never",
-        min_confidence=0,
     )
 
 

@@ -140,8 +140,8 @@ export async function mount(outlet, first) {
           h("code", { class: "tag" }, decision.reason)),
         h("p", { class: "dim" }, sentence(found.why), decision.error ? ` ${decision.error}` : "")),
       h("div", { class: "two-scales" },
-        scale("P(the first is right, if any is)", decision.confidence, null, budget === null ? "No error budget: a model is asked, where there is one." : `At most ${share(budget)} of the answers without a model may be wrong.`),
-        scale("P(some flow is right)", decision.in_scope, null, "How likely it is that the request is for some flow at all.")),
+        scale("Confidence in the first", decision.confidence, null, budget === null ? "No error budget: a model is asked, where there is one." : `At most ${share(budget)} of the answers without a model may be wrong.`),
+        scale("P(none)", decision.p_none, null, "How likely it is that the request is for no flow at all.")),
       h("dl", { class: "figures" }, figures.map(([name, value, more]) => h("div", {}, h("dt", {}, name), h("dd", {}, value, h("small", {}, more))))),
       notes.length || found.unresolved.length || found.withheld.length || found.several ? h("ul", { class: "notes" }, found.withheld.length ? h("li", {}, `Near, but withheld by guards: ${found.withheld.join(", ")}. `, h("button", { type: "button", class: "slim", onclick: () => { facing.open = true; context.focus(); } }, "Give the facts that guards see")) : null, notes.map((note) => h("li", {}, note)), found.several ? h("li", {}, "It reads like several wishes: try each by itself, too.") : null, found.unresolved.map((id) => h("li", {}, `${id} cannot be run: it is in the index, and no longer among the flows`))) : null);
   }
@@ -159,13 +159,13 @@ export async function mount(outlet, first) {
     return h("div", { class: "card flush" },
       h("div", { class: "card-head" }, h("h2", {}, "Candidates"), h("p", {}, "Two retrievers rank the flows, by meaning and by words; both ranks are fused.")),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Candidates" }, h("table", { class: "tight" },
-        h("thead", {}, h("tr", {}, ["Flow", "By meaning (cosine)", "By words (BM25)", "Fused", "P(right)"].map((name) => h("th", { scope: "col" }, name)))),
+        h("thead", {}, h("tr", {}, ["Flow", "By meaning (cosine)", "By words (BM25)", "Fused", "Confidence"].map((name) => h("th", { scope: "col" }, name)))),
         h("tbody", {}, found.candidates.map((each) => h("tr", { class: each.is_chosen ? "on" : "" },
           h("th", { scope: "row" }, h("div", { class: "cand-name" }, h("a", { href: to(["flow", each.name]) }, each.name), h("span", {}, each.is_chosen ? "chosen" : !each.is_live ? "not among the flows any more" : each.title))),
           arm(each, "dense", "By meaning", 1),
           arm(each, "bm25", "By words", words),
           h("td", { "data-label": "Fused" }, h("div", { class: "meter" }, bar(each.score / best), h("span", { class: "num" }, fixed(each.score)))),
-          h("td", { "data-label": "P(right)" }, each.confidence === null ? h("span", { class: "faint" }, "not known") : h("div", { class: "meter" }, bar(each.confidence), h("span", { class: "num" }, share(each.confidence)))))))))) ;
+          h("td", { "data-label": "Confidence" }, each.confidence === null ? h("span", { class: "faint" }, "not known") : h("div", { class: "meter" }, bar(each.confidence), h("span", { class: "num" }, share(each.confidence)))))))))) ;
   }
 
   function correction(found, names) {
