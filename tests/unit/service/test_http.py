@@ -10,7 +10,7 @@ import orjson
 import pytest
 from starlette.routing import Route
 
-from jazz_select import FlowRegistry
+from jazz_select import FlowRegistry, tool_from_function
 from jazz_select.errors import FlowLoadError
 from jazz_select.flow.base import CHOOSE
 from jazz_select.outcomes import OutcomeLog
@@ -120,6 +120,31 @@ async def test_a_turn_goes_on_with_the_conversation_that_came_back(tmp_path: Pat
         assert (second["status"], shop.cancelled) == ("done", ["A1"])
         await up.post("/v1/turn", again)
         assert shop.cancelled == ["A1"], "a conversation that was kept lets a call pass once"
+
+
+@pytest.mark.spec("017.1")
+async def test_a_turn_works_for_who_is_signed_in_whatever_a_model_writes() -> None:
+    found: list[str] = []
+
+    def find_loan(title: str, member: str) -> str:
+        """Find a loan."""
+        found.append(member)
+        return f"{title}: at home"
+
+    def library() -> Sources:
+        registry = FlowRegistry(min_examples=0)
+        flow("lend", "Lend a book", ["lend me a book", "may I borrow it"], registry)
+        return Sources(registry=registry, tools=Toolbox([tool_from_function(find_loan, read_only=True)]))
+
+    asks = {"tool": "find_loan", "arguments": {"title": "Dune", "member": "ada"}}
+    model = ScriptedModel("[]", orjson.dumps(asks).decode(), "It is at home.")
+    async with memory() as index, service(catalogue(index, library, model=model)) as up:
+        body = {"message": "Does ada have Dune at home?", "context": {"member": "ben"}}
+        answer = checked("/v1/turn", "post", await up.post("/v1/turn", body))
+    assert (found, answer["text"]) == (["ben"], "It is at home.")
+    shown = "\n".join(message.content for call in model.calls for message in call if message.role != "assistant")
+    assert "title" in shown
+    assert "member" not in shown
 
 
 @pytest.mark.parametrize("change", ["forged", "signed by another", "none at all"])
