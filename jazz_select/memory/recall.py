@@ -66,8 +66,7 @@ async def _fused(
         scores = _mixed(scores, each_scored[-1], clear)
         if clear < EVEN:
             query, evidence = queries[-1], found[-1]
-    whole_name = _named(store, model, query, asked.request)
-    mentioned = _mentioned(store, model, query, asked.request)
+    whole_name, mentioned = _named(store, model, scope, asked.request)
     order = best_first(scores)
     if whole_name is not None:  # before all others, though recall may not have found it
         scores = {**scores, whole_name: max(scores.values(), default=0.0)}
@@ -221,17 +220,17 @@ async def _readable(
     return payloads, faults
 
 
-def _named(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> Key | None:
-    flow_id = model.names.get(folded_alias(request)) if model.names else None
-    if flow_id is None or flow_id in query.exclude:
-        return None
-    return store.key(query.agent_id, flow_id)
-
-
-def _mentioned(store: FlowStore, model: RecallModel, query: HybridQuery, request: str) -> tuple[Key, ...]:
-    """Return the flows whose name, title or alias stands in the request."""
-    flows = names_in(request, model.names, model.name_lengths) if model.name_lengths else ()
-    return tuple(store.key(query.agent_id, flow_id) for flow_id in flows if flow_id not in query.exclude)
+def _named(
+    store: FlowStore, model: RecallModel, scope: RecallScope, request: str
+) -> tuple[Key | None, tuple[Key, ...]]:
+    """Return the flow whose name, title or alias the request is, and all flows with one that stands in it."""
+    words = folded_alias(request)
+    keys = {
+        flow_id: store.key(scope.agent_id, flow_id)
+        for flow_id in names_in(words, model.names, model.name_lengths)
+        if flow_id not in scope.exclude
+    }
+    return keys.get(model.names.get(words, "")), tuple(keys.values())
 
 
 def _passed_over(faults: Sequence[str]) -> str:
@@ -390,7 +389,8 @@ class Retriever:
             if why or not (place in own if self._language else _passes(result, model.sure))
         ]
         try:
-            fitted = model.second or RecallModel(names=model.names, caveat=model.caveat)
+            unfitted = RecallModel(names=model.names, name_lengths=model.name_lengths, caveat=model.caveat)
+            fitted = model.second or unfitted
             read = await self._by_embedder([requests[place] for place in left], scope, fitted, stage=1, strict=True)
         except EmbeddingError as error:
             _log.warning("embedder=<%s>, error=<%s> | the first answers all", error.embedder, in_log(error.problem))

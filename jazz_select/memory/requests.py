@@ -1,7 +1,7 @@
 """Requests to recall: the texts that are searched for a request, and its scope."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
 from typing import Any, TypeVar
@@ -10,7 +10,7 @@ import numpy as np
 
 from jazz_select.arguments import Positive, checked
 from jazz_select.errors import ConfigError
-from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, folded_alias, indexable
+from jazz_select.memory.encoder import MAX_QUERY_CHARS, Lexical, TermCounts, indexable
 from jazz_select.memory.fit.model import MOST_SIZED
 from jazz_select.ports import FlowStore, HybridQuery, Vectors
 from jazz_select.threads import compute
@@ -73,23 +73,22 @@ _MOST_NAMING = 400
 """Words of a request that are searched for names."""
 
 
-def names_in(request: str, names: Mapping[str, str], lengths: Collection[int]) -> tuple[str, ...]:
-    """Return the ids of the flows whose folded name stands in a request, in order of appearance.
+def names_in(words: str, names: Mapping[str, str], lengths: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
+    """Return the ids of the flows whose name stands in a request, in order of appearance.
 
     A name that stands within a longer one ("order" in "cancel order") is not counted.
 
     Args:
-        request: The request.
+        words: The request, folded as the names are (`folded_alias`).
         names: Flow ids by folded name.
-        lengths: The lengths of these names, in words.
+        lengths: The `name_lengths` of these names.
     """
-    words = folded_alias(request).split()[:_MOST_NAMING]
-    longest_first = sorted(lengths, reverse=True)
+    said = words.split()[:_MOST_NAMING]
     found: dict[str, None] = {}
     start = 0
-    while start < len(words):
-        for length in longest_first:
-            flow_id = names.get(" ".join(words[start : start + length])) if start + length <= len(words) else None
+    while start < len(said):
+        for length in lengths.get(said[start], ()):
+            flow_id = names.get(" ".join(said[start : start + length]))
             if flow_id is not None:
                 found[flow_id] = None
                 start += length

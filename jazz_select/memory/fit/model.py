@@ -1,6 +1,7 @@
 """The recall model of a catalogue: fusion of the arms, features of candidates, and P(a candidate is right)."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -302,7 +303,8 @@ class RecallModel:
         scope: P(some flow is right) from `Signals.scope`; None if unknown.
         answers: Confidence of the answers to the catalogue's own examples; None if unknown.
         names: Flow ids by folded name, title and alias, without ambiguous ones.
-        name_lengths: The lengths of these names in words; made by `by_key`, not stored.
+        name_lengths: The lengths in words of the names that begin with a word, longest first; made by `by_key`, not
+            stored.
         flows: Ids of all flows of the agent; None if unknown.
         terms: Term counts; None after a flow was written or deleted.
         caveat: Why confidence is unknown, for people; empty if it is known.
@@ -327,7 +329,9 @@ class RecallModel:
     labelled: _Count = 0
     second: "RecallModel | None" = None
     sure: _Chance | None = None
-    name_lengths: frozenset[int] = field(default=frozenset(), compare=False, repr=False)
+    name_lengths: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict[str, tuple[int, ...]], compare=False, repr=False
+    )
 
     def aim(self, vector: Vectors) -> list[float]:
         """Return a request's vector after the transform, at unit length."""
@@ -340,8 +344,7 @@ class RecallModel:
     def by_key(self, key: Callable[[str], Key]) -> "RecallModel":
         """Return the model with the usual cosines by store key, and the lengths of its names."""
         second = None if self.second is None else self.second.by_key(key)
-        lengths = frozenset(len(name.split()) for name in self.names)
-        return replace(self, usual=self.usual.by_key(key), second=second, name_lengths=lengths)
+        return replace(self, usual=self.usual.by_key(key), second=second, name_lengths=name_lengths(self.names))
 
     def as_note(self) -> dict[str, Any]:
         """Return the model for JSON; its second one without what the first one holds."""
@@ -389,6 +392,14 @@ class RecallModel:
         side = isqrt(self.transform.size)
         _must(dim in {None, side} and bool((np.abs(self.transform) <= _LARGEST_ENTRY).all()), "transform")
         return replace(self, transform=self.transform.reshape(side, side))
+
+
+def name_lengths(names: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Return the lengths in words of the names that begin with a word, longest first, by that word."""
+    found = defaultdict[str, set[int]](set)
+    for name in names:
+        found[name.partition(" ")[0]].add(len(name.split()))
+    return {first: tuple(sorted(lengths, reverse=True)) for first, lengths in found.items()}
 
 
 def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jazz_select import ProceduralMemory
+from jazz_select.memory.encoder import folded_alias
+from jazz_select.memory.fit.model import name_lengths
 from jazz_select.memory.requests import names_in
 from jazz_select.testing import HashEmbedder
 from jazz_select.values import FlowCard, flow_id
@@ -35,7 +37,6 @@ def offered(found: object) -> list[str]:
 
 
 NAMES = {"cancel order": "c", "order": "o", "track parcel": "t", "top up": "u", "注文を取り消す": "j"}
-LENGTHS = {len(name.split()) for name in NAMES}
 
 
 @pytest.mark.spec("016.7")
@@ -52,7 +53,7 @@ LENGTHS = {len(name.split()) for name in NAMES}
     ],
 )
 def test_names_that_stand_in_a_request(request_: str, found: tuple[str, ...]) -> None:
-    assert names_in(request_, NAMES, LENGTHS) == found
+    assert names_in(folded_alias(request_), NAMES, name_lengths(NAMES)) == found
 
 
 @pytest.mark.spec("016.7")
