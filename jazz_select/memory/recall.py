@@ -1,10 +1,10 @@
 """Recall: encode a request, search both arms, and fuse the hits into candidates with confidence."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, islice, zip_longest
 from math import isfinite
 from typing import Any
 
@@ -51,13 +51,12 @@ _BATCH = 64
 async def _fused(
     store: FlowStore,
     model: RecallModel,
-    queries: Sequence[HybridQuery],
     found: Sequence[Signals],
     *,
     asked: EncodedRequest,
     scope: RecallScope,
 ) -> RecallResult:
-    query, evidence = queries[0], found[0]
+    evidence = found[0]
     each_scored = [each.scores(scope.rrf_k) for each in found]
     scores = _own_scores(each_scored, asked)
     if asked.widened:
@@ -65,17 +64,19 @@ async def _fused(
         clear = clarity(nearest=nearest, hollow=asked.hollow, content_words=asked.content_words)
         scores = _mixed(scores, each_scored[-1], clear)
         if clear < EVEN:
-            query, evidence = queries[-1], found[-1]
+            evidence = found[-1]
     whole_name, mentioned = _named(store, model, scope, asked.request)
     order = best_first(scores)
     if whole_name is not None:  # before all others, though recall may not have found it
         scores = {**scores, whole_name: max(scores.values(), default=0.0)}
         order = [whole_name, *(key for key in order if key != whole_name)]
-    unfound = [key for key in mentioned if key not in scores]
-    scores = {**scores, **dict.fromkeys(unfound, 0.0)}
+    if unfound := [key for key in mentioned if key not in scores]:
+        scores = {**scores, **dict.fromkeys(unfound, 0.0)}
+        order = [*order, *unfound]
     parts = [evidence, *found[1 : 1 + len(asked.clauses)]]
-    offer = _offer([*order, *unfound], mentioned, parts, model=model, scope=scope, whole_name=whole_name)
-    payloads, faults = await _readable(store, query.agent_id, offer.reading, evidence.legs.payloads, scope.most)
+    offer = _offer(order, mentioned, parts, model=model, scope=scope, whole_name=whole_name)
+    in_turn = chain(offer.keys, (key for key in order if key not in offer.keys))
+    payloads, faults = await _readable(store, in_turn, evidence.legs.payloads, scope)
     result = _result(payloads, offer, scores, evidence, model=model, is_auto=scope.top_k == AUTO)
     if faults:
         result.notes = (_passed_over([*faults.values()]),)
@@ -122,13 +123,11 @@ class _Offer:
 
     Attributes:
         keys: The flows, best first.
-        reading: These and, after them, all others in their order, which take the places of unreadable ones.
         why: Why there are as many, where recall chose their number.
         whole_name: The flow whose name the request is, word for word.
     """
 
     keys: tuple[Key, ...]
-    reading: tuple[Key, ...]
     why: str = ""
     whole_name: Key | None = None
 
@@ -158,14 +157,14 @@ def _offer(
     others = count - len(certain)
     keys: list[Key] = []
     for key in order:
+        if len(keys) == count:
+            break
         if key in certain:
             keys.append(key)
         elif others > 0:
             keys.append(key)
             others -= 1
-    chosen = frozenset(keys)
-    rest = (key for key in order if key not in chosen)
-    return _Offer(keys=tuple(keys), reading=(*keys, *rest), why=why, whole_name=whole_name)
+    return _Offer(keys=tuple(keys), why=why, whole_name=whole_name)
 
 
 def _own_scores(each_scored: Sequence[Mapping[Key, float]], asked: EncodedRequest) -> Mapping[Key, float]:
@@ -202,18 +201,18 @@ def _sized(model: RecallModel, parts: Sequence[Signals], coverage: float) -> tup
 
 
 async def _readable(
-    store: FlowStore, agent_id: str, order: Sequence[Key], known: Mapping[Key, Mapping[str, Any]], top_k: int
+    store: FlowStore, in_turn: Iterator[Key], known: Mapping[Key, Mapping[str, Any]], scope: RecallScope
 ) -> tuple[dict[Key, Mapping[str, Any]], dict[Key, str]]:
-    """Return the payloads of the first `top_k` readable hits, and the faults of the others before them."""
+    """Return the payloads of the first readable flows, as many as may be offered, and the faults of those before them.
+
+    `in_turn` yields the flows, best first: the next ones take the places of those that cannot be read.
+    """
     payloads, faults = dict[Key, Mapping[str, Any]](), dict[Key, str]()
-    pending = list(order)
-    while len(payloads) < top_k and pending:
-        wanted = top_k - len(payloads)
-        new, pending = pending[:wanted], pending[wanted:]
+    while new := [*islice(in_turn, scope.most - len(payloads))]:
         missing = [key for key in new if key not in known]
         there = {**known, **(await store.retrieve(missing) if missing else {})}
         for key in (each for each in new if each in there):
-            if fault := fault_at(store, agent_id, key, there[key]):
+            if fault := fault_at(store, scope.agent_id, key, there[key]):
                 faults[key] = fault
             else:
                 payloads[key] = there[key]
@@ -440,7 +439,7 @@ class Retriever:
                 results.append(RecallResult(notes=notes, caveat=model.caveat))
                 continue
             found = [next(signals) for _ in group]
-            result = await _fused(self._store, model, group, found, asked=each, scope=scope)
+            result = await _fused(self._store, model, found, asked=each, scope=scope)
             result.notes = (*notes, *result.notes)
             results.append(result)
         return results
