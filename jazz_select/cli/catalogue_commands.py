@@ -17,6 +17,7 @@ from jazz_select.build import open_selector, sync_registry
 from jazz_select.cli.session import (
     catalogue,
     changes_notes,
+    existing_log,
     flows_in,
     index_place,
     is_there,
@@ -47,7 +48,7 @@ from jazz_select.cli.terminal import (
     waiting,
 )
 from jazz_select.errors import ConfigError, SyncDeletesError
-from jazz_select.selector.forecast import forecast
+from jazz_select.selector.forecast import forecast, logged_alone
 from jazz_select.selector.policy import policy_of_settings
 from jazz_select.selector.result import FlowSelectionResult, why_of
 from jazz_select.telemetry import Trace, line_of
@@ -78,6 +79,7 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
 
     began = perf_counter()
     registry = catalogue(settings)
+    log = None if given.log is None else existing_log(given.log, settings)
     allowed = settings.allowed_modules
     tools = None if given.tools is None else list(load_tools(given.tools, allow_modules=allowed).values())
     with TemporaryDirectory() as passing:
@@ -96,7 +98,14 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
                     allow_delete=allow_delete,
                 )
             answers, caveat = (None, "") if report.dry_run else await memory.own_answers(settings.agent_id)
-    expected = forecast(answers, policy_of_settings(settings), list(registry.values()), caveat=caveat)
+    expected = forecast(
+        answers,
+        policy_of_settings(settings),
+        list(registry.values()),
+        caveat=caveat,
+        shares_budget=settings.decider is not None,
+        logged=None if log is None else logged_alone(log, settings.agent_id),
+    )
     return {
         "agent_id": settings.agent_id,
         "index": index_place(settings),
@@ -108,7 +117,7 @@ async def _synced(settings: "Settings", given: "SyncCommand", *, allow_delete: b
         "unchanged": report.skipped,
         "took_s": perf_counter() - began,
         "notes": (*report.notes, *unlearned(settings)),
-        "forecast": None if report.dry_run else {**expected.to_dict(), "says": str(expected)},
+        "forecast": None if report.dry_run else expected.told(),
     }
 
 

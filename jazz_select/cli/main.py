@@ -108,6 +108,7 @@ class SyncCommand(JsonOption, IndexOptions, LearnedOption, FlowOptions):
         str | None,
         option("The tools that there are, as for graph: a flow that names another is an error.", "PATH|PACKAGE"),
     ] = None
+    log: LogOption = None
     dry_run: Annotated[bool, flag("--dry-run", "Only say what would change.")] = False
     yes: Annotated[
         bool, flag("--yes", "Delete also where that is most of the agent's flows, and do not ask.", "-y")

@@ -16,7 +16,7 @@ from jazz_select.text import counted
 if TYPE_CHECKING:
     from jazz_select.flow.base import FlowRegistry
     from jazz_select.memory.procedural import ProceduralMemory
-    from jazz_select.outcomes import Logged
+    from jazz_select.outcomes import Logged, OutcomeLog
     from jazz_select.settings import Settings
 
 
@@ -112,17 +112,23 @@ async def changes_notes(memory: "ProceduralMemory", registry: "FlowRegistry", se
 
 def logged_entries(file: Path, settings: "Settings", *, corrected: bool = False) -> "list[Logged]":
     """The entries of the agent in a log of outcomes; where there are none, whose there are is said."""
+    log = existing_log(file, settings, corrected=corrected)
+    return list(log.read(agent_id=settings.agent_id, corrected=corrected or None))
+
+
+def existing_log(file: Path, settings: "Settings", *, corrected: bool = False) -> "OutcomeLog":
+    """The log of outcomes; where it has no entries of the agent, whose there are is said."""
     from jazz_select.outcomes import OutcomeLog
 
     log = OutcomeLog.existing(file)
-    entries = list(log.read(agent_id=settings.agent_id, corrected=corrected or None))
-    what = "correction" if corrected else "request"
-    if not entries and (others := log.agents(corrected=corrected)):
+    others = log.agents(corrected=corrected)
+    if others and settings.agent_id not in others:
+        what = "correction" if corrected else "request"
         listed = ", ".join(
             f"{counted(count, what)} of {agent}" for agent, count in sorted(others.items())[:_MOST_AGENTS]
         )
         hint(f"{file} has no {what} of agent {settings.agent_id}, but {listed}: --agent-id {min(others)}")
-    return entries
+    return log
 
 
 def nothing_synced(settings: "Settings") -> ConfigError:

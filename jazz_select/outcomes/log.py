@@ -776,6 +776,22 @@ class OutcomeLog:
         with reading(self.path) as database:
             return dict(database.execute(f"SELECT agent, COUNT(*) FROM entries{where} GROUP BY agent").fetchall())  # noqa: S608 - our own text
 
+    def count(self, *, agent_id: str, since: float | None = None) -> Counter[tuple[str, bool]]:
+        """Return the number of an agent's entries by reason, and by whether a model was asked.
+
+        Args:
+            agent_id: The agent.
+            since: The earliest time, in seconds since 1970.
+
+        Raises:
+            OutcomeLogError: The file cannot be read.
+        """
+        self.flush()
+        each = "SELECT reason, asked, COUNT(*) FROM entries WHERE agent = ? AND at >= ? GROUP BY reason, asked"
+        with reading(self.path) as database:
+            rows = database.execute(each, (agent_id, 0.0 if since is None else since))
+            return Counter({(str(reason), bool(asked)): int(count) for reason, asked, count in rows})
+
     def read(
         self,
         *,

@@ -1,64 +1,161 @@
-"""What a policy lets recall decide alone, as expected of requests like the catalogue's own examples."""
+"""What a policy lets recall decide alone: as expected, as measured on labelled requests, and as logged."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from jazz_select.flow.base import BaseFlow
+from jazz_select.selector.calibration import fit_line
 from jazz_select.selector.policy import Policy
-from jazz_select.stages import OwnAnswers
-from jazz_select.text import some_of
+from jazz_select.stages import SHARED, OwnAnswers
+from jazz_select.text import counted, some_of
 from jazz_select.travel import JsonData
+from jazz_select.values import Reason
 
-_WIDER: Final = (0.02, 0.05, 0.1, 0.2)
+if TYPE_CHECKING:
+    from jazz_select.outcomes import OutcomeLog
+
+_WIDER: Final = (0.01, 0.02, 0.05, 0.1, 0.2)
 """Error budgets that are compared with the one in force."""
 _WORTH_TELLING: Final = 0.1
 """The least gain in share for which a wider budget is named."""
+_GAIN: Final = 0.02
+"""The least gain in share for which a calibration is named."""
 _MOST_NAMED: Final = 3
+_ENOUGH_LABELLED: Final = 100
+"""Labelled requests from which a calibration says something: `FlowSelector.calibrate` asks for as many."""
+_CHOSEN_ALONE: Final = frozenset({Reason.EXAMPLE, Reason.SINGLE, Reason.CONFIDENT})
+"""Reasons of a flow that recall chose, and not for want of a model."""
+
+
+Evidence: TypeAlias = tuple[float, bool]
+"""Recall's confidence in its first candidate for a labelled request, and whether that is right."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedAlone(JsonData):
+    """How many of some requests were decided without a model, as counted.
+
+    Attributes:
+        requests: Number of requests.
+        alone: Number of those for which recall chose a flow, and no model was asked.
+        known: Number of those that are an example, a title or an alias, word for word.
+        judged: Number of those decided alone whose right answer is known.
+        wrong: Number of those judged that are wrong.
+        days: The age of the oldest request, in days, if older ones were left out.
+    """
+
+    requests: int
+    alone: int
+    known: int
+    judged: int
+    wrong: int
+    days: int | None = None
+
+    def __str__(self) -> str:
+        share = f" ({self.alone / self.requests:.1%})" if self.requests else ""
+        known = f", {self.known:,} of them known word for word" if self.known else ""
+        wrong = "none was wrong" if not self.wrong else f"{self.wrong:,} {'was' if self.wrong == 1 else 'were'} wrong"
+        of_judged = "" if self.judged == self.alone else f"of {self.judged:,} that were judged "
+        judged = f"; {of_judged}{wrong}" if self.judged else ""
+        requests = f"{self.requests:,} {'request' if self.requests == 1 else 'requests'}"
+        return f"{self.alone:,} of {requests}{share} decided alone{known}{judged}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedAlone:
+    """What a log of outcomes says: how many requests were decided alone, and what people said of its entries."""
+
+    counts: DecidedAlone | None = None
+    evidence: tuple[Evidence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast(JsonData):
-    """What recall is expected to decide without a chat model.
+    """What recall is expected to decide without a chat model, beside what it did decide.
+
+    Shares are of requests like the catalogue's examples that are not an example, a title or an alias word for word.
 
     Attributes:
         max_error: The error budget; None if none is set.
         share_alone: The expected share of requests that are decided alone, from 0 to 1; None if it is not known.
+        expected_error: The expected share of wrong ones among those, from 0 to 1; None without any.
         wider_budget: An error budget with a clearly larger share, and that share; None if there is none up to .2.
         wider_share: The share within `wider_budget`.
         thin_flows: The flows with the fewest examples, first.
+        labelled: Number of requests whose right answer is known, from the cases and the log.
+        calibrated_share: The share after a calibration to these; None if it would not be larger.
+        measured: What was decided alone of labelled requests; None if none were asked.
+        logged: What was decided alone in the log of outcomes; None without one.
         caveat: Why nothing is known; empty if it is known.
     """
 
     max_error: float | None = None
     share_alone: float | None = None
+    expected_error: float | None = None
     wider_budget: float | None = None
     wider_share: float | None = None
     thin_flows: tuple[str, ...] = ()
+    labelled: int = 0
+    calibrated_share: float | None = None
+    measured: DecidedAlone | None = None
+    logged: DecidedAlone | None = None
     caveat: str = ""
 
+    def told(self) -> dict[str, Any]:
+        """Return plain JSON types, with the sentence as `says`."""
+        return {**self.to_dict(), "says": str(self)}
+
     def __str__(self) -> str:
+        counts = ""
+        if self.measured is not None:
+            counts += f" On these cases: {self.measured}."
+        if self.logged is not None:
+            since = "" if self.logged.days is None else f" of the last {self.logged.days} days"
+            counts += f" In the log{since}: {self.logged}."
+        return f"{self._expected()}.{counts}{self._what_raises_it()}"
+
+    def _expected(self) -> str:
         known = "Examples, titles and aliases are decided without a model, word for word"
         if self.max_error is None:
-            return f"{known}; all else is for the chat model, as no error budget is set (max_error)."
+            return f"{known}; all else is for the chat model, as no error budget is set (max_error)"
         if self.share_alone is None:
-            return f"{known}; all else is for the chat model: {self.caveat or 'confidence is not known'}."
+            return f"{known}; all else is for the chat model: {self.caveat or 'confidence is not known'}"
         budget = f"an error budget of {self.max_error:.1%}"
-        more = self._what_raises_it()
-        if self.share_alone == 0:
-            return f"{known}; within {budget} recall decides nothing else alone.{more}"
-        return f"{known}; of other requests recall is expected to decide {self.share_alone:.0%} within {budget}.{more}"
+        if not self.share_alone:
+            return f"{known}; about all else this catalogue always asks: within {budget} recall decides nothing alone"
+        error = "" if self.expected_error is None else f", {self.expected_error:.1%} of them wrongly,"
+        share = f"{self.share_alone:.1%} alone{error} within {budget}"
+        return f"{known}; of other requests recall is expected to decide {share}"
 
     def _what_raises_it(self) -> str:
         ways: list[str] = []
+        if self.share_alone is not None and self.share_alone >= 1:
+            return ""
         if self.thin_flows:
             ways.append(f"more examples, first of {some_of(self.thin_flows, _MOST_NAMED)}")
+        if self.calibrated_share is not None:
+            these = counted(self.labelled, "labelled request")
+            ways.append(f"the {these} given to calibrate, which gives {self.calibrated_share:.1%}")
+        elif self.share_alone is not None and self.labelled < _ENOUGH_LABELLED:
+            more = " more" if self.labelled else ""
+            ways.append(f"{_ENOUGH_LABELLED - self.labelled}{more} labelled requests or judged decisions of the log")
         if self.wider_budget is not None and self.wider_share is not None:
-            ways.append(f"a budget of {self.wider_budget:.0%}, which gives {self.wider_share:.0%}")
-        return f" What would raise it: {'; or '.join(ways)}." if ways else ""
+            ways.append(f"a budget of {self.wider_budget:.0%}, which gives {self.wider_share:.1%}")
+        return f" What may raise it: {'; or '.join(ways)}." if ways else ""
 
 
-def forecast(answers: OwnAnswers | None, policy: Policy, flows: Collection[BaseFlow], *, caveat: str = "") -> Forecast:
+def forecast(  # noqa: PLR0913 - what is known, by name
+    answers: OwnAnswers | None,
+    policy: Policy,
+    flows: Collection[BaseFlow],
+    *,
+    caveat: str = "",
+    shares_budget: bool = False,
+    evidence: Sequence[Evidence] = (),
+    measured: DecidedAlone | None = None,
+    logged: LoggedAlone | None = None,
+) -> Forecast:
     """Return what a policy lets recall decide alone.
 
     Args:
@@ -66,24 +163,92 @@ def forecast(answers: OwnAnswers | None, policy: Policy, flows: Collection[BaseF
         policy: The policy.
         flows: The flows of the catalogue.
         caveat: Why `answers` are not known.
+        shares_budget: Whether a decision model follows, which takes a part of the error budget.
+        evidence: Labelled requests, as recall answered them.
+        measured: What was decided alone of labelled requests.
+        logged: What `logged_alone` found in the log.
     """
-    budget = policy.max_error
-    if budget is None or answers is None or not answers.confidences:
-        return Forecast(max_error=budget, caveat=caveat)
-    share = answers.share_alone(budget)
-    wider: tuple[float, float] | None = None
-    for other in _WIDER:
-        reached = answers.share_alone(other)
-        if other > budget and reached >= share + _WORTH_TELLING:
-            wider = other, reached
-            break
-    return Forecast(
-        max_error=budget,
-        share_alone=share,
-        wider_budget=None if wider is None else wider[0],
-        wider_share=None if wider is None else wider[1],
-        thin_flows=_thin(flows),
+    log = logged or LoggedAlone()
+    known = (*evidence, *log.evidence)
+    told = Forecast(
+        max_error=policy.max_error, labelled=len(known), measured=measured, logged=log.counts, caveat=caveat
     )
+    if answers is None or not answers.confidences:
+        return told if policy.max_error is None else replace(told, thin_flows=_thin(flows))
+    part = SHARED if shares_budget else 1.0
+    budget = (policy.max_error or 0.0) * part
+    share = answers.share_alone(budget)
+    for wider in _WIDER:
+        reached = answers.share_alone(wider * part)
+        if wider * part > budget and reached >= share + _WORTH_TELLING:
+            told = replace(told, wider_budget=wider, wider_share=reached)
+            break
+    if policy.max_error is None:
+        return told
+    limit = answers.threshold(budget)
+    calibrated = _calibrated_share(answers, budget, known)
+    return replace(
+        told,
+        share_alone=share,
+        expected_error=answers.expected_error(limit) if share else None,
+        thin_flows=_thin(flows),
+        calibrated_share=calibrated if calibrated >= share + _GAIN else None,
+    )
+
+
+def _calibrated_share(answers: OwnAnswers, budget: float, evidence: Sequence[Evidence]) -> float:
+    """Return the share that is decided alone once confidence is calibrated to labelled requests; 0 without any."""
+    if not evidence:
+        return 0.0
+    line = fit_line(evidence)
+    limit = answers.threshold(budget, calibrated=line)
+    own = answers.confidences
+    return sum(line(each) >= limit for each in own) / len(own) if limit < 1 else 0.0
+
+
+def chosen_alone(reason: Reason | str, *, asked: bool) -> bool:
+    """Whether recall chose a flow by itself: no model was asked, and not for want of one."""
+    return not asked and reason in _CHOSEN_ALONE
+
+
+def logged_alone(
+    log: "OutcomeLog", agent_id: str, *, since: float | None = None, days: int | None = None
+) -> LoggedAlone:
+    """Count what a log of outcomes says was decided alone, and take what people said of its entries as evidence.
+
+    Args:
+        log: The log.
+        agent_id: The agent whose entries count.
+        since: The earliest time, in seconds since 1970.
+        days: What `since` is, in days before now.
+
+    Raises:
+        OutcomeLogError: The log cannot be read.
+    """
+    counts = log.count(agent_id=agent_id, since=since)
+    if not counts:
+        return LoggedAlone()
+    corrected = log.read(agent_id=agent_id, corrected=True, since=since)
+    judged = [each for each in corrected if each.is_corrected_by_human]
+    alone = [each for each in judged if chosen_alone(each.reason, asked=each.asked)]
+    found = DecidedAlone(
+        requests=counts.total(),
+        alone=sum(count for (reason, asked), count in counts.items() if chosen_alone(reason, asked=asked)),
+        known=counts[Reason.EXAMPLE.value, False],
+        judged=len(alone),
+        wrong=sum({*each.chosen} != {*(each.right or ())} for each in alone),
+        days=days,
+    )
+    evidence = tuple(
+        (each.confidence, each.right == (each.first,))
+        for each in judged
+        if each.confidence is not None
+        and each.alone
+        and each.right is not None
+        and len(each.right) <= 1
+        and each.reason != Reason.EXAMPLE
+    )
+    return LoggedAlone(counts=found, evidence=evidence)
 
 
 def _thin(flows: Collection[BaseFlow]) -> tuple[str, ...]:

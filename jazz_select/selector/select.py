@@ -201,6 +201,11 @@ class FlowSelector:
         """Whether there is a chat model."""
         return self._client is not None
 
+    @property
+    def has_decider(self) -> bool:
+        """Whether there is a decision model, which takes a part of the error budget."""
+        return self._decider is not None
+
     async def select(  # noqa: PLR0913 - options with a name
         self,
         enhanced_query: str,

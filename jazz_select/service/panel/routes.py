@@ -110,7 +110,14 @@ class _Panel:
         settings, live = catalogue.settings, catalogue.live
         policy = live.selector.policy
         answers, caveat = await catalogue.memory.own_answers(catalogue.agent_id)
-        expected = forecast(answers, policy, list(live.registry.values()), caveat=caveat)
+        expected = forecast(
+            answers,
+            policy,
+            list(live.registry.values()),
+            caveat=caveat,
+            shares_budget=live.selector.has_decider,
+            logged=await compute(runs.decided_lately, catalogue),
+        )
         return {
             **state_of(catalogue, live),
             "flows": len(live.registry),
@@ -125,7 +132,7 @@ class _Panel:
             "cases": list(await compute(lambda: files.known)),
             "examples": pages.suggested(live),
             "settings": {**settings.model_dump(include=_SETTINGS), **policy.to_dict()},
-            "forecast": {**expected.to_dict(), "says": str(expected)},
+            "forecast": expected.told(),
         }
 
     async def tried(self, request: Request) -> Any:

@@ -24,6 +24,7 @@ from jazz_select.evaluation.evaluating import evaluate
 from jazz_select.evaluation.route import RouteOptions
 from jazz_select.evaluation.whole_files import write_readable
 from jazz_select.outcomes.log import chosen_in, reading
+from jazz_select.selector.forecast import LoggedAlone, logged_alone
 from jazz_select.service.api.models import RequestBody
 from jazz_select.service.reload import source_location
 from jazz_select.service.running import RunningCatalogue
@@ -292,6 +293,19 @@ class SharedDrift:
         embedder = catalogue.memory.encoder.embedder
         found = await drift(entries, catalogue.live.registry, days=days, until=last.at + 1.0, embedder=embedder)
         return found.to_dict()
+
+
+def decided_lately(catalogue: RunningCatalogue) -> LoggedAlone:
+    """What was decided alone in the last thirty days; nothing where there is no log, or it cannot be read."""
+    log = catalogue.log
+    if log is None:
+        return LoggedAlone()
+    since = time.time() - _LATELY_DAYS * DAY_S
+    try:
+        return logged_alone(log, catalogue.agent_id, since=since, days=_LATELY_DAYS)
+    except JazzSelectError as error:
+        _log.warning("agent_id=<%s>, error=<%s> | what was decided alone is not known", catalogue.agent_id, error)
+        return LoggedAlone()
 
 
 def chosen_lately(catalogue: RunningCatalogue) -> Counter[str]:

@@ -5,14 +5,31 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
+class Counted:
+    """What was decided alone of some requests."""
+
+    requests: int
+    alone: int
+    known: int
+    judged: int
+    wrong: int
+    days: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Expected:
     """What recall is expected to decide alone."""
 
     max_error: float | None
     share_alone: float | None
+    expected_error: float | None
     wider_budget: float | None
     wider_share: float | None
     thin_flows: list[str]
+    labelled: int
+    calibrated_share: float | None
+    measured: Counted | None
+    logged: Counted | None
     caveat: str
     says: str
 
