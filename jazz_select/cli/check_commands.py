@@ -10,7 +10,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from jazz_select.cli.session import catalogue, logged_entries, look_for_flows
+from jazz_select.cli.session import catalogue, existing_log, logged_entries, look_for_flows
 from jazz_select.cli.terminal import filled, hint, line, milliseconds, styled, tell, waiting, write_file
 from jazz_select.errors import ConfigError, JazzSelectError
 from jazz_select.evaluation.cases import load_cases
@@ -20,6 +20,7 @@ from jazz_select.evaluation.checks.sarif import sarif
 from jazz_select.evaluation.checks.suggesting import Suggestions, Target, suggest
 from jazz_select.evaluation.rules import FILE, judging
 from jazz_select.routing.tools.tool_loading import load_tools
+from jazz_select.selector.policy import policy_of_settings
 from jazz_select.text import counted
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ def check_flows(settings: "Settings", given: "CheckCommand") -> None:
             ignore=(*how.ignore, *_codes(given.ignore or ())),
             learned=settings.learned_by_now,
             allow_modules=settings.allowed_modules,
+            policy=policy_of_settings(settings),
+            has_decider=settings.decider not in {None, "", "none"},
+            log=None if given.log is None else existing_log(given.log, settings),
+            agent_id=settings.agent_id,
         )
     if given.sarif is not None:
         report = orjson.dumps(sarif(findings), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -89,6 +94,8 @@ def _findings(findings: Findings, source: str) -> Iterator[RenderableType]:
                 yield styled(f"… and {len(every) - _SHOWN} more; --json and --only {code} have all", "dim")
     yield ""
     yield _summary(findings, source)
+    if findings.forecast is not None:
+        yield line(str(findings.forecast), limit=2_000)
 
 
 def _finding(finding: Finding) -> Iterator[Text]:

@@ -153,8 +153,11 @@ class GraphCommand(JsonOption):
 
 
 @_command("check", "check_commands:check_flows")
-class CheckCommand(JsonOption, FlowOptions):
-    """Find everything that is wrong with a catalogue, the worst first. No index and no model is needed."""
+class CheckCommand(JsonOption, AgentOption, FlowOptions):
+    """Find everything that is wrong with a catalogue, the worst first, and tell what it decides without a model.
+
+    No index and no model is needed.
+    """
 
     source: Annotated[str | None, typer.Argument(metavar="PATH|PACKAGE", help="The flows, as for --flows.")] = None
     tools: Annotated[
@@ -176,6 +179,7 @@ class CheckCommand(JsonOption, FlowOptions):
         Literal["error", "warning", "note", "never"] | None,
         option("Exit with 1 from findings of this level on. (default: error)"),
     ] = None
+    log: LogOption = None
     sarif: Annotated[Path | None, option("Write SARIF 2.1.0 as well, for GitHub and editors.", "FILE")] = None
 
     def settings(self) -> Any:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from jazz_select.errors import ConfigError, FlowLoadError, FlowValidationError, JazzSelectError
 from jazz_select.evaluation.cases import Case, each_case, entries_of, repeats
+from jazz_select.evaluation.checks.alone import expected_alone
 from jazz_select.evaluation.checks.findings import (
     KINDS,
     NOWHERE,
@@ -31,9 +32,12 @@ from jazz_select.memory.encoder import Encoder, Lexical
 from jazz_select.ports import Embedder
 from jazz_select.routing.tools.sources import toolbox_of
 from jazz_select.routing.tools.tool_loading import load_tools
+from jazz_select.selector.forecast import Forecast, logged_alone
+from jazz_select.selector.policy import PolicyLike, policy_of
 from jazz_select.text import beginning, misspelt
 
 if TYPE_CHECKING:
+    from jazz_select.outcomes import OutcomeLog
     from jazz_select.routing.tools.sources import ToolsLike
     from jazz_select.routing.tools.tool import Tool
 
@@ -165,10 +169,15 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     ignore: Iterable[str] = (),
     learned: Path | None = None,
     allow_modules: Collection[str] = (),
+    policy: PolicyLike = "recommended",
+    has_decider: bool = False,
+    log: "OutcomeLog | None" = None,
+    agent_id: str = "support",
 ) -> Findings:
-    """Find the problems of a catalogue. No index is needed, and nothing is written.
+    """Find the problems of a catalogue, and tell what it can decide without a chat model.
 
-    A flow that cannot be loaded is a finding; the others are checked all the same.
+    No index is needed, and nothing is written. A flow that cannot be loaded is a finding; the others are checked all
+    the same. `forecast` of the result is no finding.
 
     Args:
         source: As for `load_flows`, or a registry.
@@ -183,11 +192,16 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
             entry without a finding is reported as `unused-ignore`, unless it names only flows of other catalogues.
         learned: The file that `learn` writes; the flows are checked with its live version.
         allow_modules: As for `load_tools`.
+        policy: The policy that the forecast is for; the deployment's.
+        has_decider: Whether a decision model follows, which takes a part of the error budget.
+        log: A log of outcomes, for the share that was decided alone in it.
+        agent_id: The agent whose entries of the log count.
 
     Raises:
         FlowLoadError: The source does not exist.
         ConfigError: A code, the embedder or the language is unknown, or `learned` cannot be read.
         EmbeddingError: The embedder failed.
+        OutcomeLogError: The log cannot be read.
     """
     began = perf_counter()
     accepted = [_accepting(each) for each in dict.fromkeys(ignore)]
@@ -218,8 +232,21 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
     whole = [flow for flow in flows if has_definition(flow)]
     found += guards(whole, [case.context for case, _ in placed if case.context], places)
     encoder = Encoder(open_embedder(embedder), Lexical(language)) if wanted & BY_MEANING else None
+    foreseen: Forecast | None = None
     if encoder is not None:
         field = Field(whole, encoder) if whole else None
+        if field is not None:
+            logged = None if log is None else logged_alone(log, agent_id)
+            given = [case for case, _ in placed]
+            foreseen = expected_alone(
+                whole,
+                field.rows,
+                encoder,
+                policy_of(policy),
+                shares_budget=has_decider,
+                cases=given,
+                logged=logged,
+            )
         if field is None or field.neighbours is None:
             notes.append("how near flows lie was not looked at: there are too few flows and examples to compare")
         else:
@@ -235,6 +262,7 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
         cases=len(placed),
         embedder="" if encoder is None else encoder.embedder.identity,
         notes=tuple(notes),
+        forecast=foreseen,
         took_s=perf_counter() - began,
     )
 

@@ -18,6 +18,7 @@ from jazz_select.errors import DataFileError, DuplicateFlowError, FlowError, Flo
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.flow.base import BaseFlow
 from jazz_select.json_values import plain
+from jazz_select.selector.forecast import Forecast
 from jazz_select.text import beginning, counted
 
 _ENTRY = re.compile(r"^(?P<file>.+) \(flow (?P<entry>\d+)\)$", re.DOTALL)
@@ -326,7 +327,10 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings(Framed):
-    """The findings in order of harm, those that `ignore` accepts, and notes on skipped checks."""
+    """The findings in order of harm, those that `ignore` accepts, and notes on skipped checks.
+
+    `forecast` is what recall is expected to decide without a chat model; None if nothing was embedded.
+    """
 
     found: tuple[Finding, ...] = ()
     accepted: tuple[Finding, ...] = ()
@@ -334,6 +338,7 @@ class Findings(Framed):
     cases: int = 0
     embedder: str = ""
     notes: tuple[str, ...] = ()
+    forecast: Forecast | None = None
     took_s: float = field(default=0.0, compare=False)
 
     def at_least(self, severity: Severity | str) -> tuple[Finding, ...]:
@@ -357,6 +362,7 @@ class Findings(Framed):
             "findings": [each.to_dict() for each in self.found],
             "accepted": [each.to_dict() for each in self.accepted],
             "notes": plain(self.notes),
+            "forecast": None if self.forecast is None else self.forecast.told(),
             "took_s": self.took_s,
         }
 

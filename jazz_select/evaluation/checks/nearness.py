@@ -150,14 +150,20 @@ class Neighbours(Asked):
 
 
 class Field:
-    """An embedded catalogue in which requests are placed."""
+    """An embedded catalogue in which requests are placed.
+
+    Attributes:
+        rows: The vectors of each flow's texts by flow id, shape (texts, dim), of the first embedder.
+    """
 
     def __init__(self, flows: Sequence[BaseFlow], encoder: Encoder) -> None:
         """Embed the catalogue."""
         self._flows, self._encoder = flows, encoder
         cards = [flow.card() for flow in flows]
-        self._catalogue, rows = self._indexed(cards)
-        self._examples = {card.name: rows[card.id][len(rows[card.id]) - len(card.examples) :] for card in cards}
+        self._catalogue, self.rows = self._indexed(cards)
+        self._examples = {
+            card.name: self.rows[card.id][len(self.rows[card.id]) - len(card.examples) :] for card in cards
+        }
 
     def _indexed(self, cards: Sequence[FlowCard]) -> tuple[LeaveOneOut, dict[str, Vectors]]:
         rows = {name: self._encoder.of_stage(0, each) for name, each in self._encoder.rows(cards).items()}

@@ -201,6 +201,8 @@ def _surveyed(catalogue: RunningCatalogue, live: Generation, cases: tuple[Path, 
         language=settings.language,
         ignore=how.ignore,
         learned=settings.learned_by_now,
+        policy=live.selector.policy,
+        has_decider=live.selector.has_decider,
     )
     return Surveyed(number=live.number, files=files, land=land, findings=findings)
 

@@ -1,0 +1,80 @@
+"""What recall would decide alone of a catalogue that is only checked: fitted as a sync fits it, without an index."""
+
+from collections.abc import Mapping, Sequence
+
+from threadpoolctl import threadpool_limits
+
+from jazz_select.evaluation.cases import Case
+from jazz_select.flow.base import BaseFlow
+from jazz_select.memory.encoder import Encoder, TermCounts, indexable
+from jazz_select.memory.fit.fitting import Fitted, fit, shuffled
+from jazz_select.memory.fit.model import Signals
+from jazz_select.memory.fit.sureness import FIT_DEPTH
+from jazz_select.memory.sync import SAMPLE, SLOW_SAMPLE
+from jazz_select.ports import Vectors
+from jazz_select.selector.forecast import Evidence, Forecast, LoggedAlone, forecast
+from jazz_select.selector.known_requests import KnownRequests
+from jazz_select.selector.policy import Policy
+
+
+def expected_alone(  # noqa: PLR0913 - what is known, by name
+    flows: Sequence[BaseFlow],
+    rows: Mapping[str, Vectors],
+    encoder: Encoder,
+    policy: Policy,
+    *,
+    shares_budget: bool = False,
+    cases: Sequence[Case] = (),
+    logged: LoggedAlone | None = None,
+) -> Forecast:
+    """Return what recall is expected to decide alone once these flows are synced.
+
+    Args:
+        flows: The flows of the catalogue, at least one.
+        rows: The vectors of each flow's texts by flow id, of the first embedder.
+        encoder: What encodes requests.
+        policy: The policy of the deployment.
+        shares_budget: Whether a decision model follows, which takes a part of the error budget.
+        cases: Labelled requests.
+        logged: What a log says was decided alone.
+
+    Raises:
+        EmbeddingError: The embedder failed.
+    """
+    order = shuffled(flow.card() for flow in flows)
+    sample = order[: SLOW_SAMPLE if encoder.embedder.offload else SAMPLE]
+    terms = TermCounts.of(map(encoder.lexical.terms, order))
+    # As in a sync: BLAS threads that wait for each other make small matrices take far longer.
+    with threadpool_limits(1, user_api="blas"):
+        fitted = fit(order, {card.id: rows[card.id] for card in sample}, encoder.lexical, terms=terms)
+    return forecast(
+        fitted.model.answers,
+        policy,
+        flows,
+        caveat=fitted.model.caveat,
+        shares_budget=shares_budget,
+        evidence=_answered(fitted, flows, encoder, cases),
+        logged=logged,
+    )
+
+
+def _answered(fitted: Fitted, flows: Sequence[BaseFlow], encoder: Encoder, cases: Sequence[Case]) -> list[Evidence]:
+    """Return recall's answers to the cases of one flow or none that are no example, title or alias."""
+    model, catalogue = fitted.model, fitted.catalogue
+    known = KnownRequests({flow.id: flow for flow in flows})
+    asked = [
+        case for case in cases if len(case.expect) <= 1 and not case.episodes and not known.flow_of(case.request)
+    ]  # fmt: skip
+    if model.confidence is None or model.scope is None or catalogue is None or not asked:
+        return []
+    vectors = encoder.of_stage(0, encoder.embed([indexable(case.request) for case in asked]))
+    found: list[Evidence] = []
+    for case, vector in zip(asked, vectors, strict=True):
+        one = catalogue.ask(case.request, vector, 0, model.transform)
+        signals = Signals(one.legs(FIT_DEPTH), model.scales, one.terms, model.usual)
+        top = next(iter(signals.best(1)), None)
+        if top is None:
+            continue
+        confidence = model.scope(signals.scope()) * signals.chance(model.confidence, top)
+        found.append((confidence, case.expect == (catalogue.cards[top].name,)))
+    return found
