@@ -17,6 +17,7 @@ from jazz_select.agent import Agent
 from jazz_select.build import load_factory, made_by, open_selector
 from jazz_select.cli.session import (
     catalogue,
+    existing_log,
     index_place,
     logged_entries,
     look_here,
@@ -137,6 +138,8 @@ async def _evaluated(
             at=given.at,
             depths=depths,
             timeout_s=settings.timeout_s,
+            log=None if given.log is None else existing_log(given.log, settings),
+            log_agent_id=settings.agent_id,
             progress=update,
             **where,
         )
@@ -200,6 +203,7 @@ def _measured(found: Evaluation, settings: "Settings", given: "EvalCommand") -> 
         "none": none_line(found),
         "asked": _asked_line(found),
         "sureness": _sureness_line(found),
+        "alone": "" if found.forecast is None else styled(str(found.forecast), limit=2_000),
         "budget": styled(f"for {found.at:.4g}: {found.sweep}. {_COMPARED}", limit=2_000),
     }
     yield facts(known)

@@ -218,6 +218,7 @@ class EvalCommand(JsonOption, IndexOptions, LearnedOption, ChoiceOptions, FlowOp
             panel=CHOICE,
         ),
     ] = ""
+    log: LogOption = None
     tag: Annotated[list[str] | None, option("Only cases with this tag; may be repeated.", "TAG")] = None
     at: Annotated[
         float,

@@ -11,17 +11,20 @@ from jazz_select.chat.models import DecisionModelLike, ModelLike
 from jazz_select.errors import ConfigError
 from jazz_select.evaluation.cases import Case, Cases
 from jazz_select.evaluation.index import AGENT, indexed
-from jazz_select.evaluation.judged import Judged
+from jazz_select.evaluation.judged import Judged, decided_alone, evidence_of
 from jazz_select.evaluation.route import DEPTH, Query, RouteOptions, routes
 from jazz_select.evaluation.scores import DEPTHS, Evaluation
 from jazz_select.flow.base import BaseFlow
 from jazz_select.ports import Embedder
 from jazz_select.selector.candidates_stage import side_by_side
+from jazz_select.selector.forecast import LoggedAlone, forecast, logged_alone
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.selector.select import FlowSelector
+from jazz_select.threads import in_thread
 
 if TYPE_CHECKING:
     from jazz_select.memory.procedural import ProceduralMemory
+    from jazz_select.outcomes import OutcomeLog
 
 _AT_ONCE = 8
 """Concurrent calls of a model."""
@@ -44,6 +47,8 @@ async def evaluate(  # noqa: PLR0913 - options with a name
     at: Annotated[float, Constraint("a share above 0 and at most 1, such as .99", gt=0, le=1)] = 0.99,
     depths: Sequence[int] = DEPTHS,
     timeout_s: Seconds | None = 20.0,
+    log: "OutcomeLog | None" = None,
+    log_agent_id: str = "support",
     progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Evaluate how well flows are found on labelled requests.
@@ -63,31 +68,36 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         at: The accuracy that an error budget must keep for requests decided without a model, above 0 and at most 1.
         depths: The ranks, from 1 to 10, at which recall is measured.
         timeout_s: Timeout of the model for one case, in seconds.
+        log: A log of outcomes, for the share that was decided alone in it.
+        log_agent_id: The agent whose entries of the log count.
         progress: Called with (judged, all) as the model answers.
 
     Raises:
         ConfigError: An argument is invalid, such as an empty list of cases.
         StoreError: The memory failed.
         EmbeddingError: The embedder failed.
+        OutcomeLogError: The log cannot be read.
     """
     given = tuple(cases)
     models = [each for each in (model, decider) if each is not None]
-    wrong = {
-        "there are no cases to judge by": not given,
-        "there are no flows to judge: pass a registry that has some": not registry,
-        f"depths are places from 1 to {DEPTH}, not {list(depths)!r:.80}": not depths
-        or not all(1 <= depth <= DEPTH for depth in depths),
-        "pass either a model or a selector, which has one": models and selector is not None,
-        "an index holds the flows of many agents: say of which with agent_id=…, as it was synced": memory is not None
-        and agent_id is None,
-    }
-    for problem, is_so in wrong.items():
-        if is_so:
-            raise ConfigError(problem)
+    _refuse(
+        {
+            "there are no cases to judge by": not given,
+            "there are no flows to judge: pass a registry that has some": not registry,
+            f"depths are places from 1 to {DEPTH}, not {list(depths)!r:.80}": not depths
+            or not all(1 <= depth <= DEPTH for depth in depths),
+            "pass either a model or a selector, which has one": models and selector is not None,
+            "an index holds the flows of many agents: say of which with agent_id=…, as it was synced": memory
+            is not None
+            and agent_id is None,
+        }
+    )
     routing, whose = routing or RouteOptions(), agent_id if memory is not None and agent_id else AGENT
-    index = indexed(registry, embedder=embedder, language=language, cache=cache)
     own: FlowSelector | None = None
-    async with index if memory is None else nullcontext(memory) as used:
+    logged = LoggedAlone() if log is None else await in_thread(logged_alone, log, log_agent_id)
+    async with (
+        indexed(registry, embedder=embedder, language=language, cache=cache) if memory is None else nullcontext(memory)
+    ) as used:
         asked = [Query.of(case) for case in given]
         found = await routes(registry, used, whose, asked, routing)
         chosen: Sequence[FlowSelectionResult | None] = [None] * len(given)
@@ -104,10 +114,21 @@ async def evaluate(  # noqa: PLR0913 - options with a name
             async with own or nullcontext():
                 chosen = await side_by_side(calls, at_once=_AT_ONCE, progress=progress)
         identity = used.embedder
+        answers, caveat = await used.own_answers(whose)
+    judged = tuple(
+        Judged(case=case, route=route, chosen=choice) for case, route, choice in zip(given, found, chosen, strict=True)
+    )
     return Evaluation(
-        judged=tuple(
-            Judged(case=case, route=route, chosen=choice)
-            for case, route, choice in zip(given, found, chosen, strict=True)
+        judged=judged,
+        forecast=forecast(
+            answers,
+            routing.policy if selector is None else selector.policy,
+            list(registry.values()),
+            caveat=caveat,
+            shares_budget=selector is not None and selector.has_decider,
+            evidence=evidence_of(judged),
+            measured=decided_alone(judged),
+            logged=logged,
         ),
         routing=routing,
         agent_id=whose,
@@ -118,6 +139,13 @@ async def evaluate(  # noqa: PLR0913 - options with a name
         model="" if selector is None else _name(model or decider or selector),
         problems=cases.problems if isinstance(cases, Cases) else (),
     )
+
+
+def _refuse(problems: Mapping[str, object]) -> None:
+    """Raise ConfigError for the first problem that is true."""
+    for problem, is_so in problems.items():
+        if is_so:
+            raise ConfigError(problem)
 
 
 def _name(model: object) -> str:

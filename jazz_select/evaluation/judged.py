@@ -9,6 +9,7 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation import metrics
 from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.route import DEPTH, Outcome, Routed
+from jazz_select.selector.forecast import DecidedAlone, Evidence, chosen_alone
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.text import misspelt
 
@@ -40,6 +41,15 @@ class Judged:
     def exact(self) -> bool:
         """Whether exactly the expected flows are taken."""
         return frozenset(self.taken) == self.expect
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether recall chose a flow, and no model was asked: in the selection, or without one on the route."""
+        if self.chosen is None:
+            return self.route.outcome is Outcome.TAKEN
+        decision = self.chosen.decision
+        is_asked = bool(decision.error) or any(each.calls for each in decision.stages)
+        return chosen_alone(decision.reason, asked=is_asked)
 
     @property
     def settled_right(self) -> bool:
@@ -160,6 +170,28 @@ def group_of(name: str, judged: Sequence[Judged], depths: Sequence[int]) -> Grou
         "unasked-right": Measure.share(sum(each.settled_right for each in judged), unasked),
     }
     return Group(name=name, cases=len(judged), measures=measures)
+
+
+def decided_alone(judged: Sequence[Judged]) -> DecidedAlone:
+    """Count the cases that recall decides without a model, and how many of them it has wrong."""
+    alone = [each for each in judged if each.is_alone]
+    return DecidedAlone(
+        requests=len(judged),
+        alone=len(alone),
+        known=sum(bool(each.route.is_known) for each in alone),
+        judged=len(alone),
+        wrong=sum(not each.exact for each in alone),
+    )
+
+
+def evidence_of(judged: Sequence[Judged]) -> list[Evidence]:
+    """Return recall's answers to the cases of one flow or none that are no example, title or alias."""
+    asked = (each for each in judged if len(each.expect) <= 1 and not each.case.episodes and not each.route.is_known)
+    return [
+        (each.route.confidence, each.case.expect == (each.route.first,))
+        for each in asked
+        if each.route.confidence is not None
+    ]
 
 
 CEILINGS = {"ECE", "size"}

@@ -14,7 +14,7 @@ _OPEN = "no flow is expected, and whether one fits is for a model to say; none w
 
 
 def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
-    """Return JUnit XML with a test for each case and a property for each measure.
+    """Return JUnit XML with a test for each case and a property for each measure, and one for the forecast.
 
     A case fails if the model's choice is wrong; without a model, if recall does not have the right flows first. It is
     skipped if none is expected and no model was asked. Entries left out of the file are errors.
@@ -40,6 +40,8 @@ def junit(evaluation: Evaluation, *, name: str = "jazz-select eval") -> str:
         if number.value is not None:
             about = {"name": _safe(measure), "value": f"{number.value:.6f}"}
             ET.SubElement(properties, "property", about)
+    if evaluation.forecast is not None:
+        ET.SubElement(properties, "property", {"name": "decided alone", "value": _safe(str(evaluation.forecast))})
     for number, each in enumerate(evaluation.judged, 1):
         title = each.case.id or f"{number}: {each.case.request}"
         about = {"classname": _safe(name), "name": _safe(title), "time": f"{_took(each):.6f}"}
@@ -82,6 +84,8 @@ def _sections(evaluation: Evaluation, failed: Sequence[str]) -> Iterator[str]:
     yield f"None: {markdown(none_line(evaluation))}  "
     if evaluation.choices is not None:
         yield f"Model: {markdown(choice_line(evaluation))}  "
+    if evaluation.forecast is not None:
+        yield f"Decided alone: {markdown(str(evaluation.forecast))}  "
     yield f"Error budget: {markdown(str(evaluation.sweep))}"
     yield ""
     worst = [each for each in evaluation.by_flow if each.recall_at_1 < 1]

@@ -14,6 +14,7 @@ from jazz_select.evaluation.route import DEPTH, Outcome, RouteOptions
 from jazz_select.evaluation.sweep import Sweep, sweep
 from jazz_select.evaluation.tables import Frame, Framed
 from jazz_select.json_values import plain
+from jazz_select.selector.forecast import Forecast
 from jazz_select.stages import StageName
 from jazz_select.text import counted
 
@@ -162,6 +163,7 @@ class Choices:
 class Evaluation(Framed):
     """The measures of a catalogue on labelled requests; `model` is empty if none was asked.
 
+    `forecast` is the share expected to be decided alone beside the measured one; None if it was not looked at.
     Thresholds have to keep the accuracy `at`. Entries excluded by problems in the file of cases are in no number.
     """
 
@@ -174,6 +176,7 @@ class Evaluation(Framed):
     depths: tuple[int, ...] = DEPTHS
     model: str = ""
     problems: tuple[CaseProblem, ...] = ()
+    forecast: Forecast | None = None
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
@@ -337,6 +340,7 @@ class Evaluation(Framed):
             "misses": plain(self.misses),
             "choices": None if self.choices is None else asdict(self.choices),
             "sweep": self.sweep.to_dict(),
+            "forecast": None if self.forecast is None else self.forecast.told(),
             "stages": [each.to_dict() for each in self.stages],
             "problems": [each.to_dict() for each in self.problems],
         }

@@ -9,6 +9,8 @@ from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Gates
 from jazz_select.evaluation.overlay import Overlay, Version, now
 from jazz_select.evaluation.rules import Judging, rules
+from jazz_select.outcomes import OutcomeLog
+from jazz_select.values import Decision, Reason, Tier
 from tests.unit.cli.conftest import Jazz
 
 SHARED = """
@@ -172,3 +174,30 @@ def test_the_tools_beside_the_flows_are_those_that_flows_may_name(shop: Jazz) ->
     found = orjson.loads(shop("check", "--only", "unknown-tool", "--json", code=1).stdout)["findings"]
     assert [(each["code"], each["flows"]) for each in found] == [("unknown-tool", ["weigh_parcel"])]
     assert "look_up" in str(found)
+
+
+@pytest.mark.spec("016.5")
+def test_what_is_decided_alone_is_told_and_is_no_finding(shop: Jazz) -> None:
+    told = shop.json(dict, "check", "--fail-on", "error")["forecast"]
+    assert told["max_error"] == 0.01
+    assert "Examples, titles and aliases are decided without a model" in told["says"]
+    shown = " ".join(shop("check").stdout.split())
+    assert told["says"] in shown
+    assert shop.json(dict, "check", JAZZ_POLICY="cautious")["forecast"]["max_error"] == 0.002
+    assert shop.json(dict, "check", "--only", "placeholder")["forecast"] is None
+
+
+@pytest.mark.spec("016.5")
+@pytest.mark.parametrize("command", [["check"], ["sync"], ["eval", "cases.yaml"]], ids=lambda each: each[0])
+def test_what_a_log_says_was_decided_alone_is_told(shop: Jazz, command: list[str]) -> None:
+    (shop.folder / "cases.yaml").write_text("- {request: my money please, expect: refund_order}", encoding="utf-8")
+    decided = Decision(tier=Tier.DETERMINISTIC, reason=Reason.EXAMPLE)
+    with OutcomeLog(shop.folder / "outcomes.db") as log:
+        for agent in ("support", "support", "sales"):
+            log.record("my money", decided, agent_id=agent, chosen=["refund_order"])
+        log.record("and now?", Decision(tier=Tier.GUIDED, reason=Reason.LLM, attempts=1), agent_id="support")
+    counts = shop.json(dict, *command, "--log", "outcomes.db")["forecast"]["logged"]
+    assert (counts["requests"], counts["alone"], counts["known"]) == (3, 2, 2)
+    other = shop(*command, "--log", "outcomes.db", "--agent-id", "nobody")
+    assert "outcomes.db has no request of agent nobody, but 1 request of sales" in " ".join(other.stderr.split())
+    assert "nothere.db" in shop(*command, "--log", "nothere.db", code=2).stderr

@@ -65,6 +65,17 @@ def test_the_flows_are_judged_as_they_are_written(jazz: Jazz, labelled: str) -> 
     assert re.search(r"^ ?all +3 ", told.stdout, re.MULTILINE), "the others are judged"
 
 
+@pytest.mark.spec("016.5")
+def test_what_was_decided_alone_stands_beside_what_was_expected(jazz: Jazz, labelled: str) -> None:
+    told = asked(jazz, labelled)["forecast"]
+    assert (told["max_error"], told["measured"]["requests"], told["logged"]) == (0.01, 4, None)
+    shown = " ".join(jazz("eval", labelled).stdout.split())
+    assert "alone Examples, titles and aliases are decided without a model" in shown
+    assert "On these cases: " in shown
+    assert "Decided alone: " in jazz("eval", labelled, "--format", "markdown").stdout
+    assert 'name="decided alone"' in jazz("eval", labelled, "--format", "junit").stdout
+
+
 @pytest.mark.spec("007.2")
 def test_the_index_that_is_there_is_judged_where_it_is_named(shared: Jazz, labelled: str) -> None:
     found = asked(shared, labelled, "--index", str(shared.index))

@@ -11,6 +11,7 @@ import pytest
 
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.rules import judging
+from jazz_select.values import Decision, Reason, Tier
 from tests.browser.serving import KEY, MARKUP, ROOT, SCRIPTED, Service, hostile, served
 
 pytestmark = pytest.mark.spec("008.4")
@@ -199,6 +200,22 @@ def test_the_state_says_who_is_served_and_how(shop: Service) -> None:
     told = data(shop, "state")
     assert (told["agent_id"], told["flows"], told["has_model"], told["problem"]) == ("support", 40, True, "")
     assert told["settings"]["top_k"] == "auto"
+
+
+@pytest.mark.spec("016.5")
+def test_the_first_page_tells_what_is_decided_alone(shop: Service) -> None:
+    log = shop.catalogue.log
+    assert log is not None
+    before = data(shop, "state")["forecast"]["logged"] or {"requests": 0, "alone": 0}
+    decided = Decision(tier=Tier.DETERMINISTIC, reason=Reason.CONFIDENT)
+    log.record("my money", decided, agent_id=shop.catalogue.agent_id, chosen=["refund_order"])
+    log.record("my money", decided, agent_id="another", chosen=["refund_order"])
+    log.record("my", Decision(tier=Tier.GUIDED, reason=Reason.LLM, attempts=1), agent_id=shop.catalogue.agent_id)
+    told = data(shop, "state")["forecast"]
+    assert (told["logged"]["requests"], told["logged"]["alone"]) == (before["requests"] + 2, before["alone"] + 1)
+    assert "Examples, titles and aliases are decided without a model" in told["says"]
+    assert "In the log of the last 30 days: " in told["says"]
+    assert data(shop, "findings")["forecast"]["share_alone"] == told["share_alone"], "a check tells the same"
 
 
 def test_what_is_suggested_is_said_in_examples_of_the_catalogue_itself(shop: Service, tmp_path: Path) -> None:
