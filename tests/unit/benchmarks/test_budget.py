@@ -76,7 +76,7 @@ async def test_the_best_threshold_of_the_cascade_is_on_what_both_know_together()
 
 @pytest.mark.spec("009.2")
 def test_no_stored_run_has_more_errors_than_the_papers_say() -> None:
-    """`docs/cascade.md`: no more than 1.5 of 100 answers without a chat model are wrong where one may be."""
+    """`docs/pipeline.md`: no more than 1.5 of 100 answers without a chat model are wrong where one may be."""
     found = rows.read("budget")
     errors = {
         (each["dataset"], each["embedder"], each["seed"], kind): error
