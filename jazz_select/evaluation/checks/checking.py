@@ -5,6 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from jazz_select.arguments import check_argument
 from jazz_select.errors import ConfigError, FlowLoadError, FlowValidationError, JazzSelectError
 from jazz_select.evaluation.cases import Case, each_case, entries_of, repeats
 from jazz_select.evaluation.checks.alone import expected_alone
@@ -199,11 +200,12 @@ def check(  # noqa: PLR0913, PLR0914 - one step for each group of checks
 
     Raises:
         FlowLoadError: The source does not exist.
-        ConfigError: A code, the embedder or the language is unknown, or `learned` cannot be read.
+        ConfigError: A code, the embedder, the language or the policy is unknown, or `learned` cannot be read.
         EmbeddingError: The embedder failed.
         OutcomeLogError: The log cannot be read.
     """
     began = perf_counter()
+    check_argument("policy", policy, PolicyLike)
     accepted = [_accepting(each) for each in dict.fromkeys(ignore)]
     wanted = frozenset(map(_code, only)) or frozenset(KINDS)
     places = Places()

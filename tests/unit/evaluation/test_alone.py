@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jazz_select import Flow, FlowRegistry, FlowSelector, Policy, ProceduralMemory, sync_registry
+from jazz_select.errors import ConfigError
 from jazz_select.evaluation import Case, RouteOptions, check, evaluate, junit, markdown_report
 from jazz_select.outcomes import OutcomeLog
 from jazz_select.selector.forecast import forecast
@@ -60,6 +62,9 @@ def test_it_is_no_finding_and_is_only_told_where_something_was_embedded(registry
     assert "about all else this catalogue always asks: within an error budget of 0.2% recall decides" in told["says"]
     assert not [each for each in found.found if "alone" in each.what]
     assert check(registry, only=["placeholder"]).forecast is None
+    unknown: Any = "bold"
+    with pytest.raises(ConfigError, match="policy is a Policy, or the name of one: 'default', 'recommended' or"):
+        check(registry, policy=unknown)
 
 
 def test_a_check_takes_its_cases_for_evidence(registry: FlowRegistry) -> None:
