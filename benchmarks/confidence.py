@@ -46,7 +46,10 @@ _TWINS = 3
 async def asked(
     dataset: Dataset, embedder: str | Embedder, cases: Sequence[Request] = ()
 ) -> tuple[list[float], list[bool]]:
-    """The confidence in each top candidate, and whether it was right."""
+    """P(the first candidate is right) of each request, and whether it was right.
+
+    All requests are for some flow, so that is known: the confidence is divided by P(some flow is right).
+    """
     chances: list[float] = []
     right: list[bool] = []
     labelled = [(each.text, min(each.gold)) for each in cases]
@@ -54,7 +57,8 @@ async def asked(
         for request in dataset.requests:
             found = await index.memory.recall(request.text, AGENT, top_k=1)
             if found:
-                chances.append(found[0]["confidence"])
+                some = 1 - (found.p_none or 0.0)
+                chances.append(found[0]["confidence"] / some if some else 0.0)
                 right.append(found[0]["flow_name"] in request.gold)
     return chances, right
 

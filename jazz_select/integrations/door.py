@@ -63,7 +63,7 @@ ASKED: Final = "flow_asked"
 _BEGUN: Final = "{} was not run: a call with this id was begun before, and this one may have been done"
 _PICKED: Final = "picked"
 """The key, in the stored question, of the flow that the answer picked."""
-_SURE: Final = frozenset({Reason.SINGLE, Reason.CONFIDENT, Reason.DECIDER, Reason.LLM})
+_SURE: Final = frozenset({Reason.EXAMPLE, Reason.SINGLE, Reason.CONFIDENT, Reason.DECIDER, Reason.LLM})
 """The reasons that may replace a picked flow by another, even after a message that is only a value or thanks."""
 _log = logging.getLogger(__name__)
 _Tool: TypeAlias = Annotated[Tool, Constraint("a Tool, such as one of shown.tools")]

@@ -137,7 +137,7 @@ def test_a_decision_is_shown_with_all_that_is_known_of_it() -> None:
     )
     facts = {
         "decided": "guided, llm",
-        "P(in scope)": "0.75",
+        "P(none)": "0.036",
         "candidates": "two are enough",
         "recalled by": "words",
         "model": "m",

@@ -66,14 +66,14 @@ async def noted(memory: ProceduralMemory) -> RecallModel:
 
 
 async def _found(*counts: int) -> list[tuple[int, int, float]]:
-    """The right flow of each request, the first one, and P(the first one is right)."""
+    """The right flow of each request, the first one, and P(the first one is right), since some flow is."""
     asked = [(flow, f"{flow}xr{number}") for flow in range(FLOWS) for number in range(ASKED)]
     async with await ProceduralMemory.open(":memory:", embedder=_Drawn()) as memory:
         await memory.sync("a", _cards(*counts))
-        firsts = [(await memory.recall(text, "a", top_k=1))[0] for _, text in asked]
+        found = [await memory.recall(text, "a", top_k=1) for _, text in asked]
     return [
-        (flow, int(first["flow_id"][1:]), first["confidence"] or 0.0)
-        for (flow, _), first in zip(asked, firsts, strict=True)
+        (flow, int(each[0]["flow_id"][1:]), (each[0]["confidence"] or 0.0) / (1 - (each.p_none or 0.0)))
+        for (flow, _), each in zip(asked, found, strict=True)
     ]
 
 
