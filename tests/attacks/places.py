@@ -20,6 +20,7 @@ from jazz_select.agent.chain.formatting import formatting_messages
 from jazz_select.agent.chain.transcript import AssistantText, Chain, ToolRequest, ToolResult
 from jazz_select.agent.graph.planner import plan_instruction
 from jazz_select.chat.client import ChatClient
+from jazz_select.chat.outgoing import shape_messages
 from jazz_select.evaluation.checks.suggesting import Writer
 from jazz_select.routing import FlowExecutor, GuidedDecisionPoint, Tool, ToolAsker
 from jazz_select.routing.decisions.model_decision import ModelDecision
@@ -140,6 +141,11 @@ def in_an_unknown_call(text: str) -> Sent:
     return model.calls[-1]
 
 
+def in_a_result_of_no_call(text: str) -> Sent:
+    result = Message(role="tool", content=text, tool=text, call_id=text)
+    return shape_messages([Message(role="user", content="go"), result])
+
+
 def in_metadata(text: str) -> Sent:
     shown = [Candidate.from_metadata(each) for each in metadata("refund", "exchange")]
     given: dict[str, Any] = dict.fromkeys(("flow_name", "description", "condition"), text)
@@ -254,6 +260,7 @@ _ALL: tuple[Callable[[str], Sent], ...] = (
     in_a_description_of_a_tool,
     in_a_message,
     in_an_unknown_call,
+    in_a_result_of_no_call,
     in_metadata,
     in_a_request,
     in_a_flow,
@@ -277,6 +284,7 @@ PROMPTS = {
     "agent/chain/prompts.py": "in_a_result",
     "agent/flows/open_flows.py": "in_a_flow",
     "chat/client.py": "in_a_choice",
+    "chat/outgoing.py": "in_a_result_of_no_call",
     "evaluation/checks/suggesting.py": "in_a_suggestion",
     "routing/decisions/model_decision.py": "in_a_choice",
     "routing/plans/tool_asker.py": "in_a_question_for_tools",
