@@ -144,10 +144,17 @@ class CandidateSet:
     answers: OwnAnswers | None = None
     """Recall's confidence in its answers to the catalogue's own examples."""
 
+    @property
+    def confidence(self) -> float | None:
+        """The first candidate's confidence; None if there is none, or it is unknown."""
+        return self.candidates[0].confidence if self.candidates else None
+
     def joined_by(self, flows: Iterable[BaseFlow], notes: Sequence[str] = ()) -> "CandidateSet":
         """Return the set with the flows that it lacks at its end, and these notes at their beginning."""
         here = {each.flow_id for each in self.candidates}
         more = [candidate_of(flow) for flow in flows if flow.id not in here]
+        if not more and not notes:
+            return self
         metadata = (*self.metadata, *(each.as_metadata() for each in more))
         candidates = (*self.candidates, *more)
         return replace(self, metadata=metadata, candidates=candidates, notes=(*notes, *self.notes))

@@ -42,51 +42,46 @@ class RecallStage:
 
     async def run(self, case: Case) -> Verdict:
         """Decide what is known or sure; else hand the case on with the best candidate."""
-        narrowed = case.narrowed
-        verdict = self._judge(case)
-        if not narrowed.reread:
-            return replace(verdict, took_s=case.recall_s)
-        first = StageRecord(name="recall", outcome="handed_on", why=narrowed.why_reread)
-        return replace(verdict, stage="transformer", took_s=case.recall_s, before=(first,))
-
-    def _judge(self, case: Case) -> Verdict:
         request, candidates = case.request, case.narrowed.candidates
         if request.goes_on and case.chat is not None and not request.blank:
-            return Verdict(stage="recall", outcome="handed_on", why=_GOES_ON, confidence=self.confidence(case))
+            return self._verdict(case, "handed_on", None, _GOES_ON)
         if not candidates or (request.blank and len(candidates) > 1):
             why = "nothing is asked" if candidates else "there is nothing to choose from"
-            return Verdict(stage="recall", outcome="none", choice=Choice(notes=(BLANK,) if candidates else ()), why=why)
+            verdict = self._verdict(case, "none", Choice(notes=(BLANK,) if candidates else ()), why)
+            return replace(verdict, confidence=None)
         if settled := self._needs_no_decision(case):
             choice, why = settled
-            verdict = self._verdict(case, "decided" if choice.chosen_ids else "none", choice, why)
-            return replace(verdict, expected_error=None)
+            return self._verdict(case, "decided" if choice.chosen_ids else "none", choice, why)
         if case.is_for_chat:
-            verdict = self._verdict(case, "handed_on", self.best(case), SEVERAL)
-            return replace(verdict, expected_error=None)
-        if why := self._why_unsure(case):
-            return self._verdict(case, "handed_on", self.best(case), why)
-        return self._verdict(
-            case, "decided", first_live(candidates, self.flows, Reason.CONFIDENT), self._compared(case)
-        )
+            return self._verdict(case, "handed_on", self.best(case), SEVERAL)
+        expected, budget = self._expected_error(case), self._budget(case)
+        if why := self._why_unsure(case, expected, budget):
+            return self._verdict(case, "handed_on", self.best(case), why, expected)
+        choice = first_live(candidates, self.flows, Reason.CONFIDENT)
+        return self._verdict(case, "decided", choice, _compared(case, expected, budget), expected)
 
-    def _verdict(self, case: Case, outcome: StageOutcome, choice: Choice, why: str) -> Verdict:
-        return Verdict(
+    @staticmethod
+    def _verdict(
+        case: Case, outcome: StageOutcome, choice: Choice | None, why: str, expected: float | None = None
+    ) -> Verdict:
+        narrowed = case.narrowed
+        verdict = Verdict(
             stage="recall",
             outcome=outcome,
             choice=choice,
             why=why,
-            confidence=self.confidence(case),
-            expected_error=self.expected_error(case),
+            confidence=narrowed.confidence,
+            expected_error=expected,
+            took_s=case.recall_s,
         )
+        if not narrowed.reread:
+            return verdict
+        first = StageRecord(name="recall", outcome="handed_on", why=narrowed.why_reread)
+        return replace(verdict, stage="transformer", before=(first,))
 
-    def confidence(self, case: Case) -> float | None:
-        """Return P(the first candidate is right), "none" included; None if it is unknown."""
-        first = next(iter(case.narrowed.candidates), None)
-        return None if first is None else first.confidence
-
-    def expected_error(self, case: Case) -> float | None:
+    def _expected_error(self, case: Case) -> float | None:
         """Return the expected share of wrong answers among those as sure as this one; None if it is unknown."""
-        confidence = self.confidence(case)
+        confidence = case.narrowed.confidence
         if confidence is None:
             return None
         if case.narrowed.answers is None:
@@ -123,34 +118,26 @@ class RecallStage:
             return self.policy.on_empty == "top1" or likely_fits(case.narrowed)
         if self._allowed(case) is not None or not first_may_begin(case.request, case.narrowed, allowed=None):
             return False
-        if self.policy.ask_user and case.narrowed.candidates[0].confidence is not None:
+        if self.policy.ask_user and case.narrowed.confidence is not None:
             return False
         p_none = case.narrowed.p_none
         is_doubtful = self.policy.on_empty == "none" and bool(case.narrowed.sized)
         return not is_doubtful or (p_none is not None and p_none <= 1 - COVERAGE)
 
-    def _why_unsure(self, case: Case) -> str:
+    def _why_unsure(self, case: Case, expected: float | None, budget: float | None) -> str:
         """Return why recall may not decide; empty if it may."""
-        budget, expected = self._budget(case), self.expected_error(case)
-        if case.narrowed.candidates[0].flow_id not in self.flows:
+        first = case.narrowed.candidates[0]
+        if first.flow_id not in self.flows:
             return "its first candidate is not in the registry"
         if budget is None:
             return "no error budget is set (max_error)"
         if expected is None:
             return case.narrowed.caveat or "its confidence is not known"
         if expected > budget * (1 + _ROUNDING):
-            return self._compared(case)
-        first = case.narrowed.candidates[0]
-        return "" if case.request.may_begin(first.flow_id, is_likely=True) else f"{self._compared(case)}, {NOT_ITS}"
-
-    def _compared(self, case: Case) -> str:
-        confidence, expected, budget = self.confidence(case), self.expected_error(case), self._budget(case)
-        if confidence is None or expected is None or budget is None:
-            return "its confidence is not known"
-        return (
-            f"confidence {confidence:.3f}; of answers as sure {expected:.1%} are expected to be wrong, "
-            f"and {budget:.1%} may be"
-        )
+            return _compared(case, expected, budget)
+        if case.request.may_begin(first.flow_id, is_likely=True):
+            return ""
+        return f"{_compared(case, expected, budget)}, {NOT_ITS}"
 
     def _budget(self, case: Case) -> float | None:
         """Return the share of recall's answers that may be wrong; None if none is set."""
@@ -171,7 +158,16 @@ class RecallStage:
         if case.request.within and self._allowed(case) == 0:
             return Choice(notes=(NO_ERROR,))
         if self._allowed(case) is None:
-            choice = first_live(candidates, self.flows, reason)
-            return replace(choice, notes=(NO_BUDGET,)) if case.has_more else choice
+            return first_live(candidates, self.flows, reason, notes=(NO_BUDGET,) if case.has_more else ())
         likeliest = sorted(candidates, key=lambda each: -(each.confidence or 0.0))
-        return replace(first_live(likeliest, self.flows, reason), notes=(OVER_BUDGET,))
+        return first_live(likeliest, self.flows, reason, notes=(OVER_BUDGET,))
+
+
+def _compared(case: Case, expected: float | None, budget: float | None) -> str:
+    confidence = case.narrowed.confidence
+    if confidence is None or expected is None or budget is None:
+        return "its confidence is not known"
+    return (
+        f"confidence {confidence:.3f}; of answers as sure {expected:.1%} are expected to be wrong, "
+        f"and {budget:.1%} may be"
+    )

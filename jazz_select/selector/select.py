@@ -1,7 +1,7 @@
 """`FlowSelector`: narrow the flows, decide among the rest, and record how."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from os import PathLike
 from time import perf_counter
@@ -455,13 +455,12 @@ class FlowSelector:
         instructs = choice.called_off or choice.confirmed or choice.values or choice.unclear
         settled = flows or instructs or choice.reason in _WITHOUT_A_FLOW
         known: dict[str, Any] = {each.name: getattr(choice, each.name) for each in fields(Decision)}
-        decision = replace(
-            Decision(**known),
+        known.update(
             tier=choice.tier if settled else Tier.OPEN,
             reason=choice.reason if settled else Reason.NONE,
             chosen_ids=tuple(flow.id for flow in flows),
             candidates=narrowed.candidates,
-            confidence=narrowed.candidates[0].confidence if narrowed.candidates else None,
+            confidence=narrowed.confidence,
             p_none=narrowed.p_none,
             sized=narrowed.sized,
             recalled_by=narrowed.recalled_by,
@@ -475,5 +474,5 @@ class FlowSelector:
             combined_prompt="\n\n".join(prompts),
             unresolved_ids=list(choice.unresolved),
             candidates=list(narrowed.metadata),
-            decision=decision,
+            decision=Decision(**known),
         )

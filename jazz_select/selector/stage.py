@@ -203,16 +203,26 @@ class StageCosts:
 
 
 def first_live(
-    candidates: Sequence[Candidate], live: Container[str], reason: Reason, *, unresolved: tuple[str, ...] = ()
+    candidates: Sequence[Candidate],
+    live: Container[str],
+    reason: Reason,
+    *,
+    unresolved: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
 ) -> Choice:
     """Return the best live candidate, chosen for `reason`. Stale candidates ranked above it are unresolved."""
     stale: list[str] = []
     for candidate in candidates:
         if candidate.flow_id in live:
-            missed = tuple(dict.fromkeys((*unresolved, *stale)))
-            return Choice(tier=Tier.DETERMINISTIC, reason=reason, chosen_ids=(candidate.flow_id,), unresolved=missed)
+            return Choice(
+                tier=Tier.DETERMINISTIC,
+                reason=reason,
+                chosen_ids=(candidate.flow_id,),
+                unresolved=tuple(dict.fromkeys((*unresolved, *stale))),
+                notes=notes,
+            )
         stale.append(candidate.flow_id)
-    return Choice(unresolved=tuple(dict.fromkeys((*unresolved, *stale))))
+    return Choice(unresolved=tuple(dict.fromkeys((*unresolved, *stale))), notes=notes)
 
 
 def likely_fits(narrowed: CandidateSet) -> bool:
