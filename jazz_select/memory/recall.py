@@ -27,8 +27,8 @@ from jazz_select.memory.requests import (
     names_in,
     nearness,
     shortened,
+    written_now,
 )
-from jazz_select.memory.written_text import written_now
 from jazz_select.ports import FlowStore, HybridQuery, Key, Legs, Vectors
 from jazz_select.stages import listed_confidences
 from jazz_select.text import in_log

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from jazz_select.arguments import Constraint, checked
 from jazz_select.errors import HungError
 from jazz_select.flow.base import BaseFlow
-from jazz_select.memory.written_text import written_now
+from jazz_select.memory.requests import written_now
 from jazz_select.ports import FlowMemory, has_capability
 from jazz_select.selector.calibration import Line
 from jazz_select.selector.prompt import Situation, candidate_of

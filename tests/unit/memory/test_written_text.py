@@ -3,7 +3,7 @@
 import pytest
 
 from jazz_select import ProceduralMemory
-from jazz_select.memory.written_text import written_now
+from jazz_select.memory.requests import written_now
 from jazz_select.testing import HashEmbedder
 from tests.unit.memory.cards import card
 
