@@ -517,4 +517,4 @@ def _why_read(first: str, result: RecallResult, sure: float) -> str:
     if chance is None:
         return f"{first} found nothing"
     compared = "at least" if chance >= sure else "below"
-    return f"if some flow fits, {first}'s is right with {chance:.2f}, {compared} the threshold {sure:.2f}"
+    return f"{first} was right with {chance:.2f} if some flow fits, {compared} the threshold {sure:.2f}"

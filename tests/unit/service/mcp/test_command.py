@@ -124,7 +124,11 @@ async def test_over_http_beside_the_rest(folder: Path) -> None:
     async with serving(folder, "--mcp-listed", "all") as root:
         for path, mode in (("/mcp", "auto"), ("/mcp/", "legacy")):
             async with Client(f"{root}{path}", mode=mode) as client:
-                assert [tool.name for tool in (await client.list_tools()).tools][4:] == ["shop.lookup"]
+                listed: list[str] = []
+                async with asyncio.timeout(60):
+                    while not listed:  # the server behind it is still starting
+                        listed = [tool.name for tool in (await client.list_tools()).tools][4:]
+                assert listed == ["shop.lookup"]
                 await used(client)
                 refused = await client.call_tool("call_tool", {"name": "shop.look", "arguments": {}})
                 assert refused.is_error
