@@ -23,6 +23,7 @@ from jazz_select.evaluation.cases import Case
 from jazz_select.evaluation.checks.checking import check
 from jazz_select.evaluation.checks.findings import Evidence, Finding
 from jazz_select.evaluation.checks.nearness import Field
+from jazz_select.evaluation.checks.safety import injection
 from jazz_select.evaluation.checks.structure import has_definition
 from jazz_select.evaluation.checks.wording import Sames, content, is_unwritten
 from jazz_select.evaluation.corrections import DOUBT, examined, gathered
@@ -255,7 +256,7 @@ async def suggest(  # noqa: PLR0913, PLR0914 - what suggestions are made from
         none = "no example was suggested: no flow has examples to compare with"
         return Suggestions(wanting=wanting, notes=(none,), took_s=perf_counter() - began)
     placement = await asyncio.to_thread(Field, whole, Encoder(opened, Lexical(language)))
-    work = _Work(placement, Sames((case.request for case in cases), numbers=False), most)
+    work = Drafts(placement, Sames((case.request for case in cases), numbers=False), most)
     usable = [
         (each, flow, sure)
         for each, flow, sure in labels(logged)
@@ -296,7 +297,9 @@ def _wanting(
 
 
 @dataclass
-class _Work:
+class Drafts:
+    """Texts for a catalogue that passed the filters, and counts of those that did not by reason."""
+
     catalogue: Field
     held_out: Sames
     most: int
@@ -374,24 +377,30 @@ class _Work:
                 add(text=combined, source=Basis.CATALOGUE, why=f"{finding.what} {finding.remedy}")
 
     async def written(self, flow: BaseFlow, writer: Writer | None) -> None:
-        """Add examples that a model wrote, if they are nearest to their own flow and repeat nothing."""
-        if writer is None or not self.catalogue.holds(flow.name):
-            return
-        already = sum(each.flow == flow.name and each.part is Target.EXAMPLE for each in self.made)
-        if already >= self.most:
-            return
+        """Add examples that a model wrote, as far as they pass the filters."""
+        if writer is not None and self.catalogue.holds(flow.name) and self._room_for(flow) > 0:
+            self.take(flow, await self.asked(flow, writer) or ())
+
+    async def asked(self, flow: BaseFlow, writer: Writer) -> list[str] | None:
+        """Return what a model writes for a flow, unfiltered; None, with a note, if it fails."""
         try:
-            texts = await writer.examples(flow, self.catalogue.nearest(flow, _NEIGHBOURS), 2 * self.most)
+            return await writer.examples(flow, self.catalogue.nearest(flow, _NEIGHBOURS), 2 * self.most)
         except Exception as error:  # noqa: BLE001 - a failure for one flow does not stop the others
             self.notes.append(f"no examples were written for {flow.name}: {describe_error(error)}")
-            return
+            return None
+
+    def take(self, flow: BaseFlow, texts: Sequence[str]) -> None:
+        """Add the texts of a model that are nearest to their own flow and repeat nothing, as far as there is room."""
         texts = [text for text in dict.fromkeys(texts) if self.is_fit(text)]
         nearer = [first != flow.name for first in self.catalogue.first(texts)]
         self.dropped.update(["nearer to another flow"] * sum(nearer))
         texts = [text for text, is_other in zip(texts, nearer, strict=True) if not is_other]
-        for text in self._diverse(flow.name, texts)[: self.most - already]:
+        for text in self._diverse(flow.name, texts)[: self._room_for(flow)]:
             why = f"A model wrote it; no flow lies nearer to it than {flow.name}."
             self._add(Target.EXAMPLE, flow.name, text, Basis.MODEL, why)
+
+    def _room_for(self, flow: BaseFlow) -> int:
+        return self.most - sum(each.flow == flow.name and each.part is Target.EXAMPLE for each in self.made)
 
     def is_fit(self, text: str) -> bool:
         """Whether a text may be an example; if not, the reason is counted."""
@@ -400,6 +409,8 @@ class _Work:
             reason = "too long"
         elif is_unwritten(text):
             reason = "no request"
+        elif injection(text):
+            reason = "an instruction to a model"
         elif self.catalogue.known.of(text):
             reason = "an example already"
         elif self.held_out.of(text):
