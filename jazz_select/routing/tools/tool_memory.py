@@ -1,7 +1,8 @@
 """Tools kept in procedural memory like flows, and recalled from it: with hundreds connected, a model sees but a few."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, cast
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -28,6 +29,11 @@ _PARAMETER, _TEXT = 300, 8_000
 _Memory: TypeAlias = Annotated[FlowMemory, Methods("a memory with `async recall(query, agent_id, top_k)`", "recall")]
 _STALE_ROUNDS: Final = 3
 _ERROR: Final = 300
+NOTHING_FITS: Final = 0.5
+"""P(none) from which on a search shows no tool but those that the request names."""
+_CODE_NAME = re.compile(r"[A-Za-z0-9_.:/-]+")
+_STOPS: Final = ".:/-"
+"""Characters of names that may also end a sentence, or follow a name in it."""
 
 
 class RecalledTools(list[Tool]):
@@ -35,11 +41,20 @@ class RecalledTools(list[Tool]):
 
     Attributes:
         notes: What was degraded on the way.
+        confidences: P(this tool is right) by name, as far as known; with `p_none` their sum is at most 1.
+        p_none: P(none of the indexed tools is right), or None if unknown.
     """
 
-    def __init__(self, tools: Iterable[Tool] = (), *, notes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        tools: Iterable[Tool] = (),
+        *,
+        notes: tuple[str, ...] = (),
+        confidences: Mapping[str, float] | None = None,
+        p_none: float | None = None,
+    ) -> None:
         super().__init__(tools)
-        self.notes = notes
+        self.notes, self.confidences, self.p_none = notes, confidences or {}, p_none
 
 
 class ToolRecall:
@@ -85,43 +100,95 @@ class ToolRecall:
         if len(toolbox) <= limit:
             return RecalledTools(_by_name(toolbox.values()))
         try:
-            found, notes = await self._found(request, toolbox, limit)
+            found = await self._found(request, toolbox, limit)
         except JazzSelectError as error:
             _log.warning(
                 "agent_id=<%s>, error=<%s> | recall of tools failed, showing all of them", self._scope, in_log(error)
             )
             note = f"recall failed, so all {len(toolbox)} tools are shown: {cut(str(error), _ERROR)}"
             return RecalledTools(_by_name(toolbox.values()), notes=(note,))
+        tools_by_name, notes = {tool.name: tool for tool in found}, found.notes
         if not found:
             note = f"none of the {len(toolbox)} tools was recalled, so all are shown (is sync_tools due?)"
             return RecalledTools(_by_name(toolbox.values()), notes=(*notes, note))
         if len(found) < limit:
-            others = [tool for tool in _by_name(toolbox.values()) if tool.name not in found][: limit - len(found)]
+            others = [tool for tool in _by_name(toolbox.values()) if tool.name not in tools_by_name]
+            others = others[: limit - len(found)]
             notes = (*notes, f"only {len(found)} tools were recalled; {len(others)} others are shown beside them")
-            found |= {tool.name: tool for tool in others}
-        return RecalledTools(_by_name(found.values()), notes=notes)
+            tools_by_name |= {tool.name: tool for tool in others}
+        return RecalledTools(
+            _by_name(tools_by_name.values()), notes=notes, confidences=found.confidences, p_none=found.p_none
+        )
 
-    async def _found(
-        self, request: str, toolbox: Mapping[str, Tool], limit: int
-    ) -> tuple[dict[str, Tool], tuple[str, ...]]:
-        """Recall connected tools; repeat without disconnected ones if these took places."""
+    @checked
+    async def search(self, request: str, tools: ToolsLike, top_k: Positive | None = None) -> RecalledTools:
+        """Return those of these tools that were found for a request, which may be none.
+
+        Unlike `recall`, it hides what probably does not fit: from a P(none) of `NOTHING_FITS` on, only tools are left
+        whose exact name stands in the request. These are always there, as far as `top_k` allows.
+
+        Args:
+            request: What is to be done.
+            tools: The connected tools.
+            top_k: Number of tools, in place of the default.
+
+        Raises:
+            ConfigError: `top_k` is no whole number of at least 1, or nothing was indexed.
+            DuplicateToolError: Two tools have one name.
+            StoreError: The index cannot be read.
+            EmbeddingError: The embedder failed.
+        """
+        limit = top_k or self.top_k
+        toolbox = toolbox_of(tools)
+        found = await self._found(request, toolbox, limit)
+        named = named_tools(request, toolbox)
+        is_nothing = found.p_none is not None and found.p_none >= NOTHING_FITS
+        kept = {tool.name: tool for tool in (*named, *(() if is_nothing else found))}
+        shown = [*kept.values()][:limit]
+        return RecalledTools(_by_name(shown), notes=found.notes, confidences=found.confidences, p_none=found.p_none)
+
+    async def _found(self, request: str, toolbox: Mapping[str, Tool], limit: int) -> RecalledTools:
+        """Recall connected tools, best first; repeat without disconnected ones if these took places."""
         live = {tool_id(tool.name): tool for tool in toolbox.values()}
         stale: set[str] = set()
-        found: dict[str, Tool] = {}
-        notes: tuple[str, ...] = ()
+        found = RecalledTools()
         for _ in range(_STALE_ROUNDS):
             options: dict[str, Any] = {"exclude": frozenset(stale)} if stale else {}
             hits = await self._memory.recall(request, self._scope, top_k=limit, **options)
-            ids = [str(hit.get("flow_id", "")) for hit in hits]
-            found = {live[each].name: live[each] for each in ids[:limit] if each in live}
-            notes = tuple(getattr(hits, "notes", ()))
-            gone = set(ids) - live.keys()
+            known = {str(hit.get("flow_id", "")): hit.get("confidence") for hit in hits}
+            kept = {live[each]: sure for each, sure in [*known.items()][:limit] if each in live}
+            found = RecalledTools(
+                kept,
+                notes=tuple(getattr(hits, "notes", ())),
+                confidences={tool.name: sure for tool, sure in kept.items() if sure is not None},
+                p_none=getattr(hits, "p_none", None),
+            )
+            gone = known.keys() - live.keys()
             if not gone or gone <= stale:
                 break
             stale |= gone
         if stale:
-            notes = (*notes, f"{len(stale)} tools are indexed and not connected; sync_tools is due")
-        return found, notes
+            found.notes = (*found.notes, f"{len(stale)} tools are indexed and not connected; sync_tools is due")
+        return found
+
+
+def named_tools(request: str, tools: Mapping[str, Tool]) -> list[Tool]:
+    """Return the tools whose exact name stands in a request, as a word of its own, in the order of the request."""
+    words = [match[0] for match in _CODE_NAME.finditer(request)]
+    said = dict.fromkeys(form for word in words for form in (word, word.strip(_STOPS)))
+    found = {name: request.index(name) for name in said if name in tools}
+    for name in tools:
+        if not _CODE_NAME.fullmatch(name) and (place := _place_of(name, request)) is not None:
+            found[name] = place
+    return [tools[name] for name in sorted(found, key=found.__getitem__)]
+
+
+def _place_of(name: str, request: str) -> int | None:
+    """Return where a name with other characters stands in a request, between characters of no word."""
+    if name not in request:
+        return None
+    match = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", request)
+    return match.start() if match else None
 
 
 async def sync_tools(
@@ -129,6 +196,7 @@ async def sync_tools(
     agent_id: str,
     tools: ToolsLike,
     *,
+    examples: Mapping[str, Sequence[str]] | None = None,
     dry_run: bool = False,
     progress: Callable[[int, int], None] | None = None,
     allow_delete: bool = False,
@@ -142,6 +210,8 @@ async def sync_tools(
         memory: The index.
         agent_id: The owner of the tools.
         tools: All of its tools.
+        examples: Requests that each tool is for, by its name, such as `ToolExamples.of` has. They make recall better,
+            and confidence is fitted to them as to flows' examples.
         dry_run: Only return what would happen.
         progress: Called with (tools written, tools to write) after each batch.
         allow_delete: Delete even if more than 5 tools, and more than half of the agent's, are gone; or all, if none are
@@ -161,17 +231,18 @@ async def sync_tools(
             f"no tools are given, and syncing would forget all {len(indexed)} of agent {agent_id!r}: "
             "connect the tools first, or say allow_delete=True"
         )
+    texts = examples or {}
     return await memory.sync(
         scope,
-        map(tool_card, toolbox.values()),
+        [tool_card(tool, texts.get(tool.name, ())) for tool in toolbox.values()],
         dry_run=dry_run,
         progress=progress,
         allow_delete=allow_delete,
     )
 
 
-def tool_card(tool: Tool) -> FlowCard:
-    """Return the card of a tool for the memory.
+def tool_card(tool: Tool, examples: Sequence[str] = ()) -> FlowCard:
+    """Return the card of a tool for the memory, with the requests that it is for, if these are known.
 
     Its text is what a request may share with it: description, owner, capabilities and parameters. Types and output are
     left out: nobody asks for them, and their changes need no sync.
@@ -191,6 +262,7 @@ def tool_card(tool: Tool) -> FlowCard:
         type="tool",
         description=cut(about, _TEXT),
         text=cut(f"{tool.name}\n{about}", _TEXT),
+        examples=tuple(examples),
     )
 
 
