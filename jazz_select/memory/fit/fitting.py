@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from jazz_select.memory.encoder import Lexical, TermCounts, folded_names
+from jazz_select.memory.fit.floor import with_floor
 from jazz_select.memory.fit.leave_one_out import FOLDS, HeldOut, LeaveOneOut, Lessons
 from jazz_select.memory.fit.model import (
     DEFAULT_SCALES,
@@ -49,7 +50,7 @@ _STEEP, _LOST = 200.0, -6.0
 _USUAL_WORDS, _USUAL_WEIGHT = 4_000.0, 0.65
 """Words of all flows together, and the BM25 weight of a catalogue of that size without examples."""
 _LEAST_WEIGHT, _MOST_WEIGHT = 0.5, 1.2
-_FIT = "cosines are compared by the root of a length"
+_FIT = "tools without examples have a floor of confidence"
 """Part of the digest: a new value makes the next sync fit every catalogue again."""
 
 
@@ -96,7 +97,8 @@ def fit(
     sets. P(in scope) compares the answers with those to the same requests where their flow, or its neighbourhood, is
     left out. The transform of requests starts at the inverse within-flow covariance, as in linear discriminant
     analysis: directions in which requests for one flow differ say little about which flow is meant. A few steps of a
-    listwise loss then move examples nearer to their own flows than to others.
+    listwise loss then move examples nearer to their own flows than to others. Tools that have too few examples for
+    that get a floor (`with_floor`).
 
     `rows` are the vectors of each flow's `dense_texts` by flow id, shape (texts, dim); `cases` are labelled requests
     beside the examples: text, flow id, vector; `terms` count the whole catalogue, if there are rows for a part of it.
@@ -106,7 +108,8 @@ def fit(
     if not any(len(card.examples) > 1 for card in known):
         caveat = "no flow has two examples, so confidence is not known"
         scales = _untaught(known, lexical, flows=terms.flows if terms else len(known))
-        return Fitted(model=RecallModel(digest=digest, scales=scales, names=names, caveat=caveat))
+        model = RecallModel(digest=digest, scales=scales, names=names, caveat=caveat)
+        return Fitted(model=with_floor(model, known, rows, lexical, terms))
     catalogue = LeaveOneOut(known, rows, lexical, terms=terms)
     *transforms, transform = _transforms(catalogue)
     asked = list(catalogue.ask_examples(transforms, MAX_ASKED))
@@ -123,6 +126,7 @@ def fit(
         model, usual=Usual(lengths=catalogue.lengths, examples={card.id: len(card.examples) for card in cards})
     )
     if flows < MIN_FLOWS or len(asked) < MIN_ASKED:
+        model = with_floor(model, known, rows, lexical, terms)
         return Fitted(model=model, catalogue=catalogue, transforms=transforms, asked=asked, legs=legs)
     model, confidence = calibrated_model(model, catalogue, asked, legs, cases=labelled)
     return Fitted(
