@@ -214,16 +214,14 @@ class AgentServer:
         return await self._made(context, params, found.tool, arguments.get("arguments") or {})
 
     async def _searched(self, context: Context, request: str, limit: int) -> types.CallToolResult:
-        found, notes = await self.connected.search(request, limit)
+        found = await self.connected.search(request, limit)
         tools = bind_tools(found, request_context(context))
         foreign = {tool.name for tool in tools if self.connected.is_foreign(tool)}
         session = _session(context)  # one without a session keeps nothing
         if self._listed == "found" and session and self._list_of(session).add(tools, foreign, meta_tools.MOST_APPENDED):
             await self._bus.publish(ToolsListChanged())
             await context.session.send_tool_list_changed()
-        told = [meta_tools.tool_entry(tool, is_foreign=tool.name in foreign) for tool in tools]
-        about = {"about": meta_tools.ABOUT_FOREIGN} if foreign else {}
-        return structured_answer({"tools": told, **about, "notes": meta_tools.bounded_notes(notes)})
+        return structured_answer(meta_tools.tools_found(found, tools, foreign))
 
     async def _made(
         self, context: Context, params: types.CallToolRequestParams, tool: Tool, arguments: Mapping[str, Any]

@@ -7,6 +7,7 @@ from mcp import types
 
 from jazz_select.json_values import plain
 from jazz_select.routing.tools.tool import Tool
+from jazz_select.routing.tools.tool_memory import NOTHING_FITS, RecalledTools
 from jazz_select.selector.result import FlowSelectionResult
 from jazz_select.service.api.models import UserQuestionBody
 from jazz_select.service.mcp.untrusted_text import description_of, in_its_words, plain_schema, plain_text
@@ -77,7 +78,7 @@ META_TOOLS: Final = (
     _tool(
         SEARCH_TOOLS,
         "Find the connected tools for something that is to be done, with the schemas of their arguments. "
-        "Search before you say that something cannot be done. Then call one with call_tool.",
+        "Search before you say that something cannot be done. Then call one with call_tool. None where nothing fits.",
         {
             "request": {**_REQUEST, "description": "What is to be done, in a sentence."},
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST_FOUND, "description": f"By default {FOUND}."},
@@ -140,6 +141,33 @@ def flows_after(running: RunningCatalogue, after: str) -> dict[str, Any]:
         ],
         "next": page[-1].name if len(rest) > PAGE else None,
     }
+
+
+def tools_found(found: RecalledTools, tools: Iterable[Tool], foreign: Collection[str]) -> dict[str, Any]:
+    """What `search_tools` answers: `tools` are those of `found` as they are shown, `foreign` the names of others'."""
+    told = [{**tool_entry(tool, is_foreign=tool.name in foreign), **_confidence(found, tool)} for tool in tools]
+    about = {"about": ABOUT_FOREIGN} if foreign else {}
+    p_none = None if found.p_none is None else round(found.p_none, 4)
+    notes = bounded_notes((*_of_nothing(found), *found.notes))
+    return {"tools": told, "p_none": p_none, **about, "notes": notes}
+
+
+def _confidence(found: RecalledTools, tool: Tool) -> dict[str, Any]:
+    sure = found.confidences.get(tool.name)
+    return {} if sure is None else {"confidence": round(sure, 4)}
+
+
+def _of_nothing(found: RecalledTools) -> tuple[str, ...]:
+    """Return what a model is told where probably no tool fits."""
+    if found.p_none is None or found.p_none < NOTHING_FITS:
+        return ()
+    shown = "only what the request names is shown" if found else "none is shown"
+    told = (
+        f"Probably no connected tool does this (P(none) {found.p_none:.2f}), so {shown}. Search again in other words, "
+        "such as what is to be done and to what; if that finds nothing either, say that no tool can do it. "
+        "A tool is always shown where its exact name stands in the request."
+    )
+    return (told,)
 
 
 def tool_entry(tool: Tool, *, is_foreign: bool) -> dict[str, Any]:
