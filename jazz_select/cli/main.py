@@ -446,6 +446,14 @@ class ServeCommand(IndexOptions, LearnedOption, ChoiceOptions, FlowOptions):
             panel=_MCP,
         ),
     ] = None
+    tool_examples: Annotated[
+        Path | None,
+        option(
+            "Requests that each connected tool is for; with a model (--llm), those that it lacks are written into it.",
+            "FILE",
+            panel=_MCP,
+        ),
+    ] = None
     mcp_listed: Annotated[
         Literal["none", "found", "all"],
         option("Which tools are listed beside the four: none, those that a search has found, or all.", panel=_MCP),

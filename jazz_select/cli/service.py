@@ -217,12 +217,14 @@ def _sources(settings: "Settings", given: "ServeCommand") -> "list[AgentSource]"
             key_names=names,
             teachers=frozenset(teachers),
             mcp_servers=given.mcp_servers,
+            tool_examples=given.tool_examples,
             cases=tuple(given.cases or ()),
         )
         return _with_cases([only])
-    own = (given.tools, given.factory, given.log, given.cases, given.mcp_servers, settings.learned, keys or None)
+    servers = (given.mcp_servers, given.tool_examples)
+    own = (given.tools, given.factory, given.log, given.cases, *servers, settings.learned, keys or None)
     if any(each is not None for each in own) or "flows" in settings.model_fields_set:
-        what = "its flows, tools, log, cases, learned, mcp_servers and keys"
+        what = "its flows, tools, log, cases, learned, mcp_servers, tool_examples and keys"
         msg = f"with --agents each agent has {what} in that file: leave the options, and their variables, out"
         raise ConfigError(msg)
     return _with_cases(load_agents(given.agents, settings))

@@ -143,7 +143,7 @@ class WrittenExamples:
     took_s: float = field(default=0.0, compare=False)
 
 
-async def write_tool_examples(
+async def write_tool_examples(  # noqa: PLR0913 - what is written and how
     tools: Collection[Tool],
     known: ToolExamples,
     model: "ModelLike | ChatClient",

@@ -36,7 +36,7 @@ LEAST_KEY: Final = 16
 """Characters of a key."""
 _LARGEST: Final = 1 << 20
 _MOST_NAMED: Final = 20
-_OWN: Final = {"tools", "factory", "log", "mcp_servers", "cases"}
+_OWN: Final = {"tools", "factory", "log", "mcp_servers", "tool_examples", "cases"}
 """What an entry and a source call alike."""
 _AS_SET: Final = {"llm", "decider", "policy", "max_error", "on_empty", "on_error", "ask_user"}
 """What an entry may say otherwise than the settings."""
@@ -133,6 +133,7 @@ class AgentSource:
         key_names: SHA-256 of a key to its name, which is that of its file.
         teachers: SHA-256 of those of its keys that may teach.
         mcp_servers: The file of the MCP servers whose tools its clients can call over MCP, if any.
+        tool_examples: The file of examples of its connected tools, if any.
         cases: Files of labelled requests that its panel judges by.
         factory: What makes the agent, as `package.module:factory`; one of the tools where None.
         agents_file: The file of agents that it is an entry of, if any.
@@ -146,6 +147,7 @@ class AgentSource:
     key_names: Mapping[str, str] = field(default_factory=dict[str, str])
     teachers: frozenset[str] = frozenset()
     mcp_servers: Path | None = None
+    tool_examples: Path | None = None
     cases: tuple[Path, ...] = ()
     factory: str | None = None
     agents_file: Path | None = None
@@ -209,6 +211,7 @@ class _Agent(BaseModel):
     teach_key_file: _Several[_Path] = ()
     teach_key_sha256: _Several[str] = ()
     mcp_servers: _Path | None = None
+    tool_examples: _Path | None = None
     cases: _Several[_Path] = ()
     decider: str | None = None
     policy: Literal["default", "recommended", "cautious"] | None = None

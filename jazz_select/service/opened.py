@@ -125,7 +125,9 @@ async def _running(
     options: ServeOptions,
 ) -> RunningCatalogue:
     settings, read = source.settings, ReadAnew(source.read, source.places)
-    made = RunningCatalogue(settings, memory, read, claims=claims, factory=source.factory)
+    made = RunningCatalogue(
+        settings, memory, read, claims=claims, factory=source.factory, tool_examples=source.tool_examples
+    )
     # Another one for each: no conversation changes agents.
     made.secret = digest(master, settings.agent_id.encode(), "sha256")
     made.model = as_chat_model(settings.llm)

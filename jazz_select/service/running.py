@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
+from pathlib import Path
 from secrets import token_bytes
 from time import perf_counter, time
 from typing import TYPE_CHECKING, Final
@@ -96,6 +97,7 @@ class RunningCatalogue:
         claims: Where calls that destroy something are claimed before they are made.
         secret: Conversations that leave are signed with it, and none that comes back without is gone on with.
         factory: Makes the agent, as `package.module:factory`; without one it is made of the tools.
+        tool_examples: The file of examples of the connected tools; with a model, what it lacks is written into it.
         patience_s: How many seconds a reading may take; then it is left behind, and another one may begin.
         recalls: The index as requests ask it: those of one moment together.
         problem: Why the newest files are not live; empty where they are.
@@ -114,6 +116,7 @@ class RunningCatalogue:
     claims: ClaimStore | None = None
     secret: Secret = field(default_factory=lambda: token_bytes(32))
     factory: str | None = None
+    tool_examples: Path | None = None
     patience_s: float = _PATIENCE_S
     problem: str = field(default="", init=False)
     failures: int = field(default=0, init=False)

@@ -3,16 +3,19 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from jazz_select.errors import JazzSelectError
+from jazz_select.errors import ConfigError, JazzSelectError
+from jazz_select.evaluation.tool_examples import ToolExamples, keep_examples, load_tool_examples, write_tool_examples
 from jazz_select.routing.names.resolution import NameIndex, Resolution
 from jazz_select.routing.tools.tool import Tool
-from jazz_select.routing.tools.tool_memory import ToolRecall, sync_tools
+from jazz_select.routing.tools.tool_memory import RecalledTools, ToolRecall, sync_tools
 from jazz_select.service.mcp.gateway import Gateway
 from jazz_select.service.running import RunningCatalogue
 from jazz_select.text import beginning, in_log
+from jazz_select.threads import in_thread
 from jazz_select.words import stems
 
 _STARTING_S: Final = 5.0
@@ -20,6 +23,8 @@ _STARTING_S: Final = 5.0
 _SETTLED_S: Final = 0.2
 """Seconds without a change after which what changed is indexed."""
 _LONGEST_NOTE: Final = 300
+_MOST_WRITTEN: Final = 1_000
+"""Tools that a model is asked to write examples for while one process runs: a server may invent tools without end."""
 _log = logging.getLogger(__name__)
 
 
@@ -33,9 +38,11 @@ class ConnectedTools:
     def __init__(self, running: RunningCatalogue, gateway: Gateway | None = None) -> None:
         self._running, self._gateway = running, gateway
         self._known: tuple[int, int] | None = None
+        self._examples, self._examples_problem = ToolExamples(), ""
+        self._may_write = _MOST_WRITTEN
         self._tools: Mapping[str, Tool] = {}
         self._names: NameIndex = NameIndex(())
-        self._indexed: tuple[int, int] | None = None
+        self._indexed: tuple[int, int, int] | None = None
         self._indexing = asyncio.Lock()
         self.stirred = asyncio.Event()
         self.stirred.set()
@@ -66,24 +73,25 @@ class ConnectedTools:
             self._patience_ends = monotonic() + _STARTING_S
         await self._gateway.tried(max(self._patience_ends - monotonic(), 0.0))
 
-    async def search(self, request: str, limit: int) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-        """The tools that are nearest to a request, no more than `limit`, and what there is to say of how."""
+    async def search(self, request: str, limit: int) -> RecalledTools:
+        """The tools that were found for a request, no more than `limit`, which may be none; see `ToolRecall.search`."""
         await self.ready()
         tools, notes = self.tools, self._unconnected()
         if len(tools) <= limit:
-            return tuple(sorted(tools.values(), key=lambda each: each.name)), notes
+            return RecalledTools(sorted(tools.values(), key=lambda each: each.name), notes=notes)
         try:
             await self._index()
-            found = await ToolRecall(self._running.memory, self._running.agent_id).recall(request, tools, limit)
+            found = await ToolRecall(self._running.memory, self._running.agent_id).search(request, tools, limit)
         except JazzSelectError as error:
             self._not_indexed(error)
             why = f"the index failed, so these were found by their words: {beginning(str(error), _LONGEST_NOTE)}"
         else:
-            if len(found) <= limit:
-                return tuple(found), (*notes, *(beginning(each, _LONGEST_NOTE) for each in found.notes))
-            # Recall hides nothing in doubt; here hundreds would be shown.
+            if found or found.p_none is not None:
+                told = (beginning(each, _LONGEST_NOTE) for each in (*self._of_examples(), *found.notes))
+                found.notes = (*notes, *told)
+                return found
             why = "the index found nothing, so these were found by their words"
-        return _by_words(request, tools, limit), (*notes, why)
+        return RecalledTools(_by_words(request, tools, limit), notes=(*notes, why))
 
     def _not_indexed(self, error: JazzSelectError) -> None:
         agent_id = self._running.agent_id
@@ -99,6 +107,7 @@ class ConnectedTools:
                 continue
             try:
                 await self._index()
+                await self._write_examples()
             except JazzSelectError as error:  # the next search tries it again, and says so
                 self._not_indexed(error)
 
@@ -123,18 +132,52 @@ class ConnectedTools:
 
     async def _index(self) -> None:
         async with self._indexing:
-            version = self._version()
+            file = self._running.tool_examples
+            version = (*self._version(), 0 if file is None else await in_thread(_changed_at, file))
             if self._indexed == version:
                 return
             tools = self.tools
             if not tools:
                 return
-            running = self._running
-            report = await sync_tools(running.memory, running.agent_id, list(tools.values()), allow_delete=True)
+            if file is not None:
+                await self._read_examples(file)
+            running, listed = self._running, list(tools.values())
+            examples = self._examples.of(listed)
+            report = await sync_tools(running.memory, running.agent_id, listed, examples=examples, allow_delete=True)
             self._indexed = version
             written = len(report.created) + len(report.updated)
             told = "agent_id=<%s>, tools=<%d>, written=<%d> | the connected tools are indexed"
             _log.info(told, running.agent_id, len(tools), written)
+
+    async def _read_examples(self, file: Path) -> None:
+        """Read what is in the file now; one that cannot be read changes nothing, and searches say so."""
+        try:
+            self._examples, self._examples_problem = await in_thread(load_tool_examples, file), ""
+        except ConfigError as error:
+            self._examples_problem = str(error)
+            _log.warning("file=<%s>, error=<%s> | examples of tools cannot be read", file, in_log(error))
+
+    async def _write_examples(self) -> None:
+        """Have the model write examples for tools that have none for what they are now, and index these again."""
+        file, model = self._running.tool_examples, self._running.model
+        tools = list(self.tools.values())
+        if file is None or model is None or self._examples_problem or not self._may_write:
+            return
+        encoder = self._running.memory.encoder
+        written = await write_tool_examples(tools, self._examples, model, encoder=encoder, most_tools=self._may_write)
+        self._may_write -= min(self._may_write, len(written.texts))
+        for note in written.notes:
+            _log.warning("note=<%s> | examples of tools", in_log(note))
+        if written.texts:
+            self._examples = await in_thread(keep_examples, file, written)
+            self.stirred.set()
+            count = sum(len(texts) for _, texts in written.texts)
+            _log.info("file=<%s>, tools=<%d>, examples=<%d> | examples were written", file, len(written.texts), count)
+
+    def _of_examples(self) -> tuple[str, ...]:
+        if not self._examples_problem:
+            return ()
+        return (f"the examples of tools are those of before: {self._examples_problem}",)
 
     def _unconnected(self) -> tuple[str, ...]:
         if self._gateway is None:
@@ -154,6 +197,14 @@ class ConnectedTools:
                 for name, why in each.withheld.items()
             ),
         )
+
+
+def _changed_at(file: Path) -> int:
+    """Return when a file was last changed, in nanoseconds since 1970; 0 where there is none."""
+    try:
+        return file.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def _by_words(request: str, tools: Mapping[str, Tool], limit: int) -> tuple[Tool, ...]:
