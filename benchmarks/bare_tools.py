@@ -70,11 +70,11 @@ async def measured(dataset: Dataset, embedder: str, limit: int) -> rows.Row:
             beyond = [await recall.search(text, tools) for text in outside]
     firsts: list[tuple[float, bool]] = []
     for each, request in zip(found, inside, strict=True):
-        name, sure = max(each.confidences.items(), key=lambda pair: pair[1])
+        name, sure = max(each.confidences.items(), key=lambda pair: pair[1], default=("", 0.0))
         firsts.append((sure, name in request.gold))
     there = [bool(each.confidences.keys() & request.gold) for each, request in zip(found, inside, strict=True)]
     kept = [bool({tool.name for tool in each} & request.gold) for each, request in zip(found, inside, strict=True)]
-    firsts += [(max(each.confidences.values()), False) for each in beyond]
+    firsts += [(max(each.confidences.values(), default=0.0), False) for each in beyond]
     some, none = ([1 - (each.p_none or 0.0) for each in group] for group in (found, beyond))
     numbers = {
         "AUROC": sureness.auroc(some, none),
