@@ -1,9 +1,9 @@
 """Is it known that no tool fits, where tools have no examples? `python -m benchmarks.bare_tools --data DIR`.
 
 Tools are indexed as connected ones are, by what they say of themselves; those of MetaTool also with requests that a
-model wrote for each. Asked are the data set's own requests from outside, where it has any, and near misses: requests for
-a third of the tools with that third not there. BFCL says which functions fit among those offered *there*; that nothing
-in the pool of all fits is likely, not sure: of many requests from outside, the right function lacks an argument.
+model wrote for each. Asked are the data set's own requests from outside, where it has any, and near misses: requests
+for a third of the tools with that third not there. BFCL says which functions fit among those offered *there*; that
+nothing in the pool of all fits is likely, not sure: in many requests from outside, the function lacks an argument.
 """
 
 import asyncio

@@ -355,6 +355,7 @@ class Drafts:
                 yield one, others[0], each
 
     async def conditions(self, one: BaseFlow, other: BaseFlow, finding: Finding, writer: Writer | None) -> None:
+        """Add a condition for each of two flows that collide: the model's, or else the catalogue's own words."""
         between = [each.text for each in finding.evidence]
         written = ("", "")
         if writer is not None:
