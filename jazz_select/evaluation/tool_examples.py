@@ -31,7 +31,7 @@ from jazz_select.json_values import plain_bytes
 from jazz_select.memory.encoder import Encoder
 from jazz_select.routing.tools.tool import Tool
 from jazz_select.routing.tools.tool_memory import tool_card
-from jazz_select.text import counted, nfc
+from jazz_select.text import nfc
 from jazz_select.threads import in_thread
 
 FORMAT: Final = 1
@@ -201,7 +201,7 @@ async def write_tool_examples(  # noqa: PLR0913 - what is written and how
         if client is not model:
             await client.aclose()
     left = len(missing) - len(asked)
-    more = (f"{counted(left, 'tool')} of {len(missing)} were not asked about: write again for these",) if left else ()
+    more = (f"{left} of {len(missing)} tools were not asked about: write again for these",) if left else ()
     return WrittenExamples(
         texts=[(tool, _texts(drafts, tool.name)) for tool, task in tasks if task.result()],
         dropped=dict(drafts.dropped),

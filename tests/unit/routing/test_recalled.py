@@ -10,6 +10,7 @@ import pytest
 from jazz_select.errors import ConfigError, DuplicateToolError, StoreUnavailableError
 from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.routing import Tool, ToolAsker, ToolRecall, sync_tools, tool_card
+from jazz_select.routing.tools.tool_memory import tools_scope
 from jazz_select.testing import ListMemory, ScriptedModel
 from jazz_select.values import FlowCard, flow_id
 from tests.vectors import EMBEDDER
@@ -189,6 +190,110 @@ async def test_a_call_to_a_tool_that_was_not_shown_stands_and_is_noted(filled: P
     assert "forecast" not in choice.tools_shown
     assert [step.tool for step in choice.plan.steps] == ["forecast"]
     assert choice.notes == ("called without having been shown: forecast",)
+
+
+FOREIGN = ("hello there", "who was Napoleon's second wife?", "paint my bathroom ceiling purple")
+
+
+@pytest.mark.spec("016.11")
+@pytest.mark.parametrize("request_", [SHARE, "delete that invoice", "list all meetings", "rename the branch"])
+async def test_a_search_tells_how_sure_each_tool_is(filled: ProceduralMemory, request_: str) -> None:
+    found = await ToolRecall(filled, AGENT, top_k=5).search(request_, TOOLS)
+    outside = [await ToolRecall(filled, AGENT, top_k=5).search(each, TOOLS) for each in FOREIGN]
+    assert found.p_none is not None
+    assert all(found.p_none < (each.p_none or 0.0) for each in outside)
+    assert {tool.name for tool in found} == found.confidences.keys()
+    assert found.p_none + sum(found.confidences.values()) <= 1 + 1e-9
+    assert [tool.name for tool in found] == sorted(found.confidences)
+
+
+@pytest.mark.spec("016.11")
+@pytest.mark.parametrize(
+    ("request_", "shown"),
+    [
+        *((each, []) for each in FOREIGN),
+        ("who was Napoleon's wife? forecast", ["forecast"]),
+        ("Hello: delete_invoice, share_photo.", ["delete_invoice", "share_photo"]),
+        ("Hello there, Share_Photo_2!", []),
+        ("Hello there, xshare_photo!", []),
+        ("Hello there, ünter share_photo/", ["share_photo"]),
+    ],
+    ids=["greeting", "question", "order", "one named", "two named", "another name", "part of a word", "before a slash"],
+)
+async def test_a_search_finds_nothing_but_what_is_named(
+    filled: ProceduralMemory, request_: str, shown: list[str]
+) -> None:
+    found = await ToolRecall(filled, AGENT, top_k=5).search(request_, TOOLS)
+    assert [tool.name for tool in found] == shown
+
+
+@pytest.mark.spec("016.11")
+async def test_tools_that_are_named_come_before_what_is_found(filled: ProceduralMemory) -> None:
+    request_ = f"{SHARE}: rename_budget list_survey"
+    found = await ToolRecall(filled, AGENT, top_k=3).search(request_, TOOLS)
+    assert len(found) == 3
+    assert {"rename_budget", "list_survey"} < {tool.name for tool in found}
+    assert len(await ToolRecall(filled, AGENT, top_k=1).search(request_, TOOLS)) == 1
+
+
+async def test_a_name_with_other_characters_is_kept(memory: ProceduralMemory) -> None:
+    odd = [Tool(name="größe ändern", description="Make it larger."), Tool(name="a+b", description="Add.")]
+    await sync_tools(memory, AGENT, [*TOOLS, *odd])
+    recall = ToolRecall(memory, AGENT, top_k=5)
+    for request_, name in (("Hello, größe ändern!", "größe ändern"), ("Hello there a+b", "a+b")):
+        assert name in [tool.name for tool in await recall.search(request_, [*TOOLS, *odd])]
+    assert "a+b" not in [tool.name for tool in await recall.search("Hello there a+bc", [*TOOLS, *odd])]
+
+
+async def test_a_search_of_few_tools_or_of_none_knows_no_chance(memory: ProceduralMemory) -> None:
+    recall = ToolRecall(memory, AGENT, top_k=5)
+    nothing = await recall.search(SHARE, TOOLS)
+    assert ([*nothing], nothing.p_none, nothing.confidences) == ([], None, {})
+    await sync_tools(memory, AGENT, TOOLS[:7])
+    few = await recall.search("hello there", TOOLS[:7])
+    assert (len(few), few.p_none, few.confidences) == (5, None, {})
+
+
+async def test_a_search_shows_no_tool_that_is_gone(filled: ProceduralMemory) -> None:
+    left = [tool for tool in TOOLS if not tool.name.endswith("_playlist")]
+    found = await ToolRecall(filled, AGENT, top_k=8).search(SHARE, left)
+    assert {tool.name for tool in found} <= {tool.name for tool in left}
+
+
+async def test_a_search_that_fails_says_so() -> None:
+    memory_ = ListMemory(error=StoreUnavailableError("http://x", "down"))
+    with pytest.raises(StoreUnavailableError):
+        await ToolRecall(memory_, AGENT).search(SHARE, TOOLS)
+
+
+@pytest.mark.spec("016.11")
+async def test_examples_make_a_tool_found_by_what_users_say(memory: ProceduralMemory) -> None:
+    examples = {"forecast": ("do I need an umbrella", "umbrella or not?"), "gone_tool": ("never mind",)}
+    await sync_tools(memory, AGENT, TOOLS, examples=examples)
+    report = await sync_tools(memory, AGENT, TOOLS, examples=examples)
+    found = await ToolRecall(memory, AGENT, top_k=5).search("an umbrella for tomorrow?", TOOLS)
+    assert max(found.confidences, key=found.confidences.__getitem__) == "forecast"
+    assert (len(report.skipped), report.created) == (len(TOOLS), ())
+    assert tool_card(TOOLS[-1], examples["forecast"]).examples == examples["forecast"]
+    again = await sync_tools(memory, AGENT, TOOLS)
+    assert again.updated == ("forecast",)
+
+
+@pytest.mark.spec("016.11")
+async def test_confidence_is_fitted_to_examples_where_there_are_enough(memory: ProceduralMemory) -> None:
+    ways = ("please {0} my {1}", "{0} the {1} now", "I want to {0} a {1}", "can you {0} that {1}?", "{1}: {0} it")
+    examples = {
+        tool.name: tuple(way.format(*tool.name.split("_")) for way in ways) for tool in TOOLS if "_" in tool.name
+    }
+    scope = tools_scope(AGENT)
+    await sync_tools(memory, AGENT, TOOLS)
+    bare = await memory.recall(SHARE, scope)
+    await sync_tools(memory, AGENT, TOOLS, examples=examples)
+    fitted = await memory.recall(SHARE, scope)
+    assert "there are too few examples" in bare.caveat
+    assert (fitted.caveat, fitted[0]["flow_name"]) == ("", "share_playlist")
+    assert fitted.answers is not None
+    assert bare.answers is None
 
 
 @pytest.mark.parametrize(
