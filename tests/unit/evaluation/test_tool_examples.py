@@ -1,4 +1,4 @@
-"""Examples of connected tools: what a model writes is filtered, kept as text, and bound to what a tool says of itself."""
+"""Examples of connected tools: what a model writes is filtered, kept as text, and bound to a tool's definition."""
 
 import asyncio
 from collections.abc import Callable, Sequence

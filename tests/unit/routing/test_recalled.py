@@ -12,7 +12,7 @@ from jazz_select.memory.procedural import ProceduralMemory
 from jazz_select.routing import Tool, ToolAsker, ToolRecall, sync_tools, tool_card
 from jazz_select.routing.tools.tool_memory import tools_scope
 from jazz_select.testing import ListMemory, ScriptedModel
-from jazz_select.values import FlowCard, flow_id
+from jazz_select.values import FlowCard, RecallResult, flow_id
 from tests.vectors import EMBEDDER
 
 AGENT = "support"
@@ -208,23 +208,52 @@ async def test_a_search_tells_how_sure_each_tool_is(filled: ProceduralMemory, re
 
 
 @pytest.mark.spec("016.11")
+@pytest.mark.parametrize("request_", FOREIGN)
+async def test_a_search_finds_nothing_where_nothing_fits(filled: ProceduralMemory, request_: str) -> None:
+    assert not await ToolRecall(filled, AGENT, top_k=5).search(request_, TOOLS)
+
+
+class _Doubting:
+    """A memory that finds two tools for anything, with this P(none)."""
+
+    def __init__(self, p_none: float | None) -> None:
+        self._p_none = p_none
+
+    async def recall(self, *_: object, **__: object) -> RecallResult:
+        hits = [{"flow_id": tool_card(TOOLS[place]).id, "confidence": 0.1} for place in (0, 1)]
+        return RecallResult(hits, p_none=self._p_none)
+
+
+FOUND = ["create_folder", "create_playlist"]
+
+
+@pytest.mark.spec("016.11")
 @pytest.mark.parametrize(
-    ("request_", "shown"),
+    ("p_none", "request_", "shown"),
     [
-        *((each, []) for each in FOREIGN),
-        ("who was Napoleon's wife? forecast", ["forecast"]),
-        ("Hello: delete_invoice, share_photo.", ["delete_invoice", "share_photo"]),
-        ("Hello there, Share_Photo_2!", []),
-        ("Hello there, xshare_photo!", []),
-        ("Hello there, ünter share_photo/", ["share_photo"]),
+        (0.59, "hello", FOUND),
+        (None, "hello", FOUND),
+        (0.6, "hello", []),
+        (0.9, "who was Napoleon's wife? forecast", ["forecast"]),
+        (0.9, "Hello: delete_invoice, share_photo.", ["delete_invoice", "share_photo"]),
+        (0.1, "Hello: delete_invoice", [*FOUND, "delete_invoice"]),
+        (0.9, "create_folder", ["create_folder"]),
+        (0.9, "Hello there, share_photo_2 and Share_Photo!", []),
+        (0.9, "Hello there, xshare_photo!", []),
+        (0.9, "see ünter share_photo/ or forecast:", ["forecast", "share_photo"]),
+        (0.9, "größe ändern!", ["größe ändern"]),
+        (0.9, "what is a+b?", ["a+b"]),
+        (0.9, "what is a+bc, or größe ändernd?", []),
     ],
-    ids=["greeting", "question", "order", "one named", "two named", "another name", "part of a word", "before a slash"],
+    ids=str,
 )
-async def test_a_search_finds_nothing_but_what_is_named(
-    filled: ProceduralMemory, request_: str, shown: list[str]
+async def test_what_a_search_names_is_kept_whatever_is_found(
+    p_none: float | None, request_: str, shown: list[str]
 ) -> None:
-    found = await ToolRecall(filled, AGENT, top_k=5).search(request_, TOOLS)
+    odd = [Tool(name="größe ändern", description="Make it larger."), Tool(name="a+b", description="Add.")]
+    found = await ToolRecall(_Doubting(p_none), AGENT, top_k=5).search(request_, [*TOOLS, *odd])
     assert [tool.name for tool in found] == shown
+    assert found.p_none == p_none
 
 
 @pytest.mark.spec("016.11")
@@ -234,15 +263,6 @@ async def test_tools_that_are_named_come_before_what_is_found(filled: Procedural
     assert len(found) == 3
     assert {"rename_budget", "list_survey"} < {tool.name for tool in found}
     assert len(await ToolRecall(filled, AGENT, top_k=1).search(request_, TOOLS)) == 1
-
-
-async def test_a_name_with_other_characters_is_kept(memory: ProceduralMemory) -> None:
-    odd = [Tool(name="größe ändern", description="Make it larger."), Tool(name="a+b", description="Add.")]
-    await sync_tools(memory, AGENT, [*TOOLS, *odd])
-    recall = ToolRecall(memory, AGENT, top_k=5)
-    for request_, name in (("Hello, größe ändern!", "größe ändern"), ("Hello there a+b", "a+b")):
-        assert name in [tool.name for tool in await recall.search(request_, [*TOOLS, *odd])]
-    assert "a+b" not in [tool.name for tool in await recall.search("Hello there a+bc", [*TOOLS, *odd])]
 
 
 async def test_a_search_of_few_tools_or_of_none_knows_no_chance(memory: ProceduralMemory) -> None:

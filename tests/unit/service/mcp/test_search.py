@@ -1,0 +1,161 @@
+"""`search_tools`: how sure each tool is, none where none fits, and examples that are written as tools connect."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+import pytest
+
+from jazz_select import ProceduralMemory
+from jazz_select.errors import ModelError
+from jazz_select.evaluation.tool_examples import load_tool_examples
+from jazz_select.routing import Tool
+from jazz_select.service.mcp.agent_server import AgentServer
+from jazz_select.service.running import RunningCatalogue
+from jazz_select.testing import ScriptedModel
+from jazz_select.values import Message, RecallResult
+from tests.clock import until
+from tests.unit.service.mcp.desk import catalogue, data, served
+
+VERBS = {
+    "share": "Let somebody else use a {0}.",
+    "delete": "Remove a {0} for good.",
+    "list": "Show every {0} there is.",
+    "rename": "Give a {0} another name.",
+}
+THINGS = ("folder", "playlist", "invoice", "meeting")
+TOOLS = [
+    Tool(name=f"{verb}_{thing}", description=text.format(thing), function=lambda: "done")
+    for verb, text in VERBS.items()
+    for thing in THINGS
+]
+
+
+@pytest.mark.spec("016.11")
+@pytest.mark.parametrize(
+    ("request_", "right", "told"),
+    [
+        ("rename the playlist", "rename_playlist", ""),
+        ("paint a bathroom purple", "", "so none is shown. Search again in other words"),
+        ("does list_folder paint a bathroom purple?", "list_folder", "only what the request names is shown"),
+    ],
+    ids=["one fits", "none fits", "none fits and one is named"],
+)
+async def test_a_search_shows_what_fits_or_says_that_nothing_does(
+    monkeypatch: pytest.MonkeyPatch, request_: str, right: str, told: str
+) -> None:
+    if told and right:  # a name of a tool matches its own words, so doubt is put there
+
+        async def recall(*_: object, **__: object) -> RecallResult:
+            return RecallResult(p_none=0.9)
+
+        monkeypatch.setattr(ProceduralMemory, "recall", recall)
+    async with catalogue(TOOLS) as running, served(AgentServer(running)) as client:
+        found = data(await client.call_tool("search_tools", {"request": request_}))
+    shown = {tool["name"]: tool.get("confidence") for tool in found["tools"]}
+    if told:
+        assert [*shown] == ([right] if right else [])
+        assert (found["p_none"] > 0.6, len(found["notes"])) == (True, 1)
+        assert told in found["notes"][0]
+        assert f"P(none) {found['p_none']:.2f}" in found["notes"][0]
+    else:
+        assert (len(shown), found["notes"]) == (5, [])
+        assert max(shown, key=lambda name: shown[name] or 0.0) == right
+        assert found["p_none"] + sum(filter(None, shown.values())) <= 1.001
+
+
+async def test_few_tools_are_all_shown_and_nothing_is_claimed_of_them() -> None:
+    async with catalogue(TOOLS[:3]) as running, served(AgentServer(running)) as client:
+        found = data(await client.call_tool("search_tools", {"request": "paint a bathroom purple"}))
+    assert ([tool["name"] for tool in found["tools"]], found["p_none"], found["notes"]) == (
+        sorted(tool.name for tool in TOOLS[:3]),
+        None,
+        [],
+    )
+
+
+def writing(*, failing: bool = False) -> ScriptedModel:
+    """A model that writes one request for each tool: what would be shouted about its thing."""
+
+    def reply(messages: Sequence[Message]) -> str:
+        if failing:
+            raise ModelError("m", "it is down", retryable=False)
+        name: str = orjson.loads(messages[-1].content)["procedure"]["name"]
+        verb, thing = name.split("_")
+        return orjson.dumps({"examples": [f"{verb} that {thing} hurrah"]}).decode()
+
+    return ScriptedModel(reply, repeat=True)
+
+
+def said_of(running: RunningCatalogue) -> dict[str, tuple[str, ...]]:
+    assert running.tool_examples is not None
+    return load_tool_examples(running.tool_examples).of(TOOLS)
+
+
+@pytest.mark.spec("016.11")
+async def test_examples_are_written_as_tools_connect_and_used_without_a_model_afterwards(tmp_path: Path) -> None:
+    file = tmp_path / "examples.yaml"
+    model = writing()
+    async with catalogue(TOOLS) as running:
+        running.tool_examples, running.model = file, model
+        async with served(AgentServer(running)):
+            await until(file.exists)
+        assert len(model.calls) == len(TOOLS)
+        assert said_of(running)["rename_playlist"] == ("rename that playlist hurrah",)
+    edited = file.read_text("utf-8").replace("delete that meeting hurrah", "call off what we said for noon")
+    file.write_text(edited, "utf-8")
+    changed = [replace(TOOLS[0], description="Hand it on."), *TOOLS[1:]]
+    async with catalogue(changed) as running:
+        running.tool_examples = file
+        async with served(AgentServer(running)) as client:
+            found = data(await client.call_tool("search_tools", {"request": "what we said for noon is off"}))
+        assert "delete_meeting" in [tool["name"] for tool in found["tools"]]
+        assert "share_folder" not in load_tool_examples(file).of(changed)
+    assert file.read_text("utf-8") == edited
+
+
+@pytest.mark.spec("016.11")
+async def test_only_what_is_lacking_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "examples.yaml"
+    async with catalogue(TOOLS) as running:
+        running.tool_examples, running.model = file, writing()
+        async with served(AgentServer(running)):
+            await until(file.exists)
+    changed = [replace(TOOLS[0], description="Hand it on."), *TOOLS[1:]]
+    model = writing()
+    before = file.read_bytes()
+    async with catalogue(changed) as running:
+        running.tool_examples, running.model = file, model
+        async with served(AgentServer(running)):
+            await until(lambda: file.read_bytes() != before)
+    assert [orjson.loads(call[-1].content)["procedure"]["name"] for call in model.calls] == ["share_folder"]
+
+
+async def test_a_model_that_is_down_is_not_asked_without_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file, model = tmp_path / "examples.yaml", writing(failing=True)
+    with caplog.at_level(logging.WARNING, "jazz_select.service.mcp.connected_tools"):
+        async with catalogue(TOOLS) as running:
+            running.tool_examples, running.model = file, model
+            server = AgentServer(running)
+            async with served(server) as client:
+                await until(lambda: "no examples were written for share_folder" in caplog.text)
+                await asyncio.sleep(0)
+                found = data(await client.call_tool("search_tools", {"request": "rename the playlist"}))
+    assert "rename_playlist" in [tool["name"] for tool in found["tools"]]
+    assert (file.exists(), len(model.calls)) == (False, len(TOOLS))
+
+
+async def test_a_file_that_was_spoilt_changes_nothing_and_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "examples.yaml"
+    file.write_text("tools: {share_folder: {examples: [7]}}", "utf-8")
+    model = writing()
+    async with catalogue(TOOLS) as running:
+        running.tool_examples, running.model = file, model
+        async with served(AgentServer(running)) as client:
+            found = data(await client.call_tool("search_tools", {"request": "rename the playlist"}))
+    assert "rename_playlist" in [tool["name"] for tool in found["tools"]]
+    assert ["the examples of tools are those of before" in note for note in found["notes"]] == [True]
+    assert (model.calls, file.read_text("utf-8")) == ([], "tools: {share_folder: {examples: [7]}}")
