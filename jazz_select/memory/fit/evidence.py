@@ -1,0 +1,521 @@
+"""Evidence: what a log of decisions adds to recall, and from which confidence on recall may decide alone. Pure.
+
+A linear head learns which flow requests like these are for. Its probabilities are mixed with recall's own. How sure the
+mixture is, is calibrated on predictions that were made before the answer was learned from (Dawid's prequential
+principle, 1984): a log is read in blocks, and each block is predicted by a head that was fitted to the blocks before
+it.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from math import exp, log
+from typing import Annotated, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from jazz_select.arguments import Constraint, adapter_of
+from jazz_select.memory.encoder import PackedArray
+from jazz_select.memory.fit.linear_head import Lesson, fit_head
+from jazz_select.memory.fit.model import Matrix
+from jazz_select.ports import Vectors
+from jazz_select.travel import value_of
+
+LEAST = 50
+"""Fewest labelled observations."""
+BUDGETS = (0.002, 0.01, 0.02, 0.05, 0.1)
+"""Error budgets of which people are told the threshold."""
+MARGIN = 0.8
+"""The share of an error budget that is spent by the estimate."""
+ASK_AGAIN = 0.7
+"""Confidence from which on a model that differs is to be asked once more, with the candidates in another order, before
+its choice is logged. The calibration counts what is at least as sure: there the answers must be clean, since a model's
+own mistakes count as recall's."""
+NONE = ""
+"""The label of a request that no flow is for."""
+
+_log = logging.getLogger(__name__)
+_GROWTH = 2
+"""A block is as long as all blocks before it: a longer log costs as many more fits as it has doublings."""
+_FLOOR = 1e-4
+"""Least probability in the mixture."""
+_MIX, _MIX_HELD = (1.0, 0.6, 0.0), (20.0, 10.0, 0.5)
+"""Prior of the weights of recall, of the head, and of "none": means and precisions."""
+_FIXED = 1e12
+_LINE, _LINE_HELD, _OFFSET_HELD = (1.0, 0.0), (4.0, 1.0), 6.25
+"""Prior of slope and offset: means and precisions; and the precision of a flow's own offset."""
+_RECENT, _FEWEST_RECENT = 0.5, 200
+"""The share of the log whose confidences stand for those of requests to come, and its least number."""
+_POINTS = 400
+_STEPS, _TINY = 50, 1e-9
+_SHOWN = 1e-3
+_LARGEST = 1e6
+_MOST_FLOWS = 1 << 20
+_VERSION = 1
+
+_FINITE: Mapping[str, Any] = {"allow_inf_nan": False, "strict": True}
+_Number = Annotated[float, Constraint("a number", ge=-_LARGEST, le=_LARGEST, **_FINITE)]
+_Chance = Annotated[float, Constraint("a probability", ge=0, le=1, **_FINITE)]
+_Count = Annotated[int, Constraint("a count", ge=0, le=1 << 53, strict=True)]
+_Chances = Annotated[tuple[_Chance, ...], Constraint("probabilities", max_length=1 << 16)]
+_Flows = Annotated[tuple[str, ...], Constraint("flow ids", min_length=1, max_length=_MOST_FLOWS)]
+_Flags = npt.NDArray[np.bool_]
+_Places = npt.NDArray[np.int_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observations:
+    """Logged requests as evidence, oldest first.
+
+    Attributes:
+        vectors: Request embeddings as the encoder gives them, shape (n, dim), unit length.
+        labels: The flow id that was chosen or corrected to; `NONE` where nothing fitted.
+        trust: P(the label is right), shape (n,); 1 for a person's word. Up to one half the label says nothing, however
+            many say the same, and the request only shows what is asked: so at 0 are those that recall decided alone.
+        by_person: Whether a person said so.
+        led: The flow id that recall itself had first at the time; empty if it is not known.
+    """
+
+    vectors: Matrix | Vectors
+    labels: Sequence[str]
+    trust: Matrix
+    by_person: Sequence[bool]
+    led: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearHead:
+    """P(flow) of a request vector, by multinomial logistic regression.
+
+    `flows` are flow ids, or `NONE`, in the order of the rows of `weights`; a row is the weights of a flow and, last,
+    its bias.
+    """
+
+    flows: _Flows
+    weights: Annotated[Vectors, PackedArray("<f2")]
+
+    def log_chances(self, vector: Matrix | Vectors) -> Vectors:
+        """Return log P of each flow, shape (flows,)."""
+        logits: Vectors = self.weights[:, :-1] @ np.asarray(vector, dtype=np.float32)
+        logits += self.weights[:, -1]
+        logits -= logits.max()
+        logits -= np.log(np.exp(logits).sum())
+        return logits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mix:
+    """Weights of a log-linear mixture of recall's probabilities and the head's; `none` is added for no flow at all."""
+
+    recall: _Number
+    head: _Number
+    none: _Number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Platt's line: log odds of being right, from the mixture's log odds. Flows may have an offset of their own."""
+
+    slope: Annotated[float, Constraint("a number above 0", ge=1e-3, le=_LARGEST, **_FINITE)]
+    offset: _Number
+    flows: Mapping[str, _Number] = field(default_factory=dict[str, float])
+
+    def __call__(self, chance: float, flow: str) -> float:
+        """Return P(right) of a flow that the mixture gives this chance."""
+        bound = min(max(chance, 1e-6), 1 - 1e-6)
+        odds = self.slope * log(bound / (1 - bound)) + self.offset + self.flows.get(flow, 0.0)
+        return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, odds))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """What was measured prospectively: labelled requests, and how many of them were predicted."""
+
+    requests: _Count
+    agreed: _Count
+    sure: _Count
+    """Of these requests, those predicted with at least `ASK_AGAIN`."""
+    sure_agreed: _Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceModel:
+    """What a log taught: fitted by a sync, stored beside the index, used by every recall.
+
+    Attributes:
+        sure: Confidences of recent requests, descending.
+        errors: The expected share of wrong answers among those at least as sure, of the widest such group, divided by
+            `MARGIN`; ascending.
+        agreement: What was measured, for people to read.
+    """
+
+    head: LinearHead
+    mix: Mix
+    line: Line
+    sure: _Chances
+    errors: _Chances
+    agreement: Agreement
+
+    def chances(
+        self, vector: Matrix | Vectors, recall_chances: Mapping[str, float]
+    ) -> tuple[Mapping[str, float], float]:
+        """Return joint P(right) by flow id, best first, and P(none); together at most 1.
+
+        `recall_chances` are recall's own joint probabilities of its likeliest flows, none included.
+        """
+        flows = self.head.flows
+        told = _Recalled.of(flows, recall_chances)
+        logits = np.full(len(told.flows), log(_FLOOR))
+        logits[: len(flows)] = np.maximum(self.head.log_chances(vector), log(_FLOOR))
+        logits *= self.mix.head
+        logits += self.mix.recall * told.logs
+        logits[told.none] += self.mix.none
+        logits -= logits.max()
+        mixed = np.exp(logits)
+        mixed /= mixed.sum()
+        shown = np.flatnonzero(mixed >= min(_SHOWN, float(mixed.max())))
+        places: list[int] = shown[np.argsort(-mixed[shown], kind="stable")].tolist()
+        return _calibrated({told.flows[place]: float(mixed[place]) for place in places}, self.line)
+
+    def threshold(self, max_error: float) -> float:
+        """Return the least confidence from which on recall may decide alone within a budget; 1 if there is none."""
+        within = int(np.searchsorted(np.asarray(self.errors), max_error, side="right"))
+        return self.sure[within - 1] if within else 1.0
+
+    def expected_error(self, confidence: float) -> float:
+        """Return the expected share of wrong answers among those at least as confident; 1 if none was."""
+        first = int(np.searchsorted(-np.asarray(self.sure), -confidence, side="left"))
+        return self.errors[first] if first < len(self.errors) else 1.0
+
+    @property
+    def thresholds(self) -> Mapping[float, float]:
+        """The thresholds of `BUDGETS`."""
+        return {budget: self.threshold(budget) for budget in BUDGETS}
+
+    def as_note(self) -> dict[str, Any]:
+        """Return the model for JSON."""
+        return {**adapter_of(EvidenceModel).dump_python(self, mode="json"), "version": _VERSION}
+
+    @classmethod
+    def from_note(cls, note: object, *, dim: int | None = None) -> "EvidenceModel | None":
+        """Read a model; None for a note of another version or dimension, or one that cannot be read."""
+        if note is None:
+            return None
+        try:
+            noted = cast("Mapping[str, object]", note) if isinstance(note, Mapping) else dict[str, object]()
+            _must(noted.get("version") == _VERSION, "version")
+            return value_of(cls, noted)._checked(dim)  # noqa: SLF001 - one of this class
+        except Exception as error:  # noqa: BLE001 - an index that others write to may hold anything
+            _log.warning("error=<%r> | the evidence of a sync cannot be read", error)
+            return None
+
+    def _checked(self, dim: int | None) -> "EvidenceModel":
+        """Return the model with its weights as a matrix; raise ValueError if its parts do not fit together."""
+        flows, weights = self.head.flows, self.head.weights.astype(np.float32)
+        wide = weights.size // len(flows)
+        _must(wide * len(flows) == weights.size and wide > 1 and dim in {None, wide - 1}, "weights")
+        _must(bool((np.abs(weights) <= _LARGEST).all()), "weights")
+        _must(len({*flows}) == len(flows), "flows")
+        _must(len(self.sure) == len(self.errors), "errors")
+        _must(all(before >= after for before, after in pairwise(self.sure)), "sure")
+        _must(all(before <= after for before, after in pairwise(self.errors)), "errors")
+        return replace(self, head=replace(self.head, weights=weights.reshape(len(flows), wide)))
+
+
+def _must(right: bool, what: str) -> None:  # noqa: FBT001 - a condition
+    if not right:
+        raise ValueError(what)
+
+
+@dataclass(frozen=True, slots=True)
+class _Recalled:
+    """Recall's probabilities as logarithms, aligned with the classes of a head and, after them, other flows."""
+
+    flows: Sequence[str]
+    logs: Matrix
+    none: int
+
+    @classmethod
+    def of(cls, flows: Sequence[str], recalled: Mapping[str, float]) -> "_Recalled":
+        """Align them; what recall does not list has `_FLOOR`, and "none" has what is left."""
+        places = dict(_places(tuple(flows)))
+        others = [flow for flow in recalled if flow not in places]
+        if NONE not in places and NONE not in others:
+            others.append(NONE)
+        every = (*flows, *others)
+        places |= {flow: len(flows) + number for number, flow in enumerate(others)}
+        chances = np.full(len(every), _FLOOR)
+        left = _listed(chances, recalled, places)
+        chances[places[NONE]] = left
+        return cls(flows=every, logs=np.log(chances), none=places[NONE])
+
+
+def _listed(chances: Matrix, recalled: Mapping[str, float], places: Mapping[str, int]) -> float:
+    """Write recall's probabilities of flows to their places; return what is left for "none"."""
+    total = 0.0
+    for flow, chance in recalled.items():
+        if flow != NONE:
+            own = min(max(chance, _FLOOR), 1.0) if chance == chance else _FLOOR  # noqa: PLR0124 - no NaN
+            chances[places[flow]] = own
+            total += own
+    if total > 1:
+        chances /= total
+    return max(1.0 - total, _FLOOR)
+
+
+@lru_cache(64)
+def _places(flows: tuple[str, ...]) -> Mapping[str, int]:
+    return {flow: place for place, flow in enumerate(flows)}
+
+
+def _calibrated(mixed: Mapping[str, float], line: Line) -> tuple[Mapping[str, float], float]:
+    """Return the mixture with P(the first is right) by the line; the others share what is left, in their order."""
+    (first, chance), *rest = mixed.items()
+    sure = line(chance, first)
+    share = min((1.0 - sure) / max(1.0 - chance, _TINY), sure / chance)
+    found = {first: sure, **{flow: other * share for flow, other in rest}}
+    none = found.pop(NONE, 0.0)
+    return found, none
+
+
+def fit_evidence(
+    examples: Matrix | Vectors,
+    example_labels: Sequence[str],
+    seen: Observations,
+    *,
+    recalled: Sequence[Mapping[str, float]],
+) -> EvidenceModel | None:
+    """Fit what a log taught; None for fewer than `LEAST` labelled observations.
+
+    An observation is a target of P = trust for its label, and the rest for what recall had first; its weight is how far
+    its trust exceeds that of a toss, 2 · trust - 1.
+
+    Args:
+        examples: Vectors of the catalogue's texts (examples, names), shape (texts, dim).
+        example_labels: The flow id of each; every flow of the catalogue is among them.
+        seen: The log. Labels that no example has are left out: such flows have left the catalogue.
+        recalled: What recall alone gives each observation, joint P(right) by flow id, with a sum of at most 1.
+
+    Raises:
+        ValueError: The parts are not as long as they must be.
+    """
+    count = len(seen.vectors)
+    if len(examples) != len(example_labels):
+        msg = f"{len(examples)} vectors of examples have {len(example_labels)} labels"
+        raise ValueError(msg)
+    if {len(seen.labels), len(seen.trust), len(seen.by_person), len(seen.led), len(recalled)} != {count}:
+        msg = f"{count} observations need as many labels, trusts, sources, first flows and recalled flows"
+        raise ValueError(msg)
+    flows = (*sorted({*example_labels} - {NONE}), NONE)
+    log_of = _Log.of(flows, seen, recalled)
+    if int(np.count_nonzero(log_of.labelled)) < LEAST:
+        return None
+    # A head that was never shown "none" has no class for it.
+    has_none = bool((log_of.labels[log_of.labelled] == len(flows) - 1).any())
+    classes = len(flows) if has_none else len(flows) - 1
+    places = _places(flows)
+    own = np.zeros((len(examples), classes), dtype=np.float32)
+    own[np.arange(len(examples)), [places[label] for label in example_labels]] = 1
+    said, weights = _predicted(np.asarray(examples, dtype=np.float32), own, log_of)
+    mix = _fit_mix(log_of, said)
+    mixed = _mixed(mix, log_of.recalled, said)
+    line, sure = _fit_line(flows, mixed, log_of)
+    return EvidenceModel(
+        head=LinearHead(flows=flows[:classes], weights=_stored(weights)),
+        mix=mix,
+        line=line,
+        agreement=_agreement(mixed.argmax(axis=1), sure, log_of),
+        **_curve(sure),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """A log as arrays; classes are the flows and, last, "none"."""
+
+    vectors: Vectors
+    labels: _Places
+    labelled: _Flags
+    weights: Matrix
+    targets: Matrix
+    """P(class) of each request times its weight, shape (requests, classes)."""
+    recalled: Matrix
+    """Log probabilities by recall, shape (requests, classes)."""
+
+    @classmethod
+    def of(cls, flows: tuple[str, ...], seen: Observations, recalled: Sequence[Mapping[str, float]]) -> "_Log":
+        """Read a log."""
+        places, count = _places(flows), len(seen.labels)
+        labels = np.array([places.get(label, -1) for label in seen.labels], dtype=np.int_)
+        led = np.array([places.get(flow, -1) if flow else -1 for flow in seen.led], dtype=np.int_)
+        trust: Matrix = np.clip(np.nan_to_num(np.asarray(seen.trust, dtype=np.float64)), 0.0, 1.0)
+        weights = np.where(labels >= 0, np.maximum(2 * trust - 1, 0.0), 0.0)
+        labelled = weights > 0
+        logs = np.full((count, len(flows)), _FLOOR)
+        for row, each in enumerate(recalled):
+            known = {flow: chance for flow, chance in each.items() if flow in places}
+            logs[row, -1] = _listed(logs[row], known, places)
+        targets = np.zeros((count, len(flows)))
+        rows = np.flatnonzero(labelled)
+        first = np.where(led >= 0, led, logs.argmax(axis=1))
+        targets[rows, labels[rows]] += trust[rows]
+        targets[rows, first[rows]] += 1.0 - trust[rows]
+        targets *= weights[:, None]
+        np.log(logs, out=logs)
+        vectors: Vectors = np.asarray(seen.vectors, dtype=np.float32)
+        return cls(vectors, labels, labelled, weights, targets, logs)
+
+
+def _predicted(examples: Vectors, own: Vectors, log_of: _Log) -> tuple[Matrix, Vectors]:
+    """Return log P of each request by the head fitted to the blocks before its own, and the weights fitted to all.
+
+    Shapes: (requests, classes with "none"), (dim + 1, classes of the head).
+    """
+    count, classes = len(log_of.labels), own.shape[1]
+    said = np.full(log_of.recalled.shape, log(_FLOOR))
+    weights = np.zeros((examples.shape[1] + 1, classes), dtype=np.float32)
+    for start, end in (*_blocks(count), (count, count)):
+        rows = np.flatnonzero(log_of.labelled[:start])
+        lesson = Lesson(
+            np.vstack([examples, log_of.vectors[rows]]),
+            np.vstack([own, log_of.targets[rows, :classes].astype(np.float32)]),
+        )
+        weights = fit_head(lesson, start=weights)
+        logits = (log_of.vectors[start:end] @ weights[:-1] + weights[-1]).astype(np.float64)
+        said[start:end, :classes] = np.maximum(_log_softmax(logits), log(_FLOOR))
+    return said, weights
+
+
+def _blocks(count: int) -> Iterable[tuple[int, int]]:
+    """Yield the bounds of the blocks: `LEAST` requests, and then as many as before."""
+    start, end = 0, LEAST
+    while start < count:
+        yield start, min(end, count)
+        start, end = end, _GROWTH * end
+
+
+def _log_softmax(logits: Matrix) -> Matrix:
+    if not len(logits):
+        return logits
+    logits = logits - logits.max(axis=1, keepdims=True)
+    return logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+
+
+def _mixed(mix: Mix, recalled: Matrix, said: Matrix) -> Matrix:
+    """Return the mixture's probabilities, shape (requests, classes)."""
+    logits = mix.recall * recalled + mix.head * said
+    logits[:, -1] += mix.none
+    return np.exp(_log_softmax(logits))
+
+
+def _fit_mix(log_of: _Log, said: Matrix) -> Mix:
+    """Fit the weights of the mixture to the targets: maximum a posteriori by Newton's method.
+
+    A negative weight of recall or of the head would turn around what they say: it is held at 0, and the rest is fitted
+    again.
+    """
+    rows = log_of.labelled
+    targets, recalled, head = log_of.targets[rows], log_of.recalled[rows], said[rows]
+    weights = targets.sum(axis=1)
+    none = np.zeros(recalled.shape[1])
+    none[-1] = 1.0
+    arms = (recalled, head, np.broadcast_to(none, recalled.shape))
+    told = np.array([float((targets * arm).sum()) for arm in arms])
+    prior, held = np.array(_MIX), np.array(_MIX_HELD)
+
+    def judged(solution: Matrix) -> tuple[float, Matrix, Matrix]:
+        logits = solution[0] * recalled + solution[1] * head + solution[2] * none
+        logs = _log_softmax(logits)
+        chances = np.exp(logs)
+        loss = -float((targets * logs).sum()) + 0.5 * float((held * (solution - prior) ** 2).sum())
+        means = np.stack([(chances * arm).sum(axis=1) for arm in arms])
+        gradient = means @ weights - told + held * (solution - prior)
+        curvature = np.diag(held)
+        for one, arm in enumerate(arms):
+            weighed = chances * arm
+            for other in range(one + 1):
+                both = (weighed * arms[other]).sum(axis=1) - means[one] * means[other]
+                curvature[one, other] += float(weights @ both)
+                curvature[other, one] = curvature[one, other]
+        return loss, gradient, curvature
+
+    found = _newton(prior, judged)
+    while negative := [arm for arm in (0, 1) if found[arm] < 0]:
+        prior[negative], held[negative] = 0.0, _FIXED
+        found = [max(each, 0.0) if arm in negative else each for arm, each in enumerate(_newton(prior, judged))]
+    recall, own, nothing = found
+    return Mix(recall=recall, head=own, none=nothing)
+
+
+def _newton(start: Matrix, judged: Callable[[Matrix], tuple[float, Matrix, Matrix]]) -> list[float]:
+    """Return the least of a convex loss by Newton's method; a step that raises the loss is halved."""
+    solution = start.copy()
+    loss, gradient, curvature = judged(solution)
+    for _ in range(_STEPS):
+        step = np.linalg.solve(curvature, gradient)
+        found = judged(solution - step)
+        while found[0] > loss and float(np.abs(step).max()) > _TINY:
+            step = step / 2
+            found = judged(solution - step)
+        if not found[0] < loss - _TINY * abs(loss):
+            break
+        solution = solution - step
+        loss, gradient, curvature = found
+    return solution.tolist()
+
+
+def _fit_line(flows: Sequence[str], mixed: Matrix, log_of: _Log) -> tuple[Line, Matrix]:
+    """Fit Platt's line with an offset for each flow; return it with the confidence of every request's first flow.
+
+    What is less sure than `ASK_AGAIN` does not count: no threshold lies there, and there a model's own mistakes are.
+    """
+    top = mixed.argmax(axis=1)
+    chance = np.clip(mixed[np.arange(len(mixed)), top], 1e-6, 1 - 1e-6)
+    odds = np.log(chance / (1 - chance))
+    counted = np.flatnonzero(log_of.labelled & (chance >= ASK_AGAIN))
+    weights, right = log_of.weights[counted], (log_of.labels == top)[counted].astype(np.float64)
+    design = np.zeros((len(counted), 2 + len(flows)))
+    design[:, 0], design[:, 1] = odds[counted], 1.0
+    design[np.arange(len(counted)), 2 + top[counted]] = 1.0
+    prior = np.array([*_LINE, *(0.0 for _ in flows)])
+    held = np.array([*_LINE_HELD, *(_OFFSET_HELD for _ in flows)])
+
+    def judged(solution: Matrix) -> tuple[float, Matrix, Matrix]:
+        logits = design @ solution
+        off = solution - prior
+        loss = float((weights * (np.logaddexp(0.0, logits) - right * logits)).sum() + 0.5 * (held * off**2).sum())
+        chances = 1.0 / (1.0 + np.exp(-np.clip(logits, -500, 500)))
+        gradient = design.T @ (weights * (chances - right)) + held * off
+        curvature = (design * (weights * chances * (1 - chances))[:, None]).T @ design + np.diag(held)
+        return loss, gradient, curvature
+
+    slope, offset, *own = _newton(prior, judged)
+    slope = max(slope, 1e-3)
+    line = Line(slope=slope, offset=offset, flows={flow: each for flow, each in zip(flows, own, strict=True) if each})
+    sure = 1.0 / (1.0 + np.exp(-np.clip(slope * odds + offset + np.array(own)[top], -500, 500)))
+    return line, sure
+
+
+def _curve(sure: Matrix) -> Mapping[str, tuple[float, ...]]:
+    """Return confidences of recent requests, descending, and the expected error of those at least as sure."""
+    recent = np.sort(sure[-max(_FEWEST_RECENT, round(len(sure) * _RECENT)) :])[::-1]
+    errors = np.cumsum(1.0 - recent) / np.arange(1, len(recent) + 1) / MARGIN
+    least = np.minimum.accumulate(np.minimum(errors, 1.0)[::-1])[::-1]
+    kept = np.unique(np.linspace(0, len(recent) - 1, _POINTS).round().astype(np.int_))
+    return {"sure": tuple(recent[kept].tolist()), "errors": tuple(least[kept].tolist())}
+
+
+def _agreement(top: _Places, sure: Matrix, log_of: _Log) -> Agreement:
+    agreed = log_of.labelled & (log_of.labels == top)
+    certain = log_of.labelled & (sure >= ASK_AGAIN)
+    counts = (log_of.labelled, agreed, certain, agreed & certain)
+    requests, right, surely, surely_right = (int(np.count_nonzero(each)) for each in counts)
+    return Agreement(requests=requests, agreed=right, sure=surely, sure_agreed=surely_right)
+
+
+def _stored(weights: Vectors) -> Vectors:
+    """Return the weights as they are after they were stored: by flow, in the precision of the note."""
+    return np.ascontiguousarray(weights.T.astype(np.float16).astype(np.float32))
