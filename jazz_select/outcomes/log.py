@@ -53,9 +53,10 @@ class Logged(JsonData):
         tokens_out: Tokens of its output.
         took_s: Duration of the selection, in seconds.
         chosen_by: Who chose; its `key` is the one whose request it was.
-        right: Names of the right flows, by the correction that counts; None without a correction.
-        corrected_by: Who made the correction; None without one.
+        right: Names of the right flows, by the correction that counts; None without one, and where it was taken back.
+        corrected_by: Who made the correction, or took it back; None without one.
         note: Redacted note of the correction.
+        corrected_at: When it was made, in seconds since 1970; None without one.
     """
 
     id: str
@@ -78,11 +79,17 @@ class Logged(JsonData):
     right: tuple[str, ...] | None = None
     corrected_by: Source | None = None
     note: str = ""
+    corrected_at: float | None = None
 
     @property
     def is_corrected_by_human(self) -> bool:
-        """Whether the correction that counts is a human's."""
-        return self.corrected_by is not None and self.corrected_by.is_human
+        """Whether there is a correction that counts, and it is a human's."""
+        return self.right is not None and self.corrected_by is not None and self.corrected_by.is_human
+
+    @property
+    def is_taken_back(self) -> bool:
+        """Whether what was said of it was taken back, by the source whose word counts."""
+        return self.right is None and self.corrected_by is not None
 
     @property
     def first(self) -> str:
@@ -278,11 +285,11 @@ def unusable(path: Path, error: Exception) -> OutcomeLogError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback(JsonData):
-    """What one source said about an entry: names of the right flows, and a redacted note."""
+    """What one source said about an entry: names of the right flows (None: it took that back), and a redacted note."""
 
     at: float
-    right: tuple[str, ...]
     source: Source
+    right: tuple[str, ...] | None = None
     note: str = ""
 
 
@@ -295,9 +302,14 @@ def feedback_in(database: sqlite3.Connection, entries: Sequence[str]) -> dict[st
     for entry, at, right, note, *source in rows:
         if not isinstance(at, float) or not isinstance(note, str):
             raise ValueError("a row of feedback has values of other kinds than its columns")  # noqa: TRY004 - it is data
-        said = Feedback(at=at, right=_listed(right, str), source=_source(*source), note=note)
+        names = None if right == _TAKEN_BACK else _listed(right, str)
+        said = Feedback(at=at, right=names, source=_source(*source), note=note)
         found.setdefault(entry, []).append(said)
     return found
+
+
+_TAKEN_BACK: Final = "null"
+"""In the place of names: this source takes back what it, or one that weighs less, said."""
 
 
 def correction_of(said: Sequence[Feedback]) -> Feedback | None:
@@ -344,6 +356,7 @@ def logged(row: tuple[Any, ...], said: Sequence[Feedback] = ()) -> Logged:
     correction = correction_of(said)
     if correction is not None:
         values |= {"right": correction.right, "corrected_by": correction.source, "note": correction.note}
+        values["corrected_at"] = correction.at
     return Logged(**values)
 
 
@@ -684,7 +697,7 @@ class OutcomeLog:
             self._writer.lost(1, describe_error(error))
             return ""
 
-    def correct(self, entry: str, right: Sequence[str], *, note: str = "", source: Source | None = None) -> None:
+    def correct(self, entry: str, right: Sequence[str] | None, *, note: str = "", source: Source | None = None) -> None:
         """Add what was right for an entry, and wait until it is written.
 
         `FlowSelector.feedback` is the async form. Of each source the last correction counts; a reviewer's is never
@@ -692,7 +705,8 @@ class OutcomeLog:
 
         Args:
             entry: The entry's id.
-            right: Names of the right flows; empty where none fits.
+            right: Names of the right flows; empty where none fits. None takes back what was said: the entry has no
+                correction then, until a source that weighs as much makes one.
             note: A remark.
             source: Who says it; by default a user, in the current conversation, with the caller's key.
 
@@ -701,7 +715,7 @@ class OutcomeLog:
             OutcomeQuotaError: Its key has written what it may in this hour.
             OutcomeLogError: It could not be written.
         """
-        if len(right) > MOST_RIGHT:
+        if right is not None and len(right) > MOST_RIGHT:
             raise ConfigError(f"right must have at most {MOST_RIGHT} names of flows, got {len(right)}")
         source = said_by("user") if source is None else source
         if wait_s := self._writer.seconds_until_room(source.key):
@@ -712,14 +726,15 @@ class OutcomeLog:
             advice = "see the log of the program for the cause, then say it again"
             raise OutcomeLogError(str(self.path), "the correction could not be written", advice=advice)
 
-    def hint(self, entry: str, right: Sequence[str], *, note: str = "", source: Source | None = None) -> None:
+    def hint(self, entry: str, right: Sequence[str] | None, *, note: str = "", source: Source | None = None) -> None:
         """Like `correct`, without waiting or raising: for what an agent infers, which is also the default source."""
         if not is_id(entry):
             self._writer.lost(1, f"{as_text(entry)[:_LONGEST_NAME]!r} is no entry's id")
             return
         try:
             source = said_by("agent") if source is None else source
-            row = (entry, time(), _names(right[:MOST_RIGHT]), self._stored(note), *_columns_of(source))
+            names = _TAKEN_BACK if right is None else _names(right[:MOST_RIGHT])
+            row = (entry, time(), names, self._stored(note), *_columns_of(source))
             self._writer.put(FEEDBACK, row)
         except Exception as error:  # noqa: BLE001 - likewise
             self._writer.lost(1, describe_error(error))

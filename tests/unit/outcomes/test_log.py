@@ -434,6 +434,38 @@ def test_the_last_word_of_each_source_is_kept(path: Path) -> None:
         assert (found.right, found.corrected_by) == (("a",), bob), "of two reviewers the last one counts"
 
 
+NOTHING: list[str] = []
+ADA, BOB = Source(kind="person", name="ada"), Source(kind="person", name="bob")
+
+
+@pytest.mark.spec("016.3")
+@pytest.mark.parametrize(
+    ("said", "right", "by"),
+    [
+        pytest.param([(USER, ["a"]), (USER, None)], None, USER, id="a user's own word"),
+        pytest.param([(USER, ["a"]), (ADA, None)], None, ADA, id="a user's, by a reviewer"),
+        pytest.param([(ADA, ["a"]), (BOB, None)], None, BOB, id="a reviewer's, by another one"),
+        pytest.param([(ADA, ["a"]), (USER, None)], ("a",), ADA, id="not a reviewer's, by a user"),
+        pytest.param([(ADA, None), (USER, ["a"])], None, ADA, id="a user does not say it again"),
+        pytest.param([(ADA, None), (BOB, ["a"])], ("a",), BOB, id="a reviewer does"),
+        pytest.param([(ADA, None), (BOB, NOTHING)], (), BOB, id="nothing fits is a word, too"),
+    ],
+)
+def test_what_was_said_can_be_taken_back(
+    path: Path, said: list[tuple[Source, list[str] | None]], right: tuple[str, ...] | None, by: Source
+) -> None:
+    with OutcomeLog(path) as log:
+        entry = log.record("x", DECIDED)
+        for source, names in said:
+            log.correct(entry, names, source=source)
+        (found,) = log.read()
+        last = max(log.feedback(entry), key=lambda each: (each.source.weight, each.at))
+    assert (found.right, found.corrected_by) == (right, by)
+    assert (found.is_taken_back, found.is_corrected_by_human) == (right is None, right is not None)
+    assert found.corrected_at == last.at
+    assert Feedback.from_dict(last.to_dict()) == last
+
+
 @pytest.mark.spec("013.3")
 def test_feedback_that_is_repeated_does_not_grow_the_file(path: Path) -> None:
     with OutcomeLog(path) as log:
