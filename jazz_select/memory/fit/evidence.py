@@ -20,7 +20,6 @@ import numpy.typing as npt
 from jazz_select.arguments import Constraint, adapter_of
 from jazz_select.memory.encoder import PackedArray
 from jazz_select.memory.fit.linear_head import Lesson, fit_head
-from jazz_select.memory.fit.model import Matrix
 from jazz_select.ports import Vectors
 from jazz_select.travel import value_of
 
@@ -37,6 +36,7 @@ own mistakes count as recall's."""
 NONE = ""
 """The label of a request that no flow is for."""
 
+Matrix = npt.NDArray[np.float64]
 _log = logging.getLogger(__name__)
 _GROWTH = 2
 """A block is as long as all blocks before it: a longer log costs as many more fits as it has doublings."""
